@@ -28,12 +28,13 @@ bar.sync 0;
 _LABEL = re.compile(r"\b([A-Z]\w*): ")
 
 
-def hanging(body: str, names: Sequence[str] = ("n",), *, structured: bool = False) -> str:
+def hanging(body: str, names: Sequence[str] = ("n",), *, structured: bool = False, module: str = "") -> str:
     """A kernel of two warps; where the body sets `%p_bug`, they wait for a barrier at which nobody arrives.
-    structured: the names are members of one parameter."""
+    structured: the names are members of one parameter; module: declarations before the kernel."""
     lines = _LABEL.sub(r"\n\1:\n", body.replace("; ", ";\n"))
     end = f"\n@!%p_bug bra $L__END;\n{wait('%r_bar', '0')}\nbra.uni $L__END;\n"
-    return kernel_text("k", _BEGIN + lines + end, names, shared=_SHARED, structured=structured)
+    text = kernel_text("k", _BEGIN + lines + end, names, shared=_SHARED, structured=structured)
+    return text.replace(".address_size 64\n", f".address_size 64\n{module}\n", 1)
 
 
 def checked(text: str) -> KernelReport:

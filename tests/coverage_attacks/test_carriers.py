@@ -89,14 +89,3 @@ def test_nothing_is_proven_behind_it(body: str) -> None:
 def test_a_twin_that_keeps_a_number_in_local_memory_is_proven() -> None:
     body = "st.local.u32 [frame], %r_n; ld.local.u32 %r_m, [frame]; sub.s32 %r_m, %r_m, %r_n; setp.ne.s32 %p_bug, "
     assert checked(hanging(f"{body}%r_m, 0;")).verdict == "proven"
-
-
-@pytest.mark.parametrize("name", ["%dynamic_smem_size", "%total_smem_size"])
-def test_nothing_is_proven_of_a_kernel_that_asks_how_much_shared_memory_it_has(name: str) -> None:
-    report = checked(hanging(f"mov.u32 %r_m, {name}; setp.eq.s32 %p_bug, %r_m, 2048;"))
-    assert report.verdict == "unknown"
-    assert name in report.reasons[0]
-
-
-def test_nothing_is_proven_of_a_kernel_that_asks_for_its_number() -> None:
-    assert checked(hanging("mov.u64 %rd_m, %gridid; setp.eq.s64 %p_bug, %rd_m, 7;")).verdict == "unknown"

@@ -2,7 +2,7 @@
 
 A proof without a launch rests on launches that were made. It holds for the others if each of them does what one of
 these did, loops apart, which must have been shown to repeat themselves (`machine.induction`). So it is asked of the
-launches that were clean, or that an assumption excludes:
+launches that were clean. What an assumption excludes is barred (`exploration.barred`, the bounds of an input):
 
 - every branch that inputs decide, in every warp that comes to it, went either way;
 - every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
@@ -39,14 +39,14 @@ from tilewright.driver.exploration import (
     place_of,
 )
 from tilewright.driver.joint_decisions import joint_decisions
-from tilewright.driver.missing import Missing, asking, cut
+from tilewright.driver.missing import Missing, asking, asking_any, cut, in_groups
 from tilewright.driver.path_search import label
-from tilewright.driver.reachable import Impossible, Reached, Undecided
+from tilewright.driver.reachable import Impossible, Reached, Sought, Undecided
 from tilewright.driver.unequal_loops import unequal_loops
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, frontier, rendered
 from tilewright.machine.symbolic.tracker import Condition
 
-_QUESTIONS_MOST = 160
+_QUESTIONS_MOST = 400
 _OPEN_MOST = 2
 """Questions about several branches at once that a solver leaves open, after which no more are asked."""
 _BEFORE = 200
@@ -55,15 +55,17 @@ _BEFORE = 200
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A decision as the launches showed it. conditions: an example of each outcome, with the conditions of its warp
-    before it."""
+    """A decision as the launches showed it. seen: its outcomes, each by an example; examples: one for each expression
+    and what needs to be decided on the way to it, with the conditions of its warp before it."""
 
     place: Place
     kind: str
     loop: int
     stays: bool
     seen: dict[bytes, Condition] = field(default_factory=dict[bytes, Condition])
-    before: dict[bytes, tuple[Condition, ...]] = field(default_factory=dict[bytes, tuple[Condition, ...]])
+    examples: dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]] = field(
+        default_factory=dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Covered:
 
 def cover(
     exploration: Exploration,
-    counted: Callable[[Tried], bool],
+    excuse: Callable[[], None],
     name: Callable[[Input], str],
     span: Callable[[int], Span],
     loop_span: Callable[[int], Span],
@@ -85,17 +87,17 @@ def cover(
 ) -> Covered:
     """Complete an exploration as far as launches can be found, and say what it covers.
 
-    counted: launches that are clean, or that an assumption excludes; name: of an input; span, loop_span: of an
+    excuse: bars what makes launches fail that an assumption may exclude; name: of an input; span, loop_span: of an
     instruction and of a loop's head; positions: the instructions of the protocol; lasting: decisions
     that leave a trace."""
     answers: dict[tuple[object, ...], Impossible | Undecided] = {}
     questions = 0
     while True:
         missing = (
-            *_missing(exploration, counted, name),
-            *_further(exploration, counted, loop_span),
-            *unequal_loops(exploration, [each for each in exploration.tried if counted(each)], name, loop_span),
-            *joint_decisions(exploration, [each for each in exploration.tried if counted(each)], lasting, name),
+            *_missing(exploration, name),
+            *_further(exploration, loop_span),
+            *unequal_loops(exploration, _clean(exploration), name, loop_span),
+            *joint_decisions(exploration, _clean(exploration), lasting, name),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
@@ -117,6 +119,10 @@ def cover(
             break
         exploration.at(fresh)
         exploration.go()
+        barred = len(exploration.barred), _bounds(exploration)
+        excuse()
+        if barred != (len(exploration.barred), _bounds(exploration)):
+            answers = {key: answer for key, answer in answers.items() if isinstance(answer, Impossible)}
     left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
     open_together = [each for each in left if each.key[0] == "joint" and each.key in answers]
     left = [each for each in left if each not in open_together]
@@ -124,58 +130,70 @@ def cover(
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
     impossible = sum(isinstance(each, Impossible) for each in answers.values())
-    claims = _claims(exploration, counted, positions, loop_span, impossible)
+    claims = _claims(exploration, positions, loop_span, impossible)
     if open_together:
         ways = f"{len(open_together)} way{'s' if len(open_together) != 1 else ''}"
         claims = (*claims, f"{ways} of several branches at once neither met by a launch nor shown to be impossible")
     return Covered(claims, tuple(dict.fromkeys(reasons)))
 
 
-def sites(tried: Iterable[Tried]) -> dict[Place, Site]:
+def _clean(exploration: Exploration) -> list[Tried]:
+    return [each for each in exploration.tried if each.clean]
+
+
+def _bounds(exploration: Exploration) -> list[tuple[int, int, int]]:
+    return [(each.smallest, each.largest, each.multiple) for each in exploration.dimensions.values()]
+
+
+def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]:
     """Every decision that depends on inputs, with the outcomes that launches showed."""
     found: dict[Place, Site] = {}
     for each in tried:
         before: dict[tuple[int, int], list[Condition]] = {}
+        # What branches outside of loops decided so far.
+        chosen: dict[tuple[int, int], frozenset[tuple[int, bytes]]] = {}
         for condition in distinct(each.judged.conditions):
             place = place_of(condition)
             site = found.get(place)
             if site is None:
                 site = found[place] = Site(place, condition.kind, condition.loop, condition.stays)
-            way = before.setdefault((condition.cta, condition.warp), [])
+            warp = condition.cta, condition.warp
+            way = before.setdefault(warp, [])
             outcome = label(condition.outcome)
-            if outcome not in site.seen:
-                site.seen[outcome] = condition
-                site.before[outcome] = tuple(way)
+            site.seen.setdefault(outcome, condition)
+            if condition.kind == "value":
+                # One for each set of branches on the way: what loops do to it is for their repetition to show.
+                key = outcome, chosen.get(warp, frozenset())
+                if key not in site.examples:
+                    site.examples[key] = condition, tuple(way[-_BEFORE:])
+            elif b"split" not in site.seen and len(site.seen) < 2:
+                needed = exploration.ways.needed(way[-_BEFORE:], condition.position)
+                key = condition.node.number, *(each.node.number for each in needed)
+                site.examples.setdefault(key, (condition, needed))
+            if condition.kind != "value" and condition.loop < 0:
+                chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
             way.append(condition)
     return found
 
 
-def _missing(exploration: Exploration, counted: Callable[[Tried], bool], name: Callable[[Input], str]) -> list[Missing]:
+def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Missing]:
     found: list[Missing] = []
-    chosen = [each for each in exploration.tried if counted(each)]
-    # A launch that an assumption excludes ends where one warp fails: what that one decided is excluded for all.
-    excluded: dict[int, set[bytes]] = {}
-    for site in sites(each for each in chosen if not each.clean).values():
-        excluded.setdefault(site.place[0], set()).update(site.seen)
-    for site in sites(chosen).values():
+    chosen = _clean(exploration)
+    for site in sites(exploration, chosen).values():
         position = site.place[0]
         if site.kind == "value":
             found += _values(exploration, chosen, site, name)
             continue
-        shown = {*site.seen, *excluded.get(position, ())}
-        if b"split" in shown or (HOLDS in shown and FAILS in shown):
+        if b"split" in site.seen or (HOLDS in site.seen and FAILS in site.seen):
             continue
-        outcome, condition = next(iter(site.seen.items()))
-        said = cut(rendered(condition.node, name))
+        (outcome,) = site.seen
         entering = site.loop >= 0 and (outcome == HOLDS) != site.stays
-        if entering:
-            reason = f"no launch tried goes on in the loop: it would need {_not(said, outcome == FAILS)}"
-        elif site.loop >= 0:
-            reason = f"no launch tried leaves the loop: it would need {_not(said, outcome == FAILS)}"
-        else:
-            reason = f"no launch tried goes the other way: it would need {_not(said, outcome == FAILS)}"
-        found.append(asking(exploration, position, reason, condition, site.before[outcome], (outcome,)))
-    found += _trips(exploration, counted, name)
+        where = "goes on in the loop" if entering else "leaves the loop" if site.loop >= 0 else "goes the other way"
+        for some in in_groups([Sought(*each, (outcome,)) for each in site.examples.values()]):
+            said = cut(rendered(some[0].condition.node, name))
+            reason = f"no launch tried {where}: it would need {_not(said, outcome == FAILS)}"
+            found.append(asking_any(exploration, position, reason, some))
+    found += _trips(exploration, name)
     return found
 
 
@@ -184,20 +202,22 @@ def _values(
 ) -> list[Missing]:
     """Values that an operand may have beside those seen. Of one that differs by lane, what is the same in all lanes of
     what it is computed from is asked about instead."""
-    found: list[Missing] = []
+    sought: list[Sought] = []
     asked: set[int] = set()
-    for outcome, condition in site.seen.items():
+    for condition, needed in site.examples.values():
         for node in frontier(condition.node):
             if node.number in asked:
                 continue
             asked.add(node.number)
-            said = f"an operand depends on {cut(rendered(node, name))}, of which "
             seen = tuple(sorted(site.seen)) if node is condition.node else _seen(exploration, chosen, node)
-            said += _times(len(seen))
             about = replace(
                 condition, node=node, outcome=np.frombuffer(seen[0], np.uint8) if seen else condition.outcome
             )
-            found.append(asking(exploration, site.place[0], said, about, site.before[outcome], seen))
+            sought.append(Sought(about, needed, seen))
+    found: list[Missing] = []
+    for some in in_groups(sought):
+        said = f"an operand depends on {cut(rendered(some[0].condition.node, name))}, of which "
+        found.append(asking_any(exploration, site.place[0], said + _times(len(some[0].excluded)), some))
     return found
 
 
@@ -214,13 +234,11 @@ def _seen(exploration: Exploration, chosen: Sequence[Tried], node: Node) -> tupl
     return tuple(sorted({values[index : index + 1].tobytes() for index in range(len(chosen))}))
 
 
-def _trips(exploration: Exploration, counted: Callable[[Tried], bool], name: Callable[[Input], str]) -> list[Missing]:
+def _trips(exploration: Exploration, name: Callable[[Input], str]) -> list[Missing]:
     """Numbers of iterations that stand for others and after which no launch left a loop."""
     left: dict[int, set[int]] = {}
     longest: dict[int, list[tuple[Condition, tuple[Condition, ...]]]] = {}
-    for each in exploration.tried:
-        if not counted(each):
-            continue
+    for each in _clean(exploration):
         before: dict[tuple[int, int], list[Condition]] = {}
         stays: dict[int, list[tuple[Condition, tuple[Condition, ...]]]] = {}
         whose: dict[int, tuple[int, int]] = {}
@@ -249,15 +267,13 @@ def _trips(exploration: Exploration, counted: Callable[[Tried], bool], name: Cal
     return missing
 
 
-def _further(
-    exploration: Exploration, counted: Callable[[Tried], bool], loop_span: Callable[[int], Span]
-) -> list[Missing]:
+def _further(exploration: Exploration, loop_span: Callable[[int], Span]) -> list[Missing]:
     """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
     last: dict[int, Missing] = {}
     most: dict[int, int] = {}
     deciding: set[int] = set()
     for each in exploration.tried:
-        if not (counted(each) or each.judged.too_long):
+        if not (each.clean or each.judged.too_long):
             continue
         ways: dict[tuple[int, int], list[Condition]] = {}
         for condition in distinct(each.judged.conditions):
@@ -266,7 +282,7 @@ def _further(
             if loop >= 0 and condition.outcome.size == 1:
                 deciding.add(loop)
                 leaves = (label(condition.outcome) == HOLDS) != condition.stays
-                if leaves and counted(each) and condition.iteration >= most.get(loop, 0):
+                if leaves and each.clean and condition.iteration >= most.get(loop, 0):
                     most[loop] = condition.iteration
                     last[loop] = asking(
                         exploration, -1, _not_repeating(exploration, loop, loop_span), condition, tuple(way[-_BEFORE:]),
@@ -294,12 +310,12 @@ def _not_repeating(exploration: Exploration, loop: int, loop_span: Callable[[int
 
 
 def _claims(
-    exploration: Exploration, counted: Callable[[Tried], bool], positions: frozenset[int],
+    exploration: Exploration, positions: frozenset[int],
     loop_span: Callable[[int], Span], impossible: int,
 ) -> tuple[str, ...]:  # fmt: skip
-    chosen = [each for each in exploration.tried if counted(each)]
+    chosen = _clean(exploration)
     executed = frozenset[int]().union(*(each.judged.covered for each in chosen)) & positions
-    every = sites(chosen)
+    every = sites(exploration, chosen)
     branches = {site.place[0] for site in every.values() if site.kind != "value" and site.loop < 0}
     loops = sorted({site.loop for site in every.values() if site.loop >= 0})
     words = [f"{len(chosen)} launch{'es' if len(chosen) != 1 else ''} covered"]

@@ -22,6 +22,7 @@ import numpy as np
 from tilewright.base.span import Span
 from tilewright.base.verdict import Refuted, Unknown, Verdict
 from tilewright.driver.judge_launch import Repeated
+from tilewright.driver.on_the_way import Ways
 from tilewright.driver.path_search import (
     Assignment,
     Dimension,
@@ -139,14 +140,16 @@ Place = tuple[int, int, int, int]
 @dataclass(slots=True, eq=False)
 class Exploration:
     """The launches of one kernel. dimensions: its inputs, those that runs discover included; judge: makes a launch and
-    judges it; latent: inputs that become dimensions as soon as something is decided by them; values_of: of operands of
-    the protocol, those that were seen or wanted; wanted: every goal there was; stops: a launch after which no other is
-    needed."""
+    judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
+    something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
+    goal there was; barred: ways that no launch takes by an assumption, by their conditions; stops: a launch after
+    which no other is needed."""
 
     table: Table
     dimensions: dict[Input, Dimension]
     judge: Judge
     effort: Effort
+    ways: Ways
     latent: dict[Input, Dimension] = field(default_factory=dict[Input, Dimension])
     stops: Callable[[Tried], bool] = lambda _tried: False
     tried: list[Tried] = field(default_factory=list[Tried])
@@ -155,6 +158,7 @@ class Exploration:
     attempts: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
     values_of: dict[Place, set[bytes]] = field(default_factory=dict[Place, set[bytes]])
     wanted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    barred: list[tuple[Condition, ...]] = field(default_factory=list[tuple[Condition, ...]])
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )

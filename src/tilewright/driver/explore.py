@@ -42,13 +42,17 @@ from tilewright.machine.symbolic.expression import (
     CannotEvaluate,
     Evaluation,
     Input,
+    Leaf,
     Node,
+    Not,
     inputs_of,
     needed,
 )
+from tilewright.machine.symbolic.tracker import Condition
 
 _ORDINARY = (1, 77)
 """Numbers that take the place of a zero that an assumption excludes."""
+_FLOATS = frozenset({"f16", "f32", "f64"})
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
 
@@ -96,14 +100,14 @@ def explore(exploration: Exploration, text: Places) -> Explored:
     if not any(exploration.stops(_started(exploration, text, excuses, values)) for values in starts):
         exploration.go()
 
-    def counted(tried: Tried) -> bool:
-        return tried.clean or id(tried) in excuses or tried.judged.asserted is not None
+    def excuse() -> None:
+        _excuse(exploration, text, excuses)
 
-    _excuse(exploration, text, excuses)
+    excuse()
     guilty = _guilty(exploration, excuses)
     if not guilty:
-        covered = cover(exploration, counted, text.name, text.span, text.loop_span, text.positions, text.lasting)
-        _excuse(exploration, text, excuses)
+        covered = cover(exploration, excuse, text.name, text.span, text.loop_span, text.positions, text.lasting)
+        excuse()
         guilty = _guilty(exploration, excuses)
         if not guilty:
             asserted = all(each.judged.asserted is not None for each in exploration.tried)
@@ -176,7 +180,11 @@ def _bounds(exploration: Exploration) -> list[str]:
 
 
 def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]) -> None:
-    """Find out of every launch that fails whether something degenerate makes it fail."""
+    """Find out of every launch that fails whether something degenerate makes it fail, and bar that."""
+    for tried in exploration.tried:
+        if tried.judged.asserted is not None and id(tried) not in excuses:
+            excuses[id(tried)] = _Excuse("")
+            _bar_assertion(exploration, tried)
     for tried in exploration.tried:  # it grows: what excuses a launch takes others
         if not tried.fails or id(tried) in excuses:
             continue
@@ -205,15 +213,17 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
     repaired = _repaired(exploration, tried, changed, clean)
     # A word elsewhere may be another one: what is repaired must have read the same.
     if repaired is not None and repaired.clean and set(tried.judged.inputs) <= set(repaired.judged.inputs):
-        needed = [each for each in zero if repaired.values.get(each)]
-        alone = needed[0] if len(needed) == 1 and needed[0].kind == "number" else None
-        if alone is not None:
-            exploration.narrow(alone, smallest=1)
+        nonzero = [each for each in zero if repaired.values.get(each) and each in exploration.dimensions]
+        for each in nonzero:
+            exploration.narrow(each, smallest=1)
+        _bar_zero_floats(exploration, tried, nonzero)
+        if not nonzero:
+            _bar_empty_loops(exploration, tried)
         # What was clean may differ by more than that it is not zero: any other number must do as well.
-        numbers = [each for each in needed if each.kind == "number" and each in exploration.dimensions]
+        numbers = [each for each in nonzero if each.kind == "number"]
         for other in _ORDINARY if numbers else ():
             exploration.at({**tried.values, **{each: exploration.dimensions[each].nearest(other) for each in numbers}})
-        excuses[id(tried)] = _Excuse(_said(tried, repaired, text, zero, loops))
+        excuses[id(tried)] = _Excuse(_said(tried, nonzero, text, loops))
 
 
 def _excuse_negative(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
@@ -310,15 +320,54 @@ def _repaired(exploration: Exploration, tried: Tried, changed: set[Input], clean
     return found
 
 
-def _said(tried: Tried, repaired: Tried, text: Places, zero: list[Input], loops: dict[int, tuple[Input, ...]]) -> str:
-    """What an assumption says of a launch that is excluded."""
+def _bar_empty_loops(exploration: Exploration, tried: Tried) -> None:
+    """Each loop that a launch does not enter iterates at least once."""
+    ways: dict[tuple[int, int], list[Condition]] = {}
+    for condition in distinct(tried.judged.conditions):
+        way = ways.setdefault((condition.cta, condition.warp), [])
+        first = condition.loop >= 0 and not condition.iteration and condition.outcome.size == 1
+        if first and bool(condition.outcome[0]) != condition.stays:
+            _bar(exploration, (*exploration.ways.needed(way, condition.position), condition))
+        way.append(condition)
+
+
+def _bar_zero_floats(exploration: Exploration, tried: Tried, nonzero: list[Input]) -> None:
+    """A floating number that is not 0 is not -0 either: comparisons with 0 do not come out as in this launch."""
+    for condition in tried.judged.conditions:
+        node = condition.node
+        if isinstance(node.operation, Not) and isinstance(node.sources[0], Node):
+            node = node.sources[0]
+        if not isinstance(node.operation, Applied) or node.operation.instruction.row != "setp":
+            continue
+        words = {*node.operation.instruction.modifiers}
+        if not words & _FLOATS or not words & {"eq", "ne", "equ", "neu"} or len(node.sources) != 2:
+            continue
+        leaves = [each.operation for each in node.sources if isinstance(each, Node)]
+        zeros = [each for each in node.sources if not isinstance(each, Node) and not each.any()]
+        if len(zeros) == 1 and all(isinstance(each, Leaf) and each.input in nonzero for each in leaves):
+            _bar(exploration, (condition,))
+
+
+def _bar_assertion(exploration: Exploration, tried: Tried) -> None:
+    """No launch decides all as one did whose assertion failed."""
+    different = {(each.node.number, each.outcome.tobytes()): each for each in tried.judged.conditions}
+    _bar(exploration, tuple(different.values()))
+
+
+def _bar(exploration: Exploration, way: tuple[Condition, ...]) -> None:
+    known = {tuple((each.node.number, each.outcome.tobytes()) for each in other) for other in exploration.barred}
+    if tuple((each.node.number, each.outcome.tobytes()) for each in way) not in known:
+        exploration.barred.append(way)
+
+
+def _said(tried: Tried, nonzero: list[Input], text: Places, loops: dict[int, tuple[Input, ...]]) -> str:
+    """What an assumption says of a launch that is excluded. nonzero: inputs that are not 0 in one that is clean."""
     assert isinstance(tried.judged.verdict, Refuted), "asked of launches that fail"
     finding = tried.judged.verdict.findings[0]
-    needed = [each for each in zero if repaired.values.get(each)]
-    if needed:
-        names = " and ".join(text.name(each) for each in needed)
-        verb = "are" if len(needed) > 1 else "is"
-        null = all(each.kind == "pointer" for each in needed)
+    if nonzero:
+        names = " and ".join(text.name(each) for each in nonzero)
+        verb = "are" if len(nonzero) > 1 else "is"
+        null = all(each.kind == "pointer" for each in nonzero)
         return f"{names} {verb} not {'null' if null else '0'} (else {finding.code}: {finding.message})"
     places = " and ".join(str(text.loop_span(loop)) for loop in loops)
     word = "loops" if len(loops) > 1 else "loop"

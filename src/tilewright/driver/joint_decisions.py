@@ -27,7 +27,7 @@ from tilewright.driver.path_search import label
 from tilewright.driver.reachable import Impossible, Reached, Undecided, reach
 from tilewright.machine.slice import Slice
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, Not, frontier, rendered
-from tilewright.machine.symbolic.steps import is_protocol
+from tilewright.machine.symbolic.steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.tracker import Condition
 
 _BEFORE = 200
@@ -44,13 +44,15 @@ def lasting_choices(sliced: Slice, steering: Collection[str]) -> frozenset[int]:
         if flow.instructions[position].guard is None:
             continue
         if facts[position].kind != "control":
-            if is_protocol(sliced, position):
+            stores = facts[position].kind == "store" and changes_private_memory(sliced, position)
+            if stores or is_protocol(sliced, position):
                 found.add(position)
             continue
         region = frozenset(flow.positions(flow.region(position))) & sliced.executed
         written = frozenset[str]().union(*(facts[each].writes for each in region)) & frozenset(steering)
         read = frozenset[str]().union(*(facts[each].reads for each in sliced.executed - region))
-        if written & read or any(is_protocol(sliced, each) for each in region):
+        stores = any(facts[each].kind == "store" and changes_private_memory(sliced, each) for each in region)
+        if written & read or stores or any(is_protocol(sliced, each) for each in region):
             found.add(position)
     return frozenset(found)
 
@@ -167,13 +169,14 @@ def _ask(
         ]
         others, last = tuple(conditions[:-1]), conditions[-1]
         table, dimensions = exploration.table, exploration.dimensions
-        anyhow = reach(table, dimensions, last, others, (opposite,))
+        barred = tuple(exploration.barred)
+        anyhow = reach(table, dimensions, last, others, (opposite,), barred)
         if not isinstance(anyhow, Reached):
             return anyhow
         places = {each.position for each in others}
         for _, before in examples[-1].values():
             way = tuple(each for each in before if each.position not in places)
-            same = reach(table, dimensions, last, (*way, *others), (opposite,))
+            same = reach(table, dimensions, last, (*way, *others), (opposite,), barred)
             if isinstance(same, Reached) and exploration.is_new(same.values):
                 return same
         return anyhow

@@ -28,6 +28,7 @@ from tilewright.driver.launch_buffers import BufferContents, filled
 from tilewright.driver.loop_counters import counter_used_after
 from tilewright.driver.work import add_steps, steps_left
 from tilewright.frontends.ptx.ast import Module
+from tilewright.machine.constant_words import constants_kept
 from tilewright.machine.event import Event
 from tilewright.machine.fault import MachineFault, MachineHang
 from tilewright.machine.induction import Snapshot, objections, repetition
@@ -200,7 +201,7 @@ def judge_launch(
         allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
             return replace(other, allowed=tuple(allowed))
-    return replace(first, assumptions=assumptions, allowed=tuple(allowed))
+    return replace(first, assumptions=(*first.assumptions, *assumptions), allowed=tuple(allowed))
 
 
 Work = tuple[int, ...] | None
@@ -313,6 +314,10 @@ def _judge_once(
         {number: loop.most or 0 for number, loop in enumerate(report.loops) if loop.protocol and not loop.waits},
         turns.judged(report),
         report,
+        tuple(
+            f"the host does not write the constant {name}, which has a value"
+            for name in constants_kept(module, report.sliced)
+        ),
         allowed=allowed,
         launch=launch,
         repeated_stores=judge.repeated_stores,

@@ -28,6 +28,7 @@ from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch
 from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.launch_space import Chosen, LaunchSpace, launch_space
+from tilewright.driver.on_the_way import Ways
 from tilewright.driver.path_search import Assignment
 from tilewright.driver.refuting_launch import GIVEN_STEPS, given_again
 from tilewright.driver.role_timeline import TimelineRecorder
@@ -125,8 +126,8 @@ def judge_unlaunched(
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(judged, runner.symbolic)
 
-    exploration = Exploration(table, dict(space.dimensions), judge, effort, dict(space.latent))
     flow = text.flow
+    exploration = Exploration(table, dict(space.dimensions), judge, effort, Ways(flow), dict(space.latent))
     where = Places(
         lambda given: exploration.dimensions[given].name if given in exploration.dimensions else "",
         lambda position: flow.instructions[position].span,

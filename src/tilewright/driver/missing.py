@@ -5,14 +5,16 @@ Checked by: tests/driver/test_coverage.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tilewright.driver.exploration import Exploration
-from tilewright.driver.reachable import Impossible, Reached, Undecided, reach
+from tilewright.driver.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.machine.symbolic.tracker import Condition
 
 _CUT = 160
+_GROUP = 1
+"""Decisions that one question is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,33 @@ def asking(
 ) -> Missing:
     """The gap that no launch decides a condition otherwise. excluded: how it came out; before: the conditions of its
     warp on the way."""
-    key = (condition.position, condition.node.number, excluded, tuple(each.node.number for each in before[-24:]))
-    return Missing(
-        position, reason, key, lambda: reach(exploration.table, exploration.dimensions, condition, before, excluded)
+    needed = exploration.ways.needed(before, condition.position)
+    return asking_any(exploration, position, reason, (Sought(condition, needed, excluded),))
+
+
+def asking_any(exploration: Exploration, position: int, reason: str, sought: tuple[Sought, ...]) -> Missing:
+    """The gap that no launch does any of what is sought; what is needed on the way has been chosen."""
+    key = tuple(
+        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before[-24:]))
+        for each in sought
     )
+    return Missing(
+        position,
+        reason,
+        key,
+        lambda: reach_any(exploration.table, exploration.dimensions, sought, tuple(exploration.barred)),
+    )
+
+
+def in_groups(sought: Sequence[Sought]) -> list[tuple[Sought, ...]]:
+    """What one question asks for at a time. What can't be asked stands alone."""
+    distinct = {
+        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before)): each
+        for each in sought
+    }
+    alone = [(each,) for each in distinct.values() if each.condition.node.opaque or not each.condition.node.uniform]
+    rest = [each for each in distinct.values() if not each.condition.node.opaque and each.condition.node.uniform]
+    return [*alone, *(tuple(rest[begin : begin + _GROUP]) for begin in range(0, len(rest), _GROUP))]
 
 
 def cut(said: str) -> str:

@@ -25,7 +25,7 @@ from tilewright.machine.symbolic.expression import (
     Table,
 )
 from tilewright.machine.symbolic.tracker import Condition
-from tilewright.solve.bit_vectors import Contradiction, Question, Term, Variable, Witness, ask
+from tilewright.solve.bit_vectors import Applied, Contradiction, Question, Term, Variable, Witness, ask
 
 _RESOURCES = 3_000_000
 _NEAR = 12
@@ -56,17 +56,79 @@ def reach(
     condition: Condition,
     before: Sequence[Condition],
     excluded: Sequence[bytes],
+    barred: Sequence[Sequence[Condition]] = (),
 ) -> Reached | Impossible | Undecided:
-    """Find a launch in which the conditions `before` come out as they did, and `condition` as none of `excluded`."""
+    """Find a launch in which the conditions `before` come out as they did, and `condition` as none of `excluded`.
+    barred: ways, by their conditions, that no launch takes by an assumption."""
     node = condition.node
+    two = condition.outcome.dtype == np.bool_ and len(excluded) == 1
+    if two and any(len(way) == 1 and way[0].node is node and label(way[0].outcome) not in excluded for way in barred):
+        return Impossible()  # the other of two outcomes
     if not node.uniform or node.opaque:
         return Undecided()
-    terms = Terms(dimensions)
-    try:
-        goal = [terms.differs(node, outcome) for outcome in excluded]
-    except NoTerm:
+    return _reach(
+        table, dimensions, lambda terms: [terms.differs(node, outcome) for outcome in excluded], before,
+        lambda of: label(of.of(node)) not in excluded, barred,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A condition that is to come out as none of `excluded`, where those `before` come out as they did."""
+
+    condition: Condition
+    before: tuple[Condition, ...]
+    excluded: tuple[bytes, ...]
+
+
+def reach_any(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    sought: Sequence[Sought],
+    barred: Sequence[Sequence[Condition]] = (),
+) -> Reached | Impossible | Undecided:
+    """Find a launch for any of what is sought, in one question."""
+    if len(sought) == 1:
+        (only,) = sought
+        return reach(table, dimensions, only.condition, only.before, only.excluded, barred)
+    if any(each.condition.node.opaque or not each.condition.node.uniform for each in sought):
         return Undecided()
-    return _reach(table, dimensions, terms, goal, before, lambda of: label(of.of(node)) not in excluded)
+
+    def goal(terms: Terms) -> list[Term]:
+        found = _all(_sought_terms(terms, sought[0]))
+        for each in sought[1:]:
+            found = Applied("or", (found, _all(_sought_terms(terms, each))), 1)
+        return [found]
+
+    def holds(of: Evaluation) -> bool:
+        return any(
+            label(of.of(each.condition.node)) not in each.excluded
+            and all(label(of.of(before.node)) == label(before.outcome) for before in _usable(each.before))
+            for each in sought
+        )
+
+    return _reach(table, dimensions, goal, (), holds, barred)
+
+
+def _sought_terms(terms: Terms, sought: Sought) -> list[Term]:
+    found = [terms.differs(sought.condition.node, outcome) for outcome in sought.excluded]
+    for each in _usable(sought.before):
+        try:
+            found.append(terms.equals(each.node, label(each.outcome)))
+        except NoTerm:
+            continue
+    return found
+
+
+def _usable(before: Sequence[Condition]) -> list[Condition]:
+    return [each for each in before if each.node.uniform and each.outcome.size == 1 and not each.node.opaque]
+
+
+def _all(terms: Sequence[Term]) -> Term:
+    found = terms[0]
+    for each in terms[1:]:
+        found = Applied("and", (found, each), 1)
+    return found
 
 
 def reach_difference(
@@ -76,33 +138,52 @@ def reach_difference(
     other: Node,
     usual: int,
     before: Sequence[Condition],
+    barred: Sequence[Sequence[Condition]] = (),
 ) -> Reached | Impossible | Undecided:
     """Find a launch in which two whole numbers differ by something else than `usual`, modulo their width."""
-    terms = Terms(dimensions)
     if not (one.uniform and other.uniform) or one.opaque or other.opaque:
-        return Undecided()
-    try:
-        goal = [terms.apart(one, other, usual)]
-    except NoTerm:
         return Undecided()
 
     def apart(of: Evaluation) -> bool:
         first, second = of.of(one), of.of(other)
         return bool((first - second)[0] != np.array([usual]).astype(first.dtype)[0])
 
-    return _reach(table, dimensions, terms, goal, before, apart)
+    return _reach(table, dimensions, lambda terms: [terms.apart(one, other, usual)], before, apart, barred)
 
 
 def _reach(
     table: Table,
     dimensions: Mapping[Input, Dimension],
-    terms: Terms,
-    goal: Sequence[Term],
+    goal: Callable[[Terms], list[Term]],
     before: Sequence[Condition],
     holds: Callable[[Evaluation], bool],
+    barred: Sequence[Sequence[Condition]],
 ) -> Reached | Impossible | Undecided:
     # What decides a condition is mostly said by few expressions: those far back are asked for only where it matters.
-    near = [each for each in before if each.node.uniform and each.outcome.size == 1 and not each.node.opaque]
+    near = _usable(before)
+    for loose in (False, True):
+        terms = Terms(dimensions, loose=loose)
+        try:
+            wanted = goal(terms)
+        except NoTerm:
+            return Undecided()
+        found = _found(table, dimensions, terms, wanted, near, holds, barred)
+        # That nothing is found counts if it is so whichever words the places of memory lead to.
+        if not isinstance(found, Impossible) or loose or not terms.moving:
+            return Undecided() if loose and isinstance(found, Reached) else found
+    return Undecided()
+
+
+def _found(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    terms: Terms,
+    goal: Sequence[Term],
+    near: Sequence[Condition],
+    holds: Callable[[Evaluation], bool],
+    barred: Sequence[Sequence[Condition]],
+) -> Reached | Impossible | Undecided:
+    against = [term for each in barred if (term := _not_all(terms, each)) is not None]
     for some in (near[-_NEAR:], near[-_CONDITIONS_MOST:]):
         constraints: list[Term] = []
         for each in some:
@@ -110,7 +191,7 @@ def _reach(
                 constraints.append(terms.equals(each.node, label(each.outcome)))
             except NoTerm:
                 continue
-        asked = (*constraints, *goal, *terms.sides)
+        asked = (*constraints, *goal, *against, *terms.sides)
         match ask(Question(tuple(terms.variables), asked), _RESOURCES):
             case Contradiction():
                 return Impossible()
@@ -138,6 +219,16 @@ def _small(terms: Terms) -> tuple[Variable, ...]:
         replace(each, largest=min(each.largest, max(_SMALL, each.smallest))) if index < count else each
         for index, each in enumerate(terms.variables)
     )
+
+
+def _not_all(terms: Terms, way: Sequence[Condition]) -> Term | None:
+    """That the conditions do not all come out as they did; None where one of them has no term."""
+    if not way or any(each.node.opaque or not each.node.uniform or each.outcome.size != 1 for each in way):
+        return None
+    try:
+        return Applied("not", (_all([terms.equals(each.node, label(each.outcome)) for each in way]),), 1)
+    except NoTerm:
+        return None
 
 
 def _holds(

@@ -37,9 +37,13 @@ class NoTerm(Exception):
 
 class Terms:
     """Terms of expressions over shared variables. inputs: of the first variables, by index; the others stand for
-    expressions that have no term and may be anything."""
+    expressions that have no term and may be anything. loose: words of memory at places that depend on inputs may be
+    others than those that the run read; moving: there is such a word."""
 
-    def __init__(self, dimensions: Mapping[Input, Dimension]) -> None:
+    def __init__(self, dimensions: Mapping[Input, Dimension], *, loose: bool = False) -> None:
+        self.loose = loose
+        self.moving = False
+        self._words: dict[int, Variable] = {}
         self.inputs = tuple(dimensions)
         self.variables = [
             Variable(index, 8 * each.input.size_bytes, each.largest, each.smallest, each.multiple)
@@ -131,9 +135,15 @@ class Terms:
 
     def _term(self, node: Node) -> Term:
         match node.operation:
-            case Leaf(given, offset, dtype, scale, addend, loaded, signed):
+            case Leaf(given, offset, dtype, scale, addend, loaded, signed, origin):
                 width = 1 if dtype.kind == "b" else 8 * dtype.itemsize
-                narrow = self._leaf(given, offset, 8 * loaded or width, scale, addend)
+                self.moving = self.moving or bool(origin)
+                variable = self._variable.get(given)
+                if origin and self.loose:
+                    if origin not in self._words:
+                        self._words[origin] = self._fresh(8 * given.size_bytes)
+                    variable = self._words[origin]
+                narrow = self._leaf(variable, offset, 8 * loaded or width, scale, addend)
                 return _resized(narrow, width, signed=signed) if loaded else narrow
             case Pointer(given, base):
                 variable = self._variable[given]
@@ -151,8 +161,7 @@ class Terms:
             case Merged() | Opaque():
                 raise NoTerm
 
-    def _leaf(self, given: Input, offset_bytes: int, width: int, scale: int, addend: int) -> Term:
-        variable = self._variable.get(given)
+    def _leaf(self, variable: Variable | None, offset_bytes: int, width: int, scale: int, addend: int) -> Term:
         if variable is None:
             raise NoTerm
         begin = 8 * offset_bytes

@@ -28,10 +28,11 @@ from tilewright.machine.symbolic.tracker import Condition
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """How often a loop iterated in its first visit, what bounds it, and the conditions on the way there."""
+    """How often a loop iterated in its first visit, what bounds it, where, and the conditions on the way there."""
 
     iterations: int
     node: Node
+    position: int
     before: tuple[Condition, ...]
 
 
@@ -47,31 +48,36 @@ def unequal_loops(
         apart = {first.iterations - second.iterations for _, first, second in both}
         if len(apart) != 1 or len({first.iterations for _, first, _ in both}) < 2:
             continue
-        index, first, second = max(both, key=lambda each: each[1].iterations)
-        if first.node is second.node:
-            continue
-        usual = _difference(exploration, chosen[index], first.node, second.node)
-        expressions = f"{cut(rendered(first.node, name))} and {cut(rendered(second.node, name))}"
-        said = (
-            f"{loop_span(one)}: the loop iterated as often as the one at {loop_span(other)} in every launch tried, "
-            f"and it is not shown that {expressions} always go together"
-        )
-        key = ("unequal", first.node.number, second.node.number)
-        if usual is None:
-            found.append(Missing(-1, said, key, Undecided))
-            continue
-        found.append(Missing(-1, said, key, _asked(exploration, first, second, usual)))
+        pairs: set[tuple[int, int]] = set()
+        for index, first, second in sorted(both, key=lambda each: -each[1].iterations):
+            pair = first.node.number, second.node.number
+            if first.node is second.node or pair in pairs:
+                continue
+            pairs.add(pair)
+            usual = _difference(exploration, chosen[index], first.node, second.node)
+            expressions = f"{cut(rendered(first.node, name))} and {cut(rendered(second.node, name))}"
+            said = (
+                f"{loop_span(one)}: the loop iterated as often as the one at {loop_span(other)} in every launch tried, "
+                f"and it is not shown that {expressions} always go together"
+            )
+            ask = Undecided if usual is None else _asked(exploration, first, second, usual)
+            found.append(Missing(-1, said, ("unequal", *pair), ask))
     return found
 
 
 def _asked(exploration: Exploration, first: _Bound, second: _Bound, usual: int):
-    before = (*first.before, *second.before)
-    return lambda: reach_difference(exploration.table, exploration.dimensions, first.node, second.node, usual, before)
+    before = (
+        *exploration.ways.needed(first.before, first.position),
+        *exploration.ways.needed(second.before, second.position),
+    )
+    return lambda: reach_difference(
+        exploration.table, exploration.dimensions, first.node, second.node, usual, before, tuple(exploration.barred)
+    )
 
 
 def _bounds(tried: Tried) -> dict[int, _Bound]:
     """The loops that a launch left, by number."""
-    entered: dict[int, tuple[tuple[int, int], Node, tuple[Condition, ...]]] = {}
+    entered: dict[int, tuple[tuple[int, int], Node, int, tuple[Condition, ...]]] = {}
     left: dict[int, int] = {}
     ways: dict[tuple[int, int], list[Condition]] = {}
     for condition in distinct(tried.judged.conditions):
@@ -82,7 +88,7 @@ def _bounds(tried: Tried) -> dict[int, _Bound]:
             if loop not in entered:
                 node = _side(condition.node)
                 if node is not None:
-                    entered[loop] = (warp, node, tuple(way[-40:]))
+                    entered[loop] = (warp, node, condition.position, tuple(way[-40:]))
             if (
                 loop in entered
                 and entered[loop][0] == warp
@@ -90,7 +96,11 @@ def _bounds(tried: Tried) -> dict[int, _Bound]:
             ):
                 left[loop] = condition.iteration
         way.append(condition)
-    return {loop: _Bound(left[loop], node, before) for loop, (_, node, before) in entered.items() if loop in left}
+    return {
+        loop: _Bound(left[loop], node, position, before)
+        for loop, (_, node, position, before) in entered.items()
+        if loop in left
+    }
 
 
 def _side(node: Node) -> Node | None:

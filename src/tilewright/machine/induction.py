@@ -14,7 +14,7 @@ compares them with the assumption after it:
 - a product with a reciprocal, as compilers divide by constants, gains what the quotient gains;
 - `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
-- what is computed from registers that gain nothing gains nothing;
+- what is computed from registers that gain nothing gains nothing, and so does what is loaded from where they say;
 - the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
 - what addresses shared memory, or synchronizes, must gain nothing;
 - the state that an mbarrier.arrive returns gains what it gained in the run, if that is a whole number of phases: the
@@ -24,7 +24,8 @@ compares them with the assumption after it:
   That change must have been seen in the run (it is how loops end and how pipelines stop to fetch).
 
 Anything else that reads a counter is an objection, and the run proves nothing beyond itself. Integers are taken not to
-overflow. Not handled: loops whose steps come from memory. Source: induction variables, as in any compiler text.
+overflow. What is loaded from global memory at a counter's place is an input of each iteration's own.
+Source: induction variables, as in any compiler text.
 Checked by: tests/machine/test_induction.py.
 """
 
@@ -38,9 +39,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, PairOfPredicates, Register, Vector
+from tilewright.frontends.ptx.ast import (
+    Address,
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    PairOfPredicates,
+    Register,
+    Vector,
+)
 from tilewright.machine.mbarrier import TOKEN_PHASE
-from tilewright.machine.memory import SHARED_WINDOW
+from tilewright.machine.memory import FIRST_WINDOW, SHARED_WINDOW
 from tilewright.machine.slice_operands import Role, facts_of
 
 Snapshot = Mapping[str, npt.NDArray[Any]]
@@ -217,6 +227,12 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
     sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
     if item.guard is not None and gains.get(item.guard.register.name, 0):
         raise _Inexact("its guard is a counter")
+    for operand in item.operands[1:]:
+        match operand:
+            case Address(Register(name) as base) if gains.get(name, 0) and not _is_global(item, base, snapshots):
+                raise _Inexact("it loads from where a counter says")
+            case _:
+                pass
     if not any(sources):
         return 0
     match item.row, sources:
@@ -256,6 +272,15 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
             return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
         case _:
             raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
+
+
+def _is_global(item: Instruction, base: Register, snapshots: Sequence[Snapshot]) -> bool:
+    """Whether an access leads to global memory."""
+    spaces = {each.partition("::")[0] for each in item.modifiers} & {"global", "shared", "const", "local", "param"}
+    if spaces:
+        return spaces == {"global"}
+    held = [np.asarray(snapshot[base.name]) for snapshot in snapshots if base.name in snapshot]
+    return bool(held) and all(bool((each < FIRST_WINDOW).all()) for each in held)
 
 
 def gain_after(

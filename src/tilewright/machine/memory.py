@@ -121,8 +121,9 @@ def virtual_region(name: str, base: int, buffer: VirtualBuffer) -> Region:
     return Region(name, base, words[1], words, virtual=True)
 
 
-_WINDOWS = min(SHARED_WINDOW, PARAM_WINDOW, CONST_WINDOW, LOCAL_WINDOW)
-_ANYWHERE = virtual_region("global memory", 0, VirtualBuffer(_WINDOWS))
+FIRST_WINDOW = min(SHARED_WINDOW, PARAM_WINDOW, CONST_WINDOW, LOCAL_WINDOW)
+"""Generic addresses below are of global memory."""
+_ANYWHERE = virtual_region("global memory", 0, VirtualBuffer(FIRST_WINDOW))
 
 
 class GlobalMemory:
@@ -130,13 +131,14 @@ class GlobalMemory:
 
     virtual_maps: tensor maps that the kernel wrote to virtual buffers, which hold no bytes, by address. forgiving: no
     global address is wrong, whatever it is; for launches whose sizes and strides are not known. solid: buffers whose
-    bytes count even then.
+    bytes count even then. open_constants: begin and end of the `.const` variables that have no value.
     """
 
     def __init__(self) -> None:
         self.forgiving = False
         self.solid: tuple[Region, ...] = ()
         self.virtual_maps: dict[int, bytes] = {}
+        self.open_constants: list[tuple[int, int]] = []
         self.regions: list[Region] = []
         self.by_name: dict[str, Region] = {}
         self._bases: list[int] = []
@@ -212,7 +214,8 @@ def locate(cta: Cta, space: str, addresses: npt.NDArray[np.uint64], size_bytes: 
 
     Raises MachineFault for a misaligned address or one whose `size_bytes` are not inside one region.
     """
-    if cta.cluster.memory.forgiving and (space == "global" or (space == "generic" and int(addresses.max()) < _WINDOWS)):
+    forgiving = cta.cluster.memory.forgiving
+    if forgiving and (space == "global" or (space == "generic" and int(addresses.max()) < FIRST_WINDOW)):
         return _forgiven(cta.cluster.memory.solid, addresses, size_bytes)
     bits = addresses.item() if addresses.size == 1 else int(np.bitwise_or.reduce(addresses))
     if size_bytes & (size_bytes - 1) == 0 and bits & (size_bytes - 1):

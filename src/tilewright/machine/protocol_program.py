@@ -21,6 +21,7 @@ import numpy as np
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction, Label
+from tilewright.machine.constant_words import load_address, may_read_constants
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.fenced_reads import with_reads_seen
 from tilewright.machine.lanes import SINK_SLOT, WARP_SIZE, Registers
@@ -77,10 +78,11 @@ def assemble_slice(
     contested: frozenset[int] = frozenset(),
     symbolic: SymbolicRun | None = None,
     iterations: Iterations = lambda _warp, _loop: 0,
+    open_constants: bool = False,
 ) -> Assembly:
     """Decode the slice. contested: stores (positions) of which the values need an identity; symbolic: follows what
-    depends on inputs; iterations: how often a warp has begun a loop anew. Raises TilewrightError for text that
-    contradicts itself (two labels of one name)."""
+    depends on inputs; iterations: how often a warp has begun a loop anew; open_constants: there are constants without a
+    value. Raises TilewrightError for text that contradicts itself (two labels of one name)."""
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)
@@ -101,7 +103,10 @@ def assemble_slice(
     unvalued |= failures.keys()
     undefined = may_be_unwritten(sliced)
     places = parameter_places(sliced.text.kernel, instructions) if unknown_parameters else ParameterPlaces({})
-    taint = may_taint(sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined)
+    taint = may_taint(
+        sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined,
+        open_constants=open_constants,
+    )  # fmt: skip
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
     identities = ValueIdentities(sliced, contested, slots) if contested else None
@@ -129,6 +134,9 @@ def assemble_slice(
                     sliced, taint, position, slots, shadowed=tracker.shadowed,
                     unknown_parameter=parameter_unknown(instructions[position], unknown_parameters, places),
                     unvalued=position in unvalued,
+                    constant=load_address(instructions[position], slots, decoder.places.fixed)
+                    if open_constants and may_read_constants(sliced, position)
+                    else None,
                 )  # fmt: skip
                 astray = astray or bool(facts.elsewhere or facts.generic)
                 if facts.concerned:

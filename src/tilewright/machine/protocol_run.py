@@ -263,6 +263,7 @@ class _Run:
         self.assembly: Assembly = assemble_slice(
             self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known,
             contested=contested, symbolic=symbolic, iterations=self.trips.iteration,
+            open_constants=bool(self.prepared.memory.open_constants),
         )  # fmt: skip
 
     def answer_requests(self, taken: Sequence[int]) -> None:

@@ -267,9 +267,12 @@ def _place(memory: GlobalMemory, variable: Variable) -> Region:
     data = np.zeros(size_bytes, np.uint8)
     if variable.initial is not None:
         data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
-    return (
-        memory.place_constant(variable.name, data) if variable.space == "const" else memory.place(variable.name, data)
-    )
+    if variable.space != "const":
+        return memory.place(variable.name, data)
+    placed = memory.place_constant(variable.name, data)
+    if variable.initial is None:
+        memory.open_constants.append((placed.base, placed.base + size_bytes))
+    return placed
 
 
 def _relocate(memory: GlobalMemory, variable: Variable, fixed: dict[str, int]) -> None:

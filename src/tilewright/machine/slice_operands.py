@@ -61,7 +61,8 @@ _CARRY_READ = frozenset({"addc", "subc", "madc"})
 _RESULTS = frozenset({"destination", "pair", "loaded", "vector", "sink"})
 _VOLATILE = frozenset({
     "%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%smid", "%nsmid",
-    "%gridid", "%current_graph_exec",
+    "%gridid", "%current_graph_exec", "%warpid", "%nwarpid", "%is_explicit_cluster", "%reserved_smem_offset_begin",
+    "%reserved_smem_offset_end", "%reserved_smem_offset_cap", "%reserved_smem_offset_0", "%reserved_smem_offset_1",
 })  # fmt: skip
 # What the leading dots of a mnemonic of the protocol look like: a row like these that no handler or table has yet is
 # not taken for arithmetic.

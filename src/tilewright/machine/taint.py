@@ -110,20 +110,20 @@ class MayTaint:
 
 def may_taint(
     sliced: Slice, unvalued: Collection[int], unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]],
-    *, global_known: bool, undefined: frozenset[str] = frozenset(),
+    *, global_known: bool, undefined: frozenset[str] = frozenset(), open_constants: bool = False,
 ) -> MayTaint:  # fmt: skip
     """Registers of the slice that may be tainted. unvalued: positions whose results this run does not compute;
     undefined: registers that may be read before they are written.
 
     unknown_parameters: byte ranges of kernel parameters that nobody gave. global_known: whether every buffer's contents
-    are given.
+    are given. open_constants: whether there are constants without a value.
     """
     text = sliced.text
     places = parameter_places(text.kernel, text.flow.instructions) if unknown_parameters else ParameterPlaces({})
     tainted: set[str] = {
         name
         for position in sliced.executed
-        for name in _source_writes(sliced, position, unvalued, unknown_parameters, places, global_known)
+        for name in _source_writes(sliced, position, unvalued, unknown_parameters, places, global_known, open_constants)
     }
     tainted |= {name for name in sliced.registers if is_volatile(name)} | undefined
     regions: dict[int, Region] = {}
@@ -187,6 +187,7 @@ def _loaded_bytes(instruction: Instruction) -> int:
 def _source_writes(
     sliced: Slice, position: int, unvalued: Collection[int],
     unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]], places: ParameterPlaces, global_known: bool,
+    open_constants: bool,
 ) -> frozenset[str]:  # fmt: skip
     facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
     wanted = facts.writes & sliced.registers
@@ -200,7 +201,7 @@ def _source_writes(
         case "load" if facts.space in ("global", "generic"):
             return frozenset() if global_known and facts.space == "global" else wanted
         case "load":
-            return frozenset() if facts.space == "const" else wanted
+            return frozenset() if facts.space == "const" and not open_constants else wanted
         case _:
             return frozenset()
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine.constant_words import LoadAddress, reads_open_constants
 from tilewright.machine.decoder import Decoder
 from tilewright.machine.engine_fault import EngineFault
 from tilewright.machine.event import Access
@@ -46,7 +47,7 @@ class StepFacts:
 
     def __init__(
         self, sliced: Slice, taint: MayTaint, position: int, slots: Mapping[str, int], *, shadowed: bool,
-        unknown_parameter: bool, unvalued: bool,
+        unknown_parameter: bool, unvalued: bool, constant: LoadAddress | None = None,
     ) -> None:  # fmt: skip
         facts = sliced.text.facts[position]
         self.sliced = sliced
@@ -58,6 +59,8 @@ class StepFacts:
         self.silent = silent_access(sliced, position)
         self.unvalued = unvalued
         self.unknown_parameter = unknown_parameter
+        # Of a load that may read constants without a value.
+        self.constant = constant
         tainted = taint.registers
 
         def slots_of(roles: tuple[Role, ...]) -> tuple[int, ...]:
@@ -185,6 +188,8 @@ def _carry(
     for branch in facts.controllers:
         controlled |= tracker.branch_origins.get(branch, KNOWN)
     origin |= controlled
+    if facts.constant is not None and _reads_constants(facts.constant, warp, mask):
+        origin |= tracker.sources.origin(facts.span, "constant memory that the host may write")
     for name in facts.volatile:
         origin |= tracker.sources.origin(facts.span, f"the special register {name}")
     local: list[LocalAccess] = []
@@ -227,6 +232,11 @@ def _carry(
     if generic and any(access.space == "shared" for access in seen):
         tracker.decide(facts.span, "shared address", generic)
     _finish(facts, tracker, taint, warp, mask, origin | steering, steering, seen, local)
+
+
+def _reads_constants(address: LoadAddress, warp: Warp, mask: int) -> bool:
+    places = address.places(warp.r, mask)
+    return places is not None and reads_open_constants(warp.cta.cluster.memory, places, 1)
 
 
 def _finish(

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tilewright.base.span import Span
 from tilewright.machine.event import Access, AsyncCopyIssue, CopyActor, CopyIssue, Event, WarpActor
 from tilewright.machine.lanes import Lanes
+from tilewright.machine.memory import GlobalMemory
 from tilewright.machine.state import Cluster, Cta, Warp
 from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint import KNOWN, Origin, Sources, TaintedDecision, What
@@ -90,9 +91,11 @@ class Tracker:
         self._known_copies: set[CopyActor] = set()
         # Follows how the run depends on the inputs of its launch, if anything does.
         self.symbolic: SymbolicRun | None = None
+        self.memory: GlobalMemory | None = None
 
     def start(self, cluster: Cluster) -> None:
         """Begin a cluster: registers are known, shared memory was never written."""
+        self.memory = cluster.memory
         self._warps.clear()
         self._shadows.clear()
         self.local.clear()
@@ -165,6 +168,9 @@ class Tracker:
                 symbolic.seen.append(event)
             if isinstance(event.actor, CopyActor) and event.write and event.space == "shared":
                 symbolic.copied(event)
+            if event.write and event.space == "global" and event.ranges and self.memory is not None:
+                region = self.memory.find(event.ranges[0][0])
+                symbolic.wrote(event, region.name if region is not None else "")
         if self.known and event.write and event.space == "global":
             self._forget(event)
         if self.addresses is not None and event.space == "global":

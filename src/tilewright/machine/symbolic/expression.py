@@ -8,8 +8,11 @@ evaluate an expression for a thousand launches, the step runs on vectors of a th
 A node is uniform where all its sources are: then one value stands for all lanes. Others are evaluated for 32 lanes of
 every launch. Equal nodes are the same object within a table, so that work is shared between iterations and runs.
 
-A value that depends on inputs in a way that is not followed (through a lane-varying shuffle, through memory by parts)
-is `opaque`: it has sources, and cannot be evaluated.
+A value that depends on inputs in a way that is not followed (through a lane-varying shuffle, through memory by parts,
+through the bits of an address) is `opaque`: it has sources, and cannot be evaluated.
+
+Of a pointer only that it is null or not is an input: where its buffer lies is not known. An expression knows which
+pointers it is made of (`addresses`), and what looks at more than a launch decides is opaque.
 
 Source: concolic execution (Godefroid, Klarlund and Sen, "DART: Directed Automated Random Testing", PLDI 2005).
 Checked by: tests/machine/symbolic/test_expression.py.
@@ -27,6 +30,7 @@ import numpy.typing as npt
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
 from tilewright.machine.lanes import WARP_SIZE, selector
 from tilewright.machine.step import FullFunction
+from tilewright.machine.symbolic.addresses import Bases, bases_of_result, joined
 
 Array = npt.NDArray[Any]
 
@@ -47,7 +51,9 @@ class Input:
 class Leaf:
     """Bytes `offset_bytes` and following of an input, as a register of type `dtype`; scale, addend: the register
     holds `value * scale + addend` (the index of a CTA in the grid from that of its cluster). loaded_bytes: of a load
-    that is narrower than its register, which is filled by the sign (signed) or by zeros; else 0."""
+    that is narrower than its register, which is filled by the sign (signed) or by zeros; else 0. origin: of a word of
+    memory that is another one in other launches, or at another time, which expression of its place and which time
+    (`Table.origin`); else 0."""
 
     input: Input
     offset_bytes: int
@@ -56,6 +62,7 @@ class Leaf:
     addend: int = 0
     loaded_bytes: int = 0
     signed: bool = False
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +117,14 @@ Operation = Leaf | Pointer | Applied | Chosen | Merged | Not | Opaque
 @dataclass(slots=True, eq=False)
 class Node:
     """An expression. number: its place in the table, larger than that of each source; uniform: the same in all lanes;
-    opaque: it can't be evaluated."""
+    opaque: it can't be evaluated; bases: the pointers that it is an address from, None if it is none."""
 
     number: int
     operation: Operation
     sources: tuple[Source, ...]
     uniform: bool
     opaque: bool
+    bases: Bases | None = None
 
 
 Source = Node | Array
@@ -133,14 +141,26 @@ class Table:
 
     nodes: list[Node] = field(default_factory=list[Node])
     _known: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
+    _origins: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
+
+    def origin(self, *key: object) -> int:
+        """The number, from 1, of a way to find a word of memory: loads with the same one read the same word."""
+        return self._origins.setdefault(key, len(self._origins) + 1)
 
     def leaf(self, operation: Leaf | Pointer) -> Node:
-        return self._node((operation,), operation, ())
+        bases = Bases(frozenset((operation.input,)), True, True) if isinstance(operation, Pointer) else None
+        return self._node((operation,), operation, (), bases=bases)
 
     def applied(self, shape: tuple[object, ...], operation: Applied, sources: tuple[Source, ...]) -> Node:
         """An instruction's result. shape: what else than the sources decides about it: the instruction but for its
         registers, and which of its results this is."""
-        return self._node((shape, *map(_key, sources)), operation, sources)
+        held = [each.bases if isinstance(each, Node) else None for each in sources]
+        if not any(held):
+            return self._node((shape, *map(_key, sources)), operation, sources)
+        found = bases_of_result(operation.instruction, operation.names, sources, held)
+        if isinstance(found, str):
+            return self.opaque(found, tuple(each for each in sources if isinstance(each, Node)))
+        return self._node((shape, *map(_key, sources)), operation, sources, bases=found)
 
     def chosen(self, predicate: Node, holds: Source, otherwise: Source) -> Source:
         """`holds` where the predicate does."""
@@ -162,13 +182,17 @@ class Table:
         return self._node(("opaque", why, *map(_key, sources)), Opaque(why), sources)
 
     def _node(
-        self, key: tuple[object, ...], operation: Operation, sources: tuple[Source, ...], *, uniform: bool = True
-    ) -> Node:
+        self, key: tuple[object, ...], operation: Operation, sources: tuple[Source, ...], *, uniform: bool = True,
+        bases: Bases | None = None,
+    ) -> Node:  # fmt: skip
         found = self._known.get(key)
         if found is None:
+            if isinstance(operation, (Chosen, Merged)):
+                values = sources[1:] if isinstance(operation, Chosen) else sources
+                bases = joined([each.bases if isinstance(each, Node) else None for each in values])
             even = uniform and all(each.uniform if isinstance(each, Node) else each.size == 1 for each in sources)
             opaque = isinstance(operation, Opaque) or any(isinstance(each, Node) and each.opaque for each in sources)
-            found = Node(len(self.nodes), operation, sources, even, opaque)
+            found = Node(len(self.nodes), operation, sources, even, opaque, bases)
             self.nodes.append(found)
             self._known[key] = found
         return found

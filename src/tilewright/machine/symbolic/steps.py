@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
-from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Negated, Register, Symbol
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Register
+from tilewright.machine.constant_words import LoadAddress, load_address, reads_open_constants
 from tilewright.machine.decoder import Decoder, type_name
 from tilewright.machine.event import Access
 from tilewright.machine.lanes import FULL, SINK_SLOT, UNINITIALISED, Lanes, Registers, indices, predicate_mask, selector
@@ -34,6 +36,7 @@ from tilewright.machine.taint_local import LocalAccess
 _SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
 _VALUES: tuple[Role, ...] = ("shared address", "generic address", "barrier", "sync", "descriptor")
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+_WARP_SLOT = 0
 _SPLIT_MOST = 4
 """Words that the lanes of one load of global memory may read, for each to be an input."""
 _ABSORBING = {"and": False, "or": True, "mul": False}
@@ -84,7 +87,9 @@ def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> 
     for position in sliced.executed:
         facts = text.facts[position]
         if facts.kind == "load" and (
-            (facts.space == "param" and block) or (facts.space in ("global", "generic") and (data or block))
+            (facts.space == "param" and block)
+            or (facts.space == "const" and data)
+            or (facts.space in ("global", "generic") and (data or block))
         ):
             found |= facts.writes & sliced.registers
         if (facts.kind == "atomic" and data) or text.flow.instructions[position].row == "activemask":
@@ -182,6 +187,8 @@ class _Wrapper:
         facts = self.facts = sliced.text.facts[position]
         self.instruction: Instruction = sliced.text.flow.instructions[position]
         self.counts = is_protocol(sliced, position)
+        self.private = changes_private_memory(sliced, position)
+        self.decides = facts.kept or self.private
         slots, closure = recording.slots, recording.closure
         guard = self.instruction.guard
         self.guard = slots.get(guard.register.name, -1) if guard is not None else -1
@@ -192,8 +199,7 @@ class _Wrapper:
             dict.fromkeys(
                 slots[use.register]
                 for use in facts.uses
-                if facts.kept
-                and use.role in _VALUES
+                if ((facts.kept and use.role in _VALUES) or (self.private and use.role == "other address"))
                 and use.register in closure
                 and use.register in slots
                 # What is written into a tensor map shows in the copies through it.
@@ -204,6 +210,9 @@ class _Wrapper:
         self.data = tuple(slots[use.register] for use in facts.uses if use.role == "data" and use.register in slots)
         self.loop, self.stays = _leaves(sliced, position)
         self.specials = recording.specials()
+        self.address: LoadAddress | None = None
+        if facts.kind == "load" and self.instruction.row == "ld":
+            self.address = load_address(self.instruction, slots, recording.decoder.places.fixed)
         self.bare: Plain | None = None
         self.reads: tuple[int, ...] = ()
         self.probed = False
@@ -287,14 +296,16 @@ class _Wrapper:
                 predicate = run.node(held, r, self.guard, mask)
             holds = predicate_mask(r[self.guard])
             chosen = mask & (holds ^ FULL if self.negated else holds)
-            if predicate is not None and self.facts.kept:
+            if predicate is not None and self.decides:
                 self.branch(warp, mask)
-        if chosen and self.facts.kept:
+        if chosen and self.decides:
             if self.counts:
                 run.covered.add(self.position)
             if self.sinks and self.facts.kind != "control" and (held or self.specials):
                 self._sinks(warp, chosen, held)
         results = self._results(warp, r, held, mask if predicate is not None else chosen)
+        # Before the step: what it loads may take the place of the address.
+        places = self.address.places(r, chosen) if self.address is not None and chosen else None
         watched = self.facts.kind in ("load", "store", "atomic")
         before, run.seen = run.seen, [] if watched else run.seen
         seen = run.seen
@@ -307,7 +318,7 @@ class _Wrapper:
         if done is False or not (chosen or predicate is not None):
             return
         if watched and seen is not None:
-            results = self._moved(warp, r, held, chosen, seen, local or []) or results
+            results = self._moved(warp, r, held, chosen, seen, local or [], places) or results
         if not self.writes or (not held and not results):
             return
         for slot in self.writes:
@@ -407,6 +418,11 @@ class _Wrapper:
         if not self.probed:
             self._probe(r)
         run = self.run_of
+        if _WARP_SLOT in self.reads:
+            # It reads what stands in no register: the clock, where memory lies.
+            nodes = self._read(r, held, mask)
+            found = run.table.opaque(f"what {self.instruction.opcode} gives", nodes) if nodes else None
+            return dict.fromkeys(self.writes, found) if found is not None else {}
         sources: list[Source] = []
         symbolic = False
         for slot in self.reads:
@@ -425,7 +441,12 @@ class _Wrapper:
             slot: run.table.applied(
                 (self.instruction.opcode, self.shape, index),
                 Applied(
-                    self.instruction, self.bare.full, self.reads, read, slot, names[slot],
+                    self.instruction,
+                    self.bare.full,
+                    self.reads,
+                    read,
+                    slot,
+                    names[slot],
                     self.recording.decoder.type_of(slot).width_bits,
                 ),
                 tuple(sources),
@@ -458,28 +479,23 @@ class _Wrapper:
             return {}
         return noted.written
 
-    def _parameters(self, r: Registers, held: dict[int, Pieces], mask: int) -> dict[int, Source]:
-        """The leaves that a load of the parameter block gives."""
-        operand = self.instruction.operands[1]
-        run = self.run_of
-        place: Node | None = None
+    def _parameters(
+        self, r: Registers, held: dict[int, Pieces], mask: int, places: npt.NDArray[np.int64] | None = None
+    ) -> dict[int, Source]:
+        """The leaves that a load of the parameter block gives. places: its addresses by lane, if they are known."""
+        run, address = self.run_of, self.address
+        if address is None:
+            return {}
+        if places is None:
+            places = address.places(r, mask)
+        if places is None:
+            return {}
+        place = run.node(held, r, address.slot, mask) if address.slot >= 0 else None
         within: list[tuple[int, int]] = []
-        places = self.recording.decoder.places.fixed
-        match operand:
-            case Address(Symbol(name), offset) if name in places:
-                within.append((places[name] + offset - PARAM_WINDOW, mask))
-            case Address(Register(name), offset) if name in self.recording.slots:
-                base = r[self.recording.slots[name]]
-                if base is UNINITIALISED:
-                    return {}
-                place = run.node(held, r, self.recording.slots[name], mask)
-                lanes, inside = indices(mask), base[indices(mask)]
-                for each in np.unique(inside).tolist():
-                    begin = int(each) + offset
-                    begin -= PARAM_WINDOW if begin >= PARAM_WINDOW else 0
-                    within.append((begin, sum(1 << (8 * int(lane)) for lane in lanes[inside == each])))
-            case _:
-                return {}
+        for each in np.unique(places).tolist():
+            begin = int(each) - (PARAM_WINDOW if each >= PARAM_WINDOW else 0)
+            some = sum(1 << (8 * int(lane)) for lane in indices(mask)[places == each])
+            within.append((begin, some))
         found: dict[int, Source] = {}
         parameters, element, signed = self.recording.decoder.parameters, self._element_bytes(), self._signed()
         for index, (slot, dtype) in enumerate(self._targets()):
@@ -529,9 +545,9 @@ class _Wrapper:
 
     def _moved(
         self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int, seen: list[Access],
-        local: list[LocalAccess],
+        local: list[LocalAccess], places: npt.NDArray[np.int64] | None,
     ) -> dict[int, Source]:  # fmt: skip
-        """What memory keeps or gives of expressions."""
+        """What memory keeps or gives of expressions. places: the addresses of a load, by lane."""
         run = self.run_of
         shared = [access for access in seen if access.space == "shared"]
         if self.facts.kind in ("store", "atomic"):
@@ -547,9 +563,6 @@ class _Wrapper:
                     node = run.table.opaque("part of a word that is stored", (node,))
                 run.stored(shared, node, element)
                 run.stored_locally(local, mask, node)
-            for access in seen:
-                if access.space == "global" and access.write:
-                    self._written_words(access)
             if self.facts.kind == "atomic" and run.inputs.data and not shared and self.writes:
                 return self._ticket(warp, r, mask)
             return {}
@@ -569,10 +582,21 @@ class _Wrapper:
                 if slot is not None and (given := run.loaded_locally(local, mask, r[slot], dtype)) is not None:
                     found[slot] = given
             return found
-        if not seen and self.facts.kind == "load" and self.facts.space == "generic" and self.instruction.row == "ld":
-            return self._parameters(r, held, mask)
-        if run.inputs.data and any(access.space == "global" for access in seen):
-            return self._words(warp, r, mask)
+        if places is None:
+            return {}
+        if run.inputs.data and (
+            any(access.space == "global" for access in seen)
+            or reads_open_constants(warp.cta.cluster.memory, places, self._element_bytes() * len(self._targets()))
+        ):
+            return self._words(warp, r, held, mask, places)
+        if not seen and self.facts.space == "generic":
+            return self._parameters(r, held, mask, places)
+        if self.facts.space == "const" and self.address is not None and self.address.slot >= 0:
+            place = run.node(held, r, self.address.slot, mask)
+            if place is not None:
+                return dict.fromkeys(
+                    self.writes, run.table.opaque("a constant at a place that depends on inputs", (place,))
+                )
         return {}
 
     def _exchanged_with_memory(
@@ -588,31 +612,24 @@ class _Wrapper:
         run.stored(shared, node, self._element_bytes())
         return dict.fromkeys(self.writes, node)
 
-    def _written_words(self, access: Access) -> None:
-        run = self.run_of
-        for word in run.words_read:
-            if any(begin < word.place + word.size_bytes and word.place < end for begin, end in access.ranges):
-                run.words_written[word] = None
-
-    def _words(self, warp: Warp, r: Registers, mask: int) -> dict[int, Source]:
-        """Words of global memory that a weak load reads, as inputs."""
+    def _words(
+        self, warp: Warp, r: Registers, held: dict[int, Pieces], mask: int, places: npt.NDArray[np.int64]
+    ) -> dict[int, Source]:
+        """Words of global or constant memory that a weak load reads, as inputs."""
         run = self.run_of
         if self.instruction.row != "ld" or not _STRONG.isdisjoint(self.instruction.modifiers):
             return {}
         if any(writes_to_several(each) for each in self.recording.sliced.text.flow.instructions):
             return {}
-        operand = self.instruction.operands[1]
-        if not (isinstance(operand, Address) and isinstance(operand.base, Register)):
-            return {}
-        addresses = r[self.recording.slots[operand.base.name]]
         lanes = indices(mask)
-        places = addresses[lanes].astype(np.int64) + operand.offset
         found: dict[int, Source] = {}
         element = self._element_bytes()
         distinct = np.unique(places)
         if distinct.size > _SPLIT_MOST or element > 8:
             return {}
         fresh: list[int] = []
+        address = self.address
+        where = run.node(held, r, address.slot, mask) if address is not None and address.slot >= 0 else None
         for index, (slot, dtype) in enumerate(self._targets()):
             if slot is None or slot not in self.writes or dtype.kind not in "ub":
                 continue
@@ -620,8 +637,14 @@ class _Wrapper:
             node: Source | None = None
             for place in distinct.tolist():
                 word = Input("memory", place + index * element, element)
-                run.words_read[word] = _held_by(warp, word)
-                leaf = run.table.leaf(leaf_of(word, 0, dtype, element, signed=self._signed()))
+                time = run.read(word, _held_by(warp, word))
+                origin = 0
+                if where is not None and address is not None:
+                    apart = place if distinct.size > 1 else 0
+                    origin = run.table.origin(where.number, address.offset, index * element, element, apart, time)
+                elif time:
+                    origin = run.table.origin(word, time)
+                leaf = run.table.leaf(leaf_of(word, 0, dtype, element, signed=self._signed(), origin=origin))
                 mine = lanes[places == place]
                 given = run.inputs.memory.get(word, 0)
                 raw = (given & ((1 << (8 * element)) - 1)).to_bytes(element, "little")
@@ -710,10 +733,10 @@ class _Noted:
 
 def _held_by(warp: Warp, word: Input) -> tuple[str, int] | None:
     """The buffer that a word of global memory is in, and where."""
-    for region in warp.cta.cluster.memory.regions:
-        if region.space == "global" and region.base <= word.place < region.base + region.size_bytes:
-            return region.name, word.place - region.base
-    return None
+    region = warp.cta.cluster.memory.find(word.place)
+    if region is None or region.space != "global" or word.place >= region.base + region.size_bytes:
+        return None
+    return region.name, word.place - region.base
 
 
 def is_protocol(sliced: Slice, position: int) -> bool:
@@ -724,6 +747,12 @@ def is_protocol(sliced: Slice, position: int) -> bool:
     if facts.kind in ("load", "store", "atomic"):
         return facts.space != "global"
     return True
+
+
+def changes_private_memory(sliced: Slice, position: int) -> bool:
+    """Whether an instruction reads or writes local memory, of which no event says so."""
+    facts = sliced.text.facts[position]
+    return facts.kind in ("load", "store", "atomic") and facts.space == "local"
 
 
 def _leads_to_shared(warp: Warp, slots: tuple[int, ...], mask: int) -> bool:

@@ -13,6 +13,7 @@ Checked by: tests/machine/symbolic/test_tracker.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -90,6 +91,9 @@ class SymbolicRun:
         # With the buffer that holds each word and its offset there, None for what is no word of a buffer.
         self.words_read: dict[Input, tuple[str, int] | None] = {}
         self.words_written: dict[Input, None] = {}
+        # How often anybody has written to each buffer.
+        self.writes: Counter[str] = Counter()
+        self._words_of: dict[str, list[Input]] = {}
         self.tickets = 0
         self.seen: list[Access] | None = None
         self.local_seen: list[LocalAccess] | None = None
@@ -286,6 +290,23 @@ class SymbolicRun:
             result = node if within == mask else self.table.merged(within, node, result)
         return result
 
+    # Global memory
+
+    def read(self, word: Input, held: tuple[str, int] | None) -> int:
+        """Note that a word was read, and say how often its buffer had been written to. held: the buffer, and where."""
+        if word not in self.words_read:
+            self.words_read[word] = held
+            if held is not None:
+                self._words_of.setdefault(held[0], []).append(word)
+        return 0 if held is None else self.writes[held[0]]
+
+    def wrote(self, access: Access, buffer: str) -> None:
+        """Somebody has written to a buffer."""
+        self.writes[buffer] += 1
+        for word in self._words_of.get(buffer, ()):
+            if any(begin < word.place + word.size_bytes and word.place < end for begin, end in access.ranges):
+                self.words_written[word] = None
+
     # Decisions
 
     def decide(self, condition: Condition) -> None:
@@ -294,7 +315,9 @@ class SymbolicRun:
             self.loops.add(condition.loop)
 
 
-def leaf_of(given: Input, offset_bytes: int, dtype: np.dtype[Any], loaded_bytes: int, *, signed: bool) -> Leaf:
+def leaf_of(
+    given: Input, offset_bytes: int, dtype: np.dtype[Any], loaded_bytes: int, *, signed: bool, origin: int = 0
+) -> Leaf:
     """The leaf of a load of so many bytes of an input into a register that may be wider."""
     narrow = loaded_bytes if loaded_bytes < dtype.itemsize else 0
-    return Leaf(given, offset_bytes, dtype, loaded_bytes=narrow, signed=bool(narrow) and signed)
+    return Leaf(given, offset_bytes, dtype, loaded_bytes=narrow, signed=bool(narrow) and signed, origin=origin)

@@ -1,0 +1,97 @@
+"""What may a kernel learn of an address, if nobody says where its buffers lie?
+
+Whether a pointer is null, and how far two addresses in one buffer are apart. Everything else (its low bits, which of
+two buffers comes first, a difference of two pointers) depends on where the driver put the buffers, and on what the host
+added to their addresses. So an instruction that reads an address gives
+
+- an address, if it moves one, adds an offset to it or chooses between some;
+- what its offsets say, if it compares or subtracts two addresses from one pointer;
+- a known predicate, if it compares a pointer itself with null;
+- something that is not known otherwise.
+
+Integers are taken not to overflow: of two addresses in one buffer, the one with the greater offset is the greater one.
+Not handled: addresses that are put together from halves. Checked by: tests/machine/symbolic/test_addresses.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Register
+
+_UNKNOWN = "what an address is beside null or not"
+_WIDE = frozenset({"b64", "u64", "s64"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bases:
+    """The pointers that a value is an address from. bare: it is one of them, or no address; single: it is the only one
+    and what was added to it."""
+
+    pointers: frozenset[Hashable]
+    bare: bool
+    single: bool
+
+
+def joined(held: Sequence[Bases | None]) -> Bases | None:
+    """Of a choice between values."""
+    some = [each for each in held if each is not None]
+    if not some:
+        return None
+    pointers = frozenset[Hashable]().union(*(each.pointers for each in some))
+    single = len(some) == len(held) and len(pointers) == 1 and all(each.single for each in some)
+    return Bases(pointers, all(each.bare for each in some), single)
+
+
+def bases_of_result(
+    instruction: Instruction, names: Sequence[str], sources: Sequence[object], held: Sequence[Bases | None]
+) -> Bases | str | None:
+    """The pointers that a result is an address from, None if it is no address; in words, why it is not known. names:
+    of the registers that the sources give; held: of each source."""
+    given = dict(zip(names, held, strict=True))
+    values = dict(zip(names, sources, strict=True))
+    if not isinstance(instruction.operands[0], Register) and instruction.row != "setp":
+        return _UNKNOWN
+    operands = instruction.operands[1:]
+    sides = [given.get(each.name) if isinstance(each, Register) else None for each in operands]
+    words = instruction.modifiers
+    wide = not _WIDE.isdisjoint(words) and "cc" not in words
+    match instruction.row, sides:
+        case (("mov" | "cvta"), [Bases() as only]) if wide:
+            return only
+        case "selp", [one, other, None] if wide:
+            return joined((one, other))
+        case "add", ([Bases() as one, None] | [None, Bases() as one]) if wide:
+            return Bases(one.pointers, False, one.single)
+        case "sub", [Bases() as one, None] if wide:
+            return Bases(one.pointers, False, one.single)
+        case "sub", [Bases() as one, Bases() as other] if wide and _alike(one, other):
+            return None
+        case "mad", [None, None, Bases() as one] if "hi" not in words:
+            return Bases(one.pointers, False, one.single)
+        case "setp", [one, other, *rest] if wide and not any(rest):
+            if one is not None and other is not None and _alike(one, other):
+                return None
+            for address, against in ((one, operands[1]), (other, operands[0])):
+                alone = (one is None) != (other is None)
+                if alone and address is not None and address.bare and {"eq", "ne"} & set(words):
+                    return None if _is_null(against, values) else _UNKNOWN
+            return _UNKNOWN
+        case _:
+            return _UNKNOWN
+
+
+def _alike(one: Bases, other: Bases) -> bool:
+    return one.single and other.single and one.pointers == other.pointers
+
+
+def _is_null(operand: Operand, values: dict[str, object]) -> bool:
+    match operand:
+        case Immediate(value):
+            return value == 0
+        case Register(name):
+            found = values.get(name)
+            return hasattr(found, "dtype") and not found.any()  # type: ignore[union-attr]
+        case _:
+            return False
