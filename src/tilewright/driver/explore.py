@@ -444,7 +444,7 @@ _EXACT: dict[str, Callable[[Sequence[int]], int]] = {
 }
 
 
-_SUMS = frozenset({"add", "sub"})
+_SUMS = frozenset({"add", "sub", "shl"})
 
 
 def _fits(applied: Applied, sides: list[npt.NDArray[Any]], result: int) -> bool:

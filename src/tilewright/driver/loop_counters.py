@@ -7,7 +7,7 @@ every way from the loop's exits to a reader of a counter is followed, and what i
 rules of gains: what gains nothing in a period is covered by the launches of one period, such as a counter less what it
 is rounded to. A comparison with something that depends on inputs is a condition of its own.
 
-Not handled: counters that pass through memory. Checked by: tests/driver/test_loop_counters.py.
+Not handled: counters that a loop itself stores. Checked by: tests/driver/test_loop_counters.py.
 """
 
 from __future__ import annotations
@@ -104,6 +104,11 @@ class _Behind:
         read = facts.reads & counters.keys()
         made: dict[str, tuple[Gain, npt.NDArray[np.int64] | None]] = {}
         if at in sliced.executed and read:
+            stored = any(use.register in read and use.role == "data" for use in facts.uses)
+            if stored and at in sliced.stores and self.steers.memory:
+                return UsedAfter(item.span, "how often it iterated is stored, and what memory holds steers the kernel")
+            if facts.kind == "collective" and not facts.writes.isdisjoint(self.steers.registers):
+                return UsedAfter(item.span, f"no rule says what {item.opcode} of a counter gains")
             if facts.kept:
                 if any(use.register in read and use.role in CONTROL_ROLES for use in facts.uses):
                     return UsedAfter(item.span, f"{item.opcode} depends on how often it iterated")

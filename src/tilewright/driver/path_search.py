@@ -157,14 +157,12 @@ def _sampled(values: Sequence[int], most: int) -> list[int]:
 
 def _values(dimension: Dimension, several: Sequence[int], constants: Sequence[int], random: Random) -> list[int]:
     """Values of one input that may matter, the most promising first."""
-    found: dict[int, None] = {}
+    found: dict[int, None] = dict.fromkeys(range(10))
 
     def add(value: int) -> None:
-        if dimension.smallest <= value <= dimension.largest:
+        if 0 <= value <= dimension.largest:
             found[value] = None
 
-    for small in range(10):
-        add(small)
     for constant in constants:
         for value in (constant, constant - 1, constant + 1):
             add(value)

@@ -199,7 +199,12 @@ class _Wrapper:
             dict.fromkeys(
                 slots[use.register]
                 for use in facts.uses
-                if ((facts.kept and use.role in _VALUES) or (self.private and use.role == "other address"))
+                if (
+                    (facts.kept and use.role in _VALUES)
+                    or (self.private and use.role == "other address")
+                    # Which label of a table a branch leads to.
+                    or (self.instruction.row == "brx.idx" and (guard is None or use.register != guard.register.name))
+                )
                 and use.register in closure
                 and use.register in slots
                 # What is written into a tensor map shows in the copies through it.
