@@ -98,6 +98,13 @@ OUTCOMES = [index < 40 for index in COUNTS]
             "mul.hi.u32 %r3, %r1, -858993459; shr.u32 %r4, %r3, 2; and.b32 %r2, %r4, 1;",
             [index // 5 & 1 for index in COUNTS],
         ),
+        (
+            "cvt.u64.u32 %d1, %r1; mul.hi.u64 %d2, %d1, 6148914691236517206; "
+            "cvt.u32.u64 %r3, %d2; and.b32 %r2, %r3, 1;",
+            [index // 3 & 1 for index in COUNTS],
+        ),
+        ("shl.b32 %r2, %r1, 30;", [index << 30 & 0xFFFFFFFF for index in COUNTS]),
+        ("mul.lo.s32 %r2, %r1, 536870912;", [index << 29 & 0xFFFFFFFF for index in COUNTS]),
         ("div.u32 %r3, %r1, 2; and.b32 %r2, %r3, 1;", [index // 2 & 1 for index in COUNTS]),
         ("shr.s32 %r3, %r1, 31; add.s32 %r4, %r1, %r3; and.b32 %r2, %r4, 3;", [index & 3 for index in COUNTS]),
         ("bfe.u32 %r2, %r1, 1, 1;", [index >> 1 & 1 for index in COUNTS]),
@@ -116,6 +123,7 @@ def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) 
     [
         ("mul.lo.s32 %r2, %r1, %r1;", "product of two counters"),
         ("xor.b32 %r2, %r1, 4;", "no rule"),
+        ("shl.b32 %r2, %r1, 30; cvt.u64.u32 %d1, %r1; shl.b64 %d1, %d1, 32; xor.b64 %d2, %d1, 1;", "no rule"),
         ("and.b32 %r2, %r1, 1023;", "masked by 0x3ff"),
         ("div.u32 %r2, %r1, 1000;", "divided by 1000"),
         ("bfe.u32 %r2, %r1, 6, 2;", "bits below 8"),

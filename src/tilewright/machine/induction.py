@@ -11,6 +11,7 @@ gains before an iteration, follows them through the loop's instructions by exact
 compares them with the assumption after it:
 
 - sums and differences gain the sum and difference; products with what the loop does not write, and left shifts, too;
+- a sum, a product or a left shift that gains a multiple of 2 to the power of its width gains nothing;
 - a product with a reciprocal, as compilers divide by constants, gains what the quotient gains;
 - `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
@@ -179,6 +180,7 @@ def objections(
         except _Inexact as doubt:
             problems.append(Objection(item, str(doubt)))
             continue
+        gain = _returned(item, gain)
         for name in targets:
             if item.guard is not None and gains.get(name, 0) != gain:
                 problems.append(
@@ -193,6 +195,18 @@ def objections(
                 )
                 del assumed[name]
     return tuple(problems)
+
+
+def _width(item: Instruction) -> int:
+    """Bits of an integer instruction's type; 0 if it has none."""
+    return max((int(each[1:]) for each in item.modifiers if each[:1] in "usb" and each[1:].isdigit()), default=0)
+
+
+def _returned(item: Instruction, gain: Gain) -> Gain:
+    """A gain of so much that the result, as wide as it is, holds what it held: none."""
+    width = _width(item) * (2 if "wide" in item.modifiers else 1)
+    wraps = item.row in ("add", "sub", "mul", "mad", "shl") and "hi" not in item.modifiers
+    return 0 if wraps and width and isinstance(gain, int) and not gain % (1 << width) else gain
 
 
 def _moving_use(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot]) -> str:
@@ -252,9 +266,10 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
             return one
         case "mul" | "mad", [one, other, *rest] if "hi" not in item.modifiers:
             return _product(item, one, other, written) + (rest[0] if rest else 0)
-        case "mul", [gain, 0] if "hi" in item.modifiers and ("s32" in item.modifiers or "u32" in item.modifiers):
-            factor = _fixed(item.operands[2], "a factor")
-            return _nearly_whole(Fraction(gain * (factor % (1 << 32) if "u32" in item.modifiers else factor), 1 << 32))
+        case "mul", [gain, 0] if "hi" in item.modifiers and _width(item) in (32, 64):
+            factor, width = _fixed(item.operands[2], "a factor"), _width(item)
+            unsigned = f"u{width}" in item.modifiers
+            return _nearly_whole(Fraction(gain * (factor % (1 << width) if unsigned else factor), 1 << width))
         case "shl", [gain, 0]:
             return gain * (1 << _fixed(item.operands[2], "a shift"))
         case "shr", [gain, 0] if _takes_the_sign(item):
@@ -338,8 +353,7 @@ def _nearly_whole(gain: Fraction) -> Gain:
 
 def _takes_the_sign(item: Instruction) -> bool:
     """Whether a shift leaves nothing of a number but its sign."""
-    widths = {int(each[1:]) for each in item.modifiers if each[:1] in "usb" and each[1:].isdigit()}
-    return any(item.operands[2] == Immediate(width - 1) for width in widths)
+    return _width(item) > 0 and item.operands[2] == Immediate(_width(item) - 1)
 
 
 def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
