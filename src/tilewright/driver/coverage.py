@@ -138,7 +138,9 @@ def cover(
 
 
 def _clean(exploration: Exploration) -> list[Tried]:
-    return [each for each in exploration.tried if each.clean]
+    """The launches that count. Where the kernel's own assertion ends all of them, one that they miss may not end so."""
+    asserted = [each for each in exploration.tried if each.judged.asserted is not None]
+    return asserted if len(asserted) == len(exploration.tried) else [each for each in exploration.tried if each.clean]
 
 
 def _bounds(exploration: Exploration) -> list[tuple[int, int, int]]:
