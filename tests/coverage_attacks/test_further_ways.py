@@ -41,6 +41,14 @@ BUGGY = {
         + _LOOP.format(inside="ld.local.u32 %r_x, [frame]; add.s32 %r_x, %r_x, 1; st.local.u32 [frame], %r_x;")
         + " ld.local.u32 %r_x, [frame]; setp.eq.s32 %p_bug, %r_x, 157;"
     ),
+    "iterations, stored in the loop": (
+        _LOOP.format(inside="st.local.u32 [frame], %r_i;")
+        + " ld.local.u32 %r_x, [frame]; setp.eq.s32 %p_bug, %r_x, 157;"
+    ),
+    "iterations, stored in the loop for all": (
+        _LOOP.format(inside="@!%p_other st.shared.u32 [%r_buf], %r_i;")
+        + " bar.sync 0; ld.shared.u32 %r_x, [%r_buf]; setp.eq.s32 %p_bug, %r_x, 157;"
+    ),
     "a guarded store to local memory": (
         f"{_RARE} st.local.u32 [frame], 0; @%p_a st.local.u32 [frame], 1; ld.local.u32 %r_q, [frame]; "
         "setp.eq.s32 %p_k, %r_m, 77; setp.eq.and.s32 %p_bug, %r_q, 1, %p_k;"

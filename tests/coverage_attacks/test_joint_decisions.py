@@ -38,6 +38,38 @@ def test_nothing_is_proven_where_some_decisions_hold_and_others_do_not(count: in
     assert checked(_together(count, bug)).verdict != "proven"
 
 
+_NEAR = (
+    "xor.b32 %r_q, %r_n, {}; popc.b32 %r_q, %r_q; setp.le.u32 %p_{}, %r_q, 1; @!%p_{} bra L{}; "
+    "add.s32 %r_x, %r_x, {}; L{}: "
+)
+
+
+def test_nothing_is_proven_where_a_solver_leaves_two_decisions_open() -> None:
+    # 8192 and 131072 apart from one another: both hold for a number that is one bit apart from either.
+    parts = [_NEAR.format(0x5A5A5A5A, "a", "a", 0, 1, 0), _NEAR.format(0x5A5A5A5A ^ 0x22000, "b", "b", 1, 2, 1)]
+    report = checked(hanging(f"mov.u32 %r_x, 0; {' '.join(parts)} setp.eq.s32 %p_bug, %r_x, 3;"))
+    assert report.verdict == "unknown"
+
+
+def test_decisions_that_meet_only_where_a_sum_overflows_are_assumed_not_to() -> None:
+    body = (
+        "mov.u32 %r_x, 0; add.s32 %r_y, %r_n, 63; setp.lt.s32 %p_a, %r_y, 64; @!%p_a bra A; add.s32 %r_x, %r_x, 1; "
+        "A: setp.lt.s32 %p_b, %r_n, 65; @%p_b bra B; add.s32 %r_x, %r_x, 2; B: setp.eq.s32 %p_bug, %r_x, 3;"
+    )
+    report = checked(hanging(body))
+    assert report.verdict == "proven", report.reasons
+    assert any("at least 0 and below 2^30" in each for each in report.assumptions)
+
+
+def test_a_cluster_beyond_the_grid_is_no_launch() -> None:
+    body = (
+        "mov.u32 %r_c, %ctaid.x; mov.u32 %r_g, %nctaid.x; mov.u32 %r_x, 0; setp.ge.u32 %p_a, %r_c, %r_g; "
+        "@!%p_a bra A; mov.u32 %r_x, 1; A: setp.eq.s32 %p_bug, %r_x, 1;"
+    )
+    report = checked(hanging(body))
+    assert report.verdict == "proven", report.reasons
+
+
 def test_decisions_that_never_come_to_the_bug_are_proven() -> None:
     report = checked(_together(3, 8))
     assert report.verdict == "proven", report.reasons

@@ -14,7 +14,7 @@ What no launch showed may be impossible: then a solver shows that the conditions
 (`solve.bit_vectors`). Where it finds a launch instead, that launch is made. Otherwise the verdict is unknown, with the
 line and the expression that stands in the way.
 
-Not handled: combinations of decisions beyond those, or that a solver leaves open (the proof counts these).
+Not handled: combinations of decisions beyond those.
 Checked by: tests/driver/test_coverage.py.
 """
 
@@ -124,16 +124,11 @@ def cover(
         if barred != (len(exploration.barred), _bounds(exploration)):
             answers = {key: answer for key, answer in answers.items() if isinstance(answer, Impossible)}
     left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
-    open_together = [each for each in left if each.key[0] == "joint" and each.key in answers]
-    left = [each for each in left if each not in open_together]
     reasons = [f"{span(each.position)}: {each.reason}" if each.position >= 0 else each.reason for each in left]
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
     impossible = sum(isinstance(each, Impossible) for each in answers.values())
     claims = _claims(exploration, positions, loop_span, impossible)
-    if open_together:
-        ways = f"{len(open_together)} way{'s' if len(open_together) != 1 else ''}"
-        claims = (*claims, f"{ways} of several branches at once neither met by a launch nor shown to be impossible")
     return Covered(claims, tuple(dict.fromkeys(reasons)))
 
 

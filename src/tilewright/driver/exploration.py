@@ -142,8 +142,8 @@ class Exploration:
     """The launches of one kernel. dimensions: its inputs, those that runs discover included; judge: makes a launch and
     judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
     something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
-    goal there was; barred: ways that no launch takes by an assumption, by their conditions; stops: a launch after
-    which no other is needed."""
+    goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
+    assumption, by their conditions; stops: a launch after which no other is needed."""
 
     table: Table
     dimensions: dict[Input, Dimension]
@@ -158,6 +158,7 @@ class Exploration:
     attempts: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
     values_of: dict[Place, set[bytes]] = field(default_factory=dict[Place, set[bytes]])
     wanted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    assumed: dict[str, None] = field(default_factory=dict[str, None])
     barred: list[tuple[Condition, ...]] = field(default_factory=list[tuple[Condition, ...]])
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]

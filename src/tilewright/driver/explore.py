@@ -15,13 +15,8 @@ verdict unknown. Checked by: tests/driver/test_explore.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
@@ -35,18 +30,15 @@ from tilewright.driver.assumed_numbers import (
 )
 from tilewright.driver.coverage import cover
 from tilewright.driver.exploration import Exploration, Tried, distinct
+from tilewright.driver.overflow import SUMS, overflow_limit, overflows
 from tilewright.driver.path_search import Assignment
-from tilewright.frontends.ptx.ast import Immediate, Register
 from tilewright.machine.symbolic.expression import (
     Applied,
-    CannotEvaluate,
-    Evaluation,
     Input,
     Leaf,
     Node,
     Not,
     inputs_of,
-    needed,
 )
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -162,6 +154,7 @@ def _open_or_proven(
             assumptions += each.judged.verdict.assumptions
     assumptions += [excuse.assumption for excuse in excuses.values() if excuse.assumption]
     assumptions += _bounds(exploration)
+    assumptions += exploration.assumed
     assumptions += [f"the kernel's own assertion at {place} holds" for place in places]
     said = [found.said for each in clean for found in each.judged.repeats.values() if found.said]
     return Proven("all trip counts", tuple(dict.fromkeys(assumptions)), tuple(dict.fromkeys((*said, *claims))))
@@ -259,13 +252,13 @@ def _huge(exploration: Exploration, tried: Tried) -> list[Input]:
     found = [
         given
         for given, value in tried.values.items()
-        if given.kind == "number" and given.size_bytes in (4, 8) and value >= _limit(given)
+        if given.kind == "number" and given.size_bytes in (4, 8) and value >= overflow_limit(given)
     ]
-    return found if found and _overflows(exploration, tried, _SUMS) else []
+    return found if found and overflows(exploration, tried.values, _decided(tried), SUMS) else []
 
 
-def _limit(given: Input) -> int:
-    return 1 << (8 * given.size_bytes - 2)
+def _decided(tried: Tried) -> list[Node]:
+    return [each.node for each in tried.judged.conditions]
 
 
 def _excuse_huge(
@@ -279,7 +272,7 @@ def _excuse_huge(
     assert isinstance(tried.judged.verdict, Refuted), "asked of launches that fail"
     finding = tried.judged.verdict.findings[0]
     for given in huge:
-        most = _limit(given)
+        most = overflow_limit(given)
         exploration.narrow(given, largest=most - 1)
         said = f"{text.name(given)} is at least 0 and below 2^{most.bit_length() - 1} (else a sum overflows: "
         excuses[id(tried)] = _Excuse(f"{said}{finding.code})")
@@ -406,70 +399,13 @@ def _uncertain(exploration: Exploration, tried: Tried) -> bool:
     """Whether a launch that fails may be one that no author has to think of."""
     if any(value >> (8 * given.size_bytes - 1) for given, value in tried.values.items()):
         return True
-    if _overflows(exploration, tried, frozenset(_EXACT)):
+    if overflows(exploration, tried.values, _decided(tried)):
         return True
     operands = [each.node for each in tried.judged.conditions if each.kind == "value"]
     if any(each.kind == "memory" for each in inputs_of(operands)):
         return True
     words = [each for each in inputs_of([each.node for each in tried.judged.conditions]) if each.kind == "memory"]
     return len(words) > _WORDS_MOST
-
-
-def _overflows(exploration: Exploration, tried: Tried, rows: frozenset[str]) -> bool:
-    """Whether a result of these rows that decides something in a launch is too large for its register, signed or
-    not."""
-    columns = {
-        given: np.array([tried.values.get(given, dimension.first)], np.uint64)
-        for given, dimension in exploration.dimensions.items()
-    }
-    evaluation = Evaluation(exploration.table, columns, 1)
-    for node in needed([each.node for each in tried.judged.conditions], {}):
-        if isinstance(node.operation, Applied) and node.operation.instruction.row in rows and node.uniform:
-            try:
-                result = int(evaluation.of(node)[0])
-                sides = [evaluation.of(each) if isinstance(each, Node) else each for each in node.sources]
-            except CannotEvaluate:
-                continue
-            if "hi" not in node.operation.instruction.modifiers and not _fits(node.operation, sides, result):
-                return True
-    return False
-
-
-_EXACT: dict[str, Callable[[Sequence[int]], int]] = {
-    "add": sum,
-    "sub": lambda given: given[0] - given[1],
-    "mul": prod,
-    "mad": lambda given: given[0] * given[1] + given[2],
-    "shl": lambda given: given[0] << min(given[1], 128),
-}
-
-
-_SUMS = frozenset({"add", "sub", "shl"})
-
-
-def _fits(applied: Applied, sides: list[npt.NDArray[Any]], result: int) -> bool:
-    """Whether a result is the exact one, its operands taken as signed numbers, or as unsigned ones where the
-    instruction's type is not signed."""
-    given = dict(zip(applied.names, sides, strict=True))
-    exact = _EXACT[applied.instruction.row]
-    types = [each for each in applied.instruction.modifiers if each[:1] in "usb" and each[1:].isdigit()]
-    for signed in (True,) if any(each.startswith("s") for each in types) else (True, False):
-        values: list[int] = []
-        for operand in applied.instruction.operands[1:]:
-            match operand:
-                case Register(name) if name in given:
-                    side = given[name]
-                    values.append(int((side.view(f"i{side.dtype.itemsize}") if signed else side)[0]))
-                case Immediate(value):
-                    values.append(value)
-                case _:
-                    return True
-        found = exact(values)
-        width = 64 if "wide" in applied.instruction.modifiers else 8 * next(iter(sides)).dtype.itemsize
-        low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
-        if low <= found < high:
-            return True
-    return False
 
 
 def _all_left_open(failing: list[Tried], text: Places) -> list[str]:

@@ -6,9 +6,10 @@ a constant holds no expression. So all ways of few decisions, and each two of ma
 a solver shows that it cannot be. Where lanes part by more than predicates and leave a trace, the ways are too many:
 the verdict stays open.
 
-Not handled: three of many decisions that matter only together, decisions with loops' numbers of iterations, and what a
-solver leaves open (the proof counts it). Source: pairwise testing (Cohen, Dalal, Fredman and Patton, "The AETG System",
-1997).
+Where nothing but numbers at which a sum overflows leads there, an assumption excludes these.
+
+Not handled: three of many decisions that matter only together, decisions with loops' numbers of iterations.
+Source: pairwise testing (Cohen, Dalal, Fredman and Patton, "The AETG System", 1997).
 Checked by: tests/coverage_attacks/test_joint_decisions.py.
 """
 
@@ -23,10 +24,20 @@ import numpy as np
 
 from tilewright.driver.exploration import FAILS, HOLDS, Exploration, Tried, distinct
 from tilewright.driver.missing import Missing, cut
+from tilewright.driver.overflow import SUMS, overflow_limit, overflows
 from tilewright.driver.path_search import label
 from tilewright.driver.reachable import Impossible, Reached, Undecided, reach
 from tilewright.machine.slice import Slice
-from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, Not, frontier, rendered
+from tilewright.machine.symbolic.expression import (
+    CannotEvaluate,
+    Evaluation,
+    Input,
+    Node,
+    Not,
+    frontier,
+    inputs_of,
+    rendered,
+)
 from tilewright.machine.symbolic.steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -173,6 +184,28 @@ def _ask(
         anyhow = reach(table, dimensions, last, others, (opposite,), barred)
         if not isinstance(anyhow, Reached):
             return anyhow
+        nodes = [each.node for each in conditions]
+        if overflows(exploration, anyhow.values, nodes, SUMS):
+            numbers = [
+                given
+                for given in inputs_of(nodes)
+                if given.kind == "number" and given.size_bytes in (4, 8) and given in dimensions
+            ]
+            narrowed = {
+                **dimensions,
+                **{
+                    each: replace(dimensions[each], largest=min(dimensions[each].largest, overflow_limit(each) - 1))
+                    for each in numbers
+                },
+            }
+            within = reach(table, narrowed, last, others, (opposite,), barred)
+            if isinstance(within, Impossible):
+                names = " and ".join(dimensions[each].name for each in numbers)
+                bits = max(overflow_limit(each) for each in numbers).bit_length() - 1
+                said = f"{names} {'are' if len(numbers) > 1 else 'is'} at least 0 and below 2^{bits}"
+                exploration.assumed[f"{said} (else a sum overflows, and ways were not tried)"] = None
+                return within
+            anyhow = within if isinstance(within, Reached) else anyhow
         places = {each.position for each in others}
         for _, before in examples[-1].values():
             way = tuple(each for each in before if each.position not in places)

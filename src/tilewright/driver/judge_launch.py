@@ -11,7 +11,7 @@ too. Checked by: tests/driver/test_judge_launch.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -452,6 +452,12 @@ def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: l
         return Repeated(
             f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})"
         )
+    stored = _counter_stored(report, steers, number, found.steps.keys())
+    if stored is not None:
+        return Repeated(
+            f"the loop at {loop.span} does not stand for all numbers of iterations: it stores how often it iterated, "
+            f"and what memory holds steers the kernel ({stored})"
+        )
     after = counter_used_after(report, steers, number, found.steps, snapshots[1:])
     if after is not None:
         return Repeated(
@@ -460,6 +466,16 @@ def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: l
     every = "iteration" if found.period == 1 else f"{found.period} iterations"
     # The first snapshot, which is left out, is taken after one iteration.
     return Repeated(None, found.period, found.first + 2, f"the loop at {loop.span} repeats itself every {every}")
+
+
+def _counter_stored(report: ProtocolReport, steers: Steering, number: int, counters: Collection[str]) -> Span | None:
+    """Where a loop stores a counter to memory that the kernel reads what steers it from."""
+    sliced = report.sliced
+    for position in sorted(report.loops[number].positions & sliced.stores) if steers.memory else ():
+        facts = sliced.text.facts[position]
+        if any(use.role == "data" and use.register in counters for use in facts.uses):
+            return sliced.text.flow.instructions[position].span
+    return None
 
 
 def _exits(report: ProtocolReport, number: int) -> tuple[frozenset[str], frozenset[str]]:

@@ -106,7 +106,9 @@ def launch_space(unknown: UnknownLaunch, steers: Steering) -> LaunchSpace:
         if any(f"{base}.{letter}" in steers.specials for base in _GRID_REGISTERS):
             extent, place = Input("grid", axis, 4), Input("cluster", axis, 4)
             if clusters is None:
-                dimensions[extent] = Dimension(extent, f"the grid's clusters along {letter}", _GRID_MOST - 1)
+                dimensions[extent] = Dimension(
+                    extent, f"the grid's clusters along {letter}", _GRID_MOST - 1, smallest=1
+                )
             most = (clusters[axis] if clusters is not None else _GRID_MOST) - 1
             dimensions[place] = Dimension(place, f"the cluster's index along {letter}", most, 0)
     return LaunchSpace(dimensions, latent, tuple(block), members, grid, clusters)

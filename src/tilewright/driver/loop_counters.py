@@ -7,7 +7,8 @@ every way from the loop's exits to a reader of a counter is followed, and what i
 rules of gains: what gains nothing in a period is covered by the launches of one period, such as a counter less what it
 is rounded to. A comparison with something that depends on inputs is a condition of its own.
 
-Not handled: counters that a loop itself stores. Checked by: tests/driver/test_loop_counters.py.
+Not handled: counters that a loop itself stores (`judge_launch` objects to these).
+Checked by: tests/driver/test_loop_counters.py.
 """
 
 from __future__ import annotations

@@ -184,6 +184,7 @@ def _found(
     barred: Sequence[Sequence[Condition]],
 ) -> Reached | Impossible | Undecided:
     against = [term for each in barred if (term := _not_all(terms, each)) is not None]
+    against += terms.within_the_grid()
     for some in (near[-_NEAR:], near[-_CONDITIONS_MOST:]):
         constraints: list[Term] = []
         for each in some:

@@ -72,6 +72,15 @@ class Terms:
         difference = bits.Applied("sub", (first, second), first.width)
         return _compare("ne", difference, Number(usual & ((1 << first.width) - 1), first.width))
 
+    def within_the_grid(self) -> list[Term]:
+        """That a cluster's index is smaller than the number of clusters."""
+        extents = {each.place: variable for each, variable in self._variable.items() if each.kind == "grid"}
+        return [
+            _compare("ult", variable, extents[each.place])
+            for each, variable in self._variable.items()
+            if each.kind == "cluster" and each.place in extents
+        ]
+
     def of(self, node: Node) -> Term:
         """The term of a uniform node. Raises NoTerm."""
         fresh = needed((node,), self._known)
