@@ -36,7 +36,7 @@ STEP_LIMIT = 50_000_000
 """Warp instructions of a run that is only judged."""
 CLUSTERS_AT_ONCE = 4
 """A launch of so many clusters is run as a whole, however many steps that takes."""
-ALL_CLUSTERS_STEPS = 400_000
+ALL_CLUSTERS_STEPS = 100_000
 """Warp instructions of all clusters of a launch together, up to which all of them are run: some seconds of work."""
 _CLUSTER_STEPS = 200
 """What setting up a cluster counts as."""
