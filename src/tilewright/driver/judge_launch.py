@@ -41,7 +41,8 @@ from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 3_000_000
 """Warp instructions of one protocol run."""
-_SNAPSHOTS_KEPT = 400
+_SNAPSHOTS_KEPT = 200
+"""Of each loop in each warp, lest an inner loop leave no place for the one around it."""
 _TURNS_TO_REPEAT = 8
 _LIMIT_CODE = "LV202"
 _OF_THE_MAP = frozenset({"TM104"})
@@ -354,13 +355,15 @@ class _Turns:
         default_factory=dict[tuple[int, int], list[tuple[int, "_Row"]]]
     )
     names: list[str] = field(default_factory=list[str])
+    kept: Counter[tuple[int, int, int]] = field(default_factory=Counter[tuple[int, int, int]])
 
     def turn(self, cluster: Cluster, warp: Warp, loop: int) -> bool:
         if not self.names:
             self.names = cluster.program.names
-        log = self.log.setdefault((warp.cta.linear, warp.index), [])
-        if len(log) < _SNAPSHOTS_KEPT:
-            log.append((loop, (warp.current.mask, list(warp.r))))
+        who = warp.cta.linear, warp.index
+        if self.kept[*who, loop] < _SNAPSHOTS_KEPT:
+            self.kept[*who, loop] += 1
+            self.log.setdefault(who, []).append((loop, (warp.current.mask, list(warp.r))))
         return False
 
     def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[_Row]]:
