@@ -135,12 +135,12 @@ def _proposed_trials(shapes: LaunchShapes, judge: Judge) -> list[_Trial]:
 
 
 def _confirming_trials(trials: list[_Trial], shapes: LaunchShapes, judge: Judge) -> list[_Trial]:
-    """Where every possible shape is refuted: the shapes that the text allows beside the likely ones, until one of them
+    """Where every likely shape fails: the shapes that the text allows beside them, until one of them is possible, and
     does not show what all others have in common."""
     found: list[_Trial] = []
     for shape in shapes.others:
         common = {_key(each) for each in _common(_telling([*trials, *found], shapes), shapes)}
-        if not common:
+        if not common and not all(_impossible(trial, shapes) for trial in [*trials, *found]):
             break
         found.append(
             _Trial(

@@ -64,9 +64,9 @@ _SIZING_VALUES = (256, 1024, 64, 4096, 1)
 class UnlaunchedJudgement:
     """The verdict, what the roles did in the first run that refutes (or in the first at all), what any run leaves for
     review, and the errors of any run that the text allows. launch: that refutes, as a launch file; ended: the errors of
-    the launch that ended the exploration; clean: a launch with larger numbers than one that fails was clean;
-    spent: nothing is wrong with any launch that is not degenerate, but the effort did not suffice; excluded: every
-    launch ends at the kernel's own assertion."""
+    the launch that ended the exploration, or that does not show them as a launch file; clean: a launch with larger
+    numbers than one that fails was clean; spent: nothing is wrong with any launch that is not degenerate, but the
+    effort did not suffice; excluded: every launch ends at the kernel's own assertion."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
@@ -162,6 +162,7 @@ def judge_unlaunched(
                 break
             against = against or again.against
         if document is None and against:
+            ended = ended or tuple(each for each in verdict.findings if each.level is Level.ERROR)
             verdict = Unknown((against,))
     sized = steers.specials & _SHARED_SIZES
     if isinstance(verdict, Proven) and sized:

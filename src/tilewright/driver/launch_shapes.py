@@ -215,7 +215,7 @@ def _clusters(texts: tuple[_Text, ...], most: int, grid: Extents | None) -> Choi
     flat: list[Extents] = [(2, 2, 1)] if along_y and least <= 4 <= most else []
     if along_y and least <= 2 <= most:
         flat.insert(0, (1, 2, 1))
-    others = (*(each for each in ((size, 1, 1) for size in rest)), *flat)
+    others = (*flat, *((size, 1, 1) for size in rest))
     if grid is not None:
         extents = tuple(each for each in extents if _divides(each, grid)) or ((1, 1, 1),)
         others = tuple(each for each in others if _divides(each, grid) and each not in extents)
