@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-from tilewright.driver.copied_bytes import PhaseEquation, solve_boxes, store_extents
+from tilewright.driver.copied_bytes import PhaseEquation, StoreExtent, solve_boxes, store_extents
 
 A, B, C = ("", 0), ("", 128), ("maps", 256)
 
@@ -107,7 +107,8 @@ def test_solutions_are_solutions_and_decided_maps_have_no_others() -> None:
 
 def test_a_store_reads_up_to_the_next_copy_or_barrier_and_no_further_than_what_was_written() -> None:
     written = [(0, 4096), (8192, 9000)]
-    assert store_extents([(A, 0), (A, 2048)], (4096,), written, 65536) == {A: 2048}
-    assert store_extents([(A, 0)], (16384,), written, 65536) == {A: 4096}
-    assert store_extents([(B, 8192)], (), written, 65536) == {B: 800}
-    assert store_extents([(B, 20480)], (), written, 65536) == {B: 45056}
+    next_use, staged = "before the next copy or mbarrier", "that threads write where it is stored from"
+    assert store_extents([(A, 0), (A, 2048)], (4096,), written, 65536) == {A: StoreExtent(2048, next_use)}
+    assert store_extents([(A, 0)], (16384,), written, 65536) == {A: StoreExtent(4096, staged)}
+    assert store_extents([(B, 8192)], (), written, 65536) == {B: StoreExtent(800, staged)}
+    assert store_extents([(B, 20480)], (), written, 65536) == {B: StoreExtent(45056, "before the end of shared memory")}

@@ -152,7 +152,8 @@ STORED:
 
 def test_a_map_that_is_stored_through_has_a_bound() -> None:
     edits = (*ALONE, (READ_A, STORE))
-    assert "parameter 1's box is at most 1,024 bytes" in _boxes(_verdict(*edits, slots=2048, stride=1024))
+    bound = "parameter 1's box is at most the 1,024 bytes before the next copy or mbarrier"
+    assert bound in _boxes(_verdict(*edits, slots=2048, stride=1024))
     early = ("    cp.async.bulk.wait_group 0;\n", "")
     assert isinstance(_verdict(*edits, early, slots=2048, stride=1024), Refuted)
 
@@ -165,3 +166,75 @@ def test_what_is_stored_must_not_be_overwritten_beyond_the_first_bytes_either() 
     )
     verdict = _verdict(*ALONE, (READ_A, STORE), late, slots=2048, stride=1024)
     assert isinstance(verdict, Unknown), verdict
+
+
+# ---------------------------------------------------------------- stores behind a long loop
+
+STAGED = """.shared .align 128 .b8 staged[1024];
+    .shared .align 128 .b8 slots["""
+EPILOGUE = """DONE:
+    mov.u32 %r23, 0;
+AGAIN:
+    bar.sync 0;
+    add.u32 %r23, %r23, 1;
+    setp.lt.u32 %p9, %r23, 40;
+    @%p9 bra AGAIN;
+    setp.lt.u32 %p7, %r3, 32;
+    @%p7 bra END;
+    sub.u32 %r20, %r3, 32;
+    shl.b32 %r21, %r20, 4;
+    mov.u32 %r22, staged;
+    add.u32 %r21, %r21, %r22;
+    st.shared.v4.b32 [%r21], {%r20, %r20, %r20, %r20};
+    fence.proxy.async.shared::cta;
+    bar.warp.sync -1;
+    setp.ne.u32 %p8, %r20, 0;
+    @%p8 bra STORED;
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd2, {%r20, %r20}], [staged];
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group.read 0;
+STORED:
+    bar.warp.sync -1;
+    st.shared.b32 [%r21], %r3;
+END:
+    ret;"""
+"""After 40 barriers, threads stage 512 bytes and store them through the second map. Once the store has read them, they
+are written anew."""
+BEHIND_THE_LOOP = (*ALONE, ("DONE:\n    ret;", EPILOGUE), (".shared .align 128 .b8 slots[", STAGED))
+WAIT_LATE = (
+    ("    cp.async.bulk.wait_group.read 0;\n", ""),
+    ("END:\n    ret;", "END:\n    cp.async.bulk.wait_group.read 0;\n    ret;"),
+)
+"""The store is waited for when its source has been written anew."""
+WRITTEN_ANEW = "    st.shared.b32 [%r21], %r3;\nEND"
+
+
+@pytest.fixture
+def short_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look at the boxes of any launch ends before it stores, as in kernels with much work before."""
+    monkeypatch.setattr("tilewright.driver.judge_unlaunched._SIZING_STEPS", 150)
+
+
+@pytest.mark.usefixtures("short_look")
+def test_a_map_that_is_stored_through_late_has_a_bound() -> None:
+    bound = "parameter 1's box is at most the 512 bytes that threads write where it is stored from"
+    boxes = _boxes(_verdict(*BEHIND_THE_LOOP))
+    assert boxes == ["parameter 0's box is 1,024 bytes", bound]
+
+
+@pytest.mark.usefixtures("short_look")
+def test_a_late_store_that_races_with_every_box_refutes() -> None:
+    """Its first 16 bytes are written anew while it may read them."""
+    verdict = _verdict(*BEHIND_THE_LOOP, *WAIT_LATE)
+    assert isinstance(verdict, Refuted), verdict
+    assert all(finding.code != "BG102" for finding in verdict.findings), verdict
+
+
+@pytest.mark.usefixtures("short_look")
+def test_a_late_store_that_races_only_with_large_boxes_is_unknown() -> None:
+    """The last of the bytes that were staged are written anew: wrong with the bound, fine with the least box."""
+    late = (WRITTEN_ANEW, "    setp.ne.u32 %p5, %r20, 31;\n    @%p5 bra END;\n" + WRITTEN_ANEW)
+    assert isinstance(_verdict(*BEHIND_THE_LOOP, late), Proven)
+    verdict = _verdict(*BEHIND_THE_LOOP, *WAIT_LATE, late)
+    assert isinstance(verdict, Unknown), verdict
+    assert any("boxes that the kernel leaves open" in reason for reason in verdict.reasons)

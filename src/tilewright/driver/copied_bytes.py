@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice, pairwise, product
+from operator import itemgetter
 
 Place = tuple[str, int]
 """Where a tensor map stands: the name of a memory (a buffer, or the parameters' block) and an offset in bytes."""
@@ -303,18 +304,28 @@ def _gaps(equations: Sequence[PhaseEquation], landmarks: Iterable[int]) -> dict[
     return gaps
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class StoreExtent:
+    """What a copy out of shared memory reads at most. which: what ends these bytes, in words that follow "64 bytes"."""
+
+    bytes: int
+    which: str
+
+
 def store_extents(
     stores: Iterable[tuple[Place, int]], landmarks: Iterable[int], written: Sequence[tuple[int, int]], shared_bytes: int
-) -> dict[Place, int]:
+) -> dict[Place, StoreExtent]:
     """What a copy out of shared memory reads at most, by map: from its first byte to the next one that another copy or
     an mbarrier begins at, and no further than what was written without a gap. stores: the map and the offset of each
     copy; written: bytes of shared memory that were written, sorted and disjoint; shared_bytes: how many there are."""
     copies = list(stores)
     starts = sorted({start for _, start in copies} | set(landmarks))
-    found: dict[Place, int] = {}
+    found: dict[Place, StoreExtent] = {}
     for place, start in copies:
-        ends = [min((each for each in starts if each > start), default=max(shared_bytes, start))]
-        ends += [end for begin, end in written if begin <= start < end]
-        extent = max(UNIT_BYTES, (min(ends) - start) // UNIT_BYTES * UNIT_BYTES)
+        ends = [(end, "that threads write where it is stored from") for begin, end in written if begin <= start < end]
+        ends += [(each, "before the next copy or mbarrier") for each in starts if each > start]
+        ends.append((max(shared_bytes, start), "before the end of shared memory"))
+        end, which = min(ends, key=itemgetter(0))
+        extent = StoreExtent(max(UNIT_BYTES, (end - start) // UNIT_BYTES * UNIT_BYTES), which)
         found[place] = min(found.get(place, extent), extent)
     return found

@@ -289,12 +289,13 @@ class _Runner:
         /,
         *,
         sizing: bool = False,
+        short: bool = False,
         any_box: bool = False,
         show: bool = False,
         watch: Callable[[Event], None] | None = None,
     ) -> LaunchJudgement:
-        """One launch, judged. sizing: a short run; any_box: as for `judge_launch`; show: its timeline may be the one
-        that is shown."""
+        """One launch, judged. sizing: for its boxes only; short: the first steps of it; any_box: as for
+        `judge_launch`; show: its timeline may be the one that is shown."""
         recorder = self.shown.recorder() if show else None
         made = self.space.launch(self.unknown, dict(values), boxes)
         symbolic = SymbolicRun(self.table, made.inputs)
@@ -311,7 +312,7 @@ class _Runner:
             peeks=self.peeks,
             sliced=self.sliced,
             identifying=self.identifying,
-            step_limit=_SIZING_STEPS if sizing else _EXPLORED_STEPS,
+            step_limit=_SIZING_STEPS if short else _EXPLORED_STEPS,
             contents=self.unknown.given.contents,
             allows=self.allows,
             any_box=any_box,

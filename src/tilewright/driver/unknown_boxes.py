@@ -10,7 +10,12 @@ what each phase expects and of which maps; then with boxes that solve the equati
 - phases that contradict each other have no solution: with one map in each, an error counts that either choice shows;
 - a map whose copies signal an mbarrier that nobody gives bytes to has no equation: a few sizes are tried for errors
   that all of them show, and nothing is proven;
-- a map that is only stored through has a bound instead of an equation (`store_extents`): fewer bytes touch less.
+- a map that is only stored through has a bound instead of an equation (`store_extents`), which is an assumption of a
+  proof. Nothing waits for these bytes, and a smaller box touches a part of what a larger one does, so that a run with
+  the bound is clean only if each smaller box is. An error counts if the least box shows it, too.
+
+The first look at a kernel's boxes is short. A launch that copies through a map which this look did not reach is sized
+as far as it runs.
 
 Maps are found as they are used: by value among the parameters, or in a buffer that a pointer leads to.
 Checked by: tests/driver/test_unknown_boxes.py.
@@ -25,7 +30,16 @@ from typing import Protocol
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
-from tilewright.driver.copied_bytes import BoxSolutions, PhaseEquation, Place, Sum, solve_boxes, store_extents
+from tilewright.driver.copied_bytes import (
+    UNIT_BYTES,
+    BoxSolutions,
+    PhaseEquation,
+    Place,
+    StoreExtent,
+    Sum,
+    solve_boxes,
+    store_extents,
+)
 from tilewright.driver.judge_launch import LaunchJudgement
 from tilewright.driver.launch_space import Chosen
 from tilewright.driver.unknown_launch import UnknownLaunch, map_name
@@ -52,12 +66,13 @@ class RunLaunch(Protocol):
         /,
         *,
         sizing: bool = False,
+        short: bool = False,
         any_box: bool = False,
         show: bool = False,
         watch: Callable[[Event], None] | None = None,
     ) -> LaunchJudgement:
-        """sizing: the run is short, and for its boxes only; any_box: as `judge_launch` takes it; show: it may be
-        reported; watch: gets its events."""
+        """sizing: the run is for its boxes only; short: a few steps of it; any_box: as `judge_launch` takes it; show:
+        it may be reported; watch: gets its events."""
         ...
 
 
@@ -70,7 +85,7 @@ class _Sized:
     landmarks: frozenset[int] = frozenset()
     fed: frozenset[Place] = frozenset()
     unfed: Mapping[Place, Span] = field(default_factory=dict[Place, Span])
-    stored: Mapping[Place, int] = field(default_factory=dict[Place, int])
+    stored: Mapping[Place, StoreExtent] = field(default_factory=dict[Place, StoreExtent])
 
     def with_more(self, other: _Sized) -> _Sized:
         fed = self.fed | other.fed
@@ -102,7 +117,7 @@ class _Sized:
             {
                 **solutions[min(number, len(solutions) - 1)],
                 **{place: _UNFED_BYTES[min(number, len(_UNFED_BYTES) - 1)] for place in self.unfed},
-                **{place: extent if number == 0 else 16 for place, extent in self.stored.items()},
+                **{place: extent.bytes if number == 0 else UNIT_BYTES for place, extent in self.stored.items()},
             }
             for number in range(count)
         )
@@ -110,7 +125,8 @@ class _Sized:
 
 @dataclass(slots=True)
 class UnknownBoxes:
-    """Judges the launches of one kernel. sized: what all sizing runs so far show."""
+    """Judges the launches of one kernel. sized: what all sizing runs so far show; of_launch: what that of each launch
+    shows; cut: launches whose sizing run was short and did not come to its end."""
 
     unknown: UnknownLaunch
     run: RunLaunch
@@ -118,6 +134,7 @@ class UnknownBoxes:
     of_launch: dict[Chosen, tuple[_Sized, LaunchJudgement]] = field(
         default_factory=dict[Chosen, tuple[_Sized, LaunchJudgement]]
     )
+    cut: set[Chosen] = field(default_factory=set[Chosen])
     boxes: Boxes = field(default_factory=dict[Place, int])
 
     def prepare(self, choices: Iterable[Chosen]) -> None:
@@ -131,7 +148,7 @@ class UnknownBoxes:
         ):
             return
         for values in choices:
-            self._learn(values)
+            self._learn(values, short=True)
             if self.sized.fed:
                 return
 
@@ -139,10 +156,12 @@ class UnknownBoxes:
         """One launch, judged with boxes that its phases allow."""
         judged = self.run(values, self.boxes, show=True)
         for _ in range(_ROUNDS):
-            if not _unsized(judged) or not self._learn(values):
+            unsized = _unsized_places(judged)
+            # Of a map that has a box but not in this run, a longer look shows no more.
+            if not unsized or not self._learn(values, short=unsized <= set(self.boxes)):
                 break
             judged = self.run(values, self.boxes, show=True)
-        if not self.boxes or judged.asserted is not None or _unsized(judged):
+        if not self.boxes or judged.asserted is not None or _unsized_places(judged):
             return judged
         if judged.errors:
             return self._failing(values, judged)
@@ -156,7 +175,8 @@ class UnknownBoxes:
         words: list[str] = []
         for place in sorted(self.boxes):
             if place in self.sized.stored:
-                words.append(self._has(place, f"at most {self.boxes[place]:,} bytes"))
+                which = self.sized.stored[place].which
+                words.append(self._has(place, f"at most the {self.boxes[place]:,} bytes {which}"))
             elif place in solved.decided or place in solved.packed:
                 words.append(self._has(place, f"{self.boxes[place]:,} bytes"))
         words += [self._sum_words(each) for each in solved.sums]
@@ -168,26 +188,29 @@ class UnknownBoxes:
 
     # ------------------------------------------------------------ sizes
 
-    def _learn(self, values: Chosen) -> bool:
+    def _learn(self, values: Chosen, *, short: bool) -> bool:
         """Size the maps of one launch, and choose boxes anew. Returns whether there is anything new."""
-        if values in self.of_launch:
+        if values in self.of_launch and (short or values not in self.cut):
             return False
-        more, _ = self._sized(values)
+        more, _ = self._sized(values, short=short)
         before = set(self.boxes)
         self.sized = self.sized.with_more(more)
         self.boxes = self.sized.choices()[0]
         return bool(set(self.boxes) - before)
 
-    def _sized(self, values: Chosen) -> tuple[_Sized, LaunchJudgement]:
-        """What one launch shows of its boxes, and what goes wrong in it with any."""
+    def _sized(self, values: Chosen, *, short: bool) -> tuple[_Sized, LaunchJudgement]:
+        """What one launch shows of its boxes, and what goes wrong in it with any. short: a part of it is enough."""
         known = self.of_launch.get(values)
-        if known is None:
-            known = self.of_launch[values] = self._size(values)
+        if known is None or (values in self.cut and not short):
+            known = self.of_launch[values] = self._size(values, short)
+            self.cut.discard(values)
+            if short and not known[1].complete:
+                self.cut.add(values)
         return known
 
-    def _size(self, values: Chosen) -> tuple[_Sized, LaunchJudgement]:
+    def _size(self, values: Chosen, short: bool) -> tuple[_Sized, LaunchJudgement]:
         written = _Written()
-        judged = self.run(values, {}, sizing=True, any_box=True, watch=written.see)
+        judged = self.run(values, {}, sizing=True, short=short, any_box=True, watch=written.see)
         report = judged.report
         equations: list[PhaseEquation] = []
         fed: set[Place] = set()
@@ -236,7 +259,7 @@ class UnknownBoxes:
 
     def _failing(self, values: Chosen, judged: LaunchJudgement) -> LaunchJudgement:
         """The errors of a run that do not depend on its boxes, or a doubt where all of them may."""
-        own, least = self._sized(values)
+        own, least = self._sized(values, short=True)
         solved = own.solved()
         if solved.contradiction is not None and _one_map_each(solved.contradiction):
             return self._contradicting(values, judged, own, solved.contradiction)
@@ -247,7 +270,9 @@ class UnknownBoxes:
         unfed = set(own.unfed) - self.sized.fed
         for size in _UNFED_BYTES if unfed else _UNFED_BYTES[:1]:
             boxes = {**known, **dict.fromkeys(unfed, size)}
-            if own.places <= set(boxes) and all(self.boxes.get(place) == box for place, box in boxes.items()):
+            # A sizing run that did not come to its end may lack maps that the whole run uses.
+            used = own.places if least.complete else {*own.places, *self.boxes}
+            if used <= set(boxes) and all(self.boxes.get(place) == box for place, box in boxes.items()):
                 continue
             other = least if least.errors and not unfed else self.run(values, boxes, any_box=True)
             shown = {(finding.code, finding.primary) for finding in other.errors}
@@ -335,9 +360,11 @@ class UnknownBoxes:
         )
 
 
-def _unsized(judged: LaunchJudgement) -> bool:
-    """Did the run copy through maps whose boxes it was not given?"""
-    return bool(judged.report.unknown_phases or judged.report.unknown_stores)
+def _unsized_places(judged: LaunchJudgement) -> set[Place]:
+    """The maps that the run copied through whose boxes it was not given."""
+    shares = [share for phase in judged.report.unknown_phases for share in phase.shares]
+    shares += [store.share for store in judged.report.unknown_stores]
+    return {(share.where, share.at) for share in shares}
 
 
 def _one_map_each(pair: tuple[Sum, Sum] | None) -> bool:
