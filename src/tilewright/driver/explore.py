@@ -369,22 +369,29 @@ def _said(tried: Tried, nonzero: list[Input], text: Places, loops: dict[int, tup
 
 
 def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried]:
-    """The launches that refute: those in which nothing is degenerate first, then those with small numbers."""
+    """The launches that refute: those in which nothing is degenerate first, then those with small numbers. Where others
+    are not decided, one in which a number is zero refutes nothing: whether it is the zero that fails is not known."""
     clean = any(each.clean for each in exploration.tried)
+    doubted = any(isinstance(each.judged.verdict, Unknown) and not each.judged.too_long for each in exploration.tried)
     found = [
         each
         for each in exploration.tried
         if each.fails
         and id(each) not in excuses
         and not (each.judged.overrun and clean)
+        and not (doubted and _zeros(each))
         and not _uncertain(exploration, each)
     ]
 
     def order(each: Tried) -> tuple[int, int, tuple[int, ...]]:
-        zero = sum(not value for given, value in each.values.items() if given.kind in ("number", "pointer"))
-        return zero + len(_empty_loops(each)), sum(each.values.values()), tuple(each.values.values())
+        return _zeros(each) + len(_empty_loops(each)), sum(each.values.values()), tuple(each.values.values())
 
     return sorted(found, key=order)
+
+
+def _zeros(tried: Tried) -> int:
+    """How many numbers are 0 and pointers null."""
+    return sum(not value for given, value in tried.values.items() if given.kind in ("number", "pointer"))
 
 
 def _plainly_fails(exploration: Exploration, tried: Tried) -> bool:
