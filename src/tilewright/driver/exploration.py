@@ -295,10 +295,8 @@ class Exploration:
     def classes(self, loop: int) -> int:
         """Numbers of iterations below this stand for all others: beyond, the loop repeats itself."""
         found = self.repetition(loop)
-        if found is None:
+        if found is None or found.reason is not None:
             return max(FEW_ITERATIONS, min(self.most(loop), ENOUGH_ITERATIONS))
-        if found.reason is not None:
-            return FEW_ITERATIONS  # nothing will be proven as long as that is so
         return min(found.first + found.period + 1, MOST_ITERATIONS)
 
     # Goals
