@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Register
 
 _UNKNOWN = "what an address is beside null or not"
@@ -92,6 +94,6 @@ def _is_null(operand: Operand, values: dict[str, object]) -> bool:
             return value == 0
         case Register(name):
             found = values.get(name)
-            return hasattr(found, "dtype") and not found.any()  # type: ignore[union-attr]
+            return isinstance(found, np.ndarray) and not found.any()
         case _:
             return False

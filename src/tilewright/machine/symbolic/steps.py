@@ -701,9 +701,9 @@ class _Wrapper:
         lanes = run.source_of(r, slot, mask) if slot is not None and node is None else None
         if row == "shfl.sync" and lanes is not None and lanes.size == 1:
             return {}
-        if row == "shfl.sync" and alone and "idx" in self.instruction.modifiers:
+        if row == "shfl.sync" and len(nodes) == 1 and node is not None and "idx" in self.instruction.modifiers:
             lane, clamp = self.instruction.operands[2:4]
-            if not node.uniform and isinstance(lane, Immediate) and clamp == Immediate(31):  # type: ignore[union-attr]
+            if not node.uniform and isinstance(lane, Immediate) and clamp == Immediate(31):
                 node = run.node(held, r, slot, 1 << (8 * (lane.value & 31)))  # type: ignore[arg-type]
         target = self.writes[0] if len(self.writes) == 1 else None
         if alone and node is not None and node.uniform and target is not None:
