@@ -139,16 +139,23 @@ def reach_difference(
     usual: int,
     before: Sequence[Condition],
     barred: Sequence[Sequence[Condition]] = (),
+    *,
+    opposite: bool = False,
 ) -> Reached | Impossible | Undecided:
-    """Find a launch in which two whole numbers differ by something else than `usual`, modulo their width."""
+    """Find a launch in which two whole numbers differ by something else than `usual`, modulo their width; opposite: in
+    which their sum does."""
     if not (one.uniform and other.uniform) or one.opaque or other.opaque:
         return Undecided()
 
     def apart(of: Evaluation) -> bool:
         first, second = of.of(one), of.of(other)
-        return bool((first - second)[0] != np.array([usual]).astype(first.dtype)[0])
+        both = first + second if opposite else first - second
+        return bool(both[0] != np.array([usual]).astype(first.dtype)[0])
 
-    return _reach(table, dimensions, lambda terms: [terms.apart(one, other, usual)], before, apart, barred)
+    def goal(terms: Terms) -> list[Term]:
+        return [terms.apart(one, other, usual, opposite=opposite)]
+
+    return _reach(table, dimensions, goal, before, apart, barred)
 
 
 def _reach(

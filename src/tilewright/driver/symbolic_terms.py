@@ -64,12 +64,13 @@ class Terms:
         term = self.of(node)
         return _compare("ne", term, Number(int.from_bytes(outcome, "little"), term.width))
 
-    def apart(self, one: Node, other: Node, usual: int) -> Term:
-        """That two nodes of one width differ by something else than `usual`. Raises NoTerm."""
+    def apart(self, one: Node, other: Node, usual: int, *, opposite: bool = False) -> Term:
+        """That two nodes of one width differ by something else than `usual`; opposite: that their sum does. Raises
+        NoTerm."""
         first, second = self.of(one), self.of(other)
         if first.width != second.width:
             raise NoTerm
-        difference = bits.Applied("sub", (first, second), first.width)
+        difference = bits.Applied("add" if opposite else "sub", (first, second), first.width)
         return _compare("ne", difference, Number(usual & ((1 << first.width) - 1), first.width))
 
     def within_the_grid(self) -> list[Term]:

@@ -3,7 +3,8 @@
 A producer that counts its tiles by one expression and a consumer that counts them by another agree in the launches that
 were made; whether they agree in all is a question about the two expressions. Where the difference of two loops'
 iterations was the same in all launches, though the numbers themselves were not, the difference of what bounds them must
-be the same for all inputs: they are one expression, or a solver shows it, or a launch is made in which they differ.
+be the same for all inputs: they are one expression, or a solver shows it, or a launch is made in which they differ. Of
+two counters of which one counts down, it is the sum.
 
 Not handled: loops whose first comparison has no side that depends on inputs alone. Checked by:
 tests/driver/test_unequal_loops.py.
@@ -54,25 +55,27 @@ def unequal_loops(
             if first.node is second.node or pair in pairs:
                 continue
             pairs.add(pair)
-            usual = _difference(exploration, chosen[index], first.node, second.node)
+            alike = [chosen[at] for at, *nodes in both if [each.node for each in nodes] == [first.node, second.node]]
+            relation = _relation(exploration, [chosen[index], *alike], first.node, second.node)
             expressions = f"{cut(rendered(first.node, name))} and {cut(rendered(second.node, name))}"
             said = (
                 f"{loop_span(one)}: the loop iterated as often as the one at {loop_span(other)} in every launch tried, "
                 f"and it is not shown that {expressions} always go together"
             )
-            ask = Undecided if usual is None else _asked(exploration, first, second, usual)
+            ask = Undecided if relation is None else _asked(exploration, first, second, *relation)
             found.append(Missing(-1, said, ("unequal", *pair), ask))
     return found
 
 
-def _asked(exploration: Exploration, first: _Bound, second: _Bound, usual: int):
+def _asked(exploration: Exploration, first: _Bound, second: _Bound, usual: int, opposite: bool):
     before = (
         *exploration.ways.needed(first.before, first.position),
         *exploration.ways.needed(second.before, second.position),
     )
     return lambda: reach_difference(
-        exploration.table, exploration.dimensions, first.node, second.node, usual, before, tuple(exploration.barred)
-    )
+        exploration.table, exploration.dimensions, first.node, second.node, usual, before, tuple(exploration.barred),
+        opposite=opposite,
+    )  # fmt: skip
 
 
 def _bounds(tried: Tried) -> dict[int, _Bound]:
@@ -112,17 +115,20 @@ def _side(node: Node) -> Node | None:
     return sides[0] if len(sides) == 1 else None
 
 
-def _difference(exploration: Exploration, tried: Tried, one: Node, other: Node) -> int | None:
-    """By how much two expressions differ in a launch."""
+def _relation(exploration: Exploration, launches: Sequence[Tried], one: Node, other: Node) -> tuple[int, bool] | None:
+    """By how much two expressions differ in the first launch, and False; or their sum, and True, if that is the same
+    in all launches and the difference is not."""
     columns = {
-        given: np.array([tried.values.get(given, dimension.first)], np.uint64)
+        given: np.array([each.values.get(given, dimension.first) for each in launches], np.uint64)
         for given, dimension in exploration.dimensions.items()
     }
     try:
-        evaluation = Evaluation(exploration.table, columns, 1)
+        evaluation = Evaluation(exploration.table, columns, len(launches))
         first, second = evaluation.of(one), evaluation.of(other)
     except CannotEvaluate:
         return None
     if first.dtype != second.dtype or first.dtype.kind != "u":
         return None
-    return int((first - second)[0])
+    difference, total = first - second, first + second
+    opposite = bool((difference != difference[0]).any() and (total == total[0]).all())
+    return int((total if opposite else difference)[0]), opposite
