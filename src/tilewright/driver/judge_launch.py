@@ -37,6 +37,7 @@ from tilewright.machine.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.slice import Slice
 from tilewright.machine.state import Cluster, Warp
 from tilewright.machine.steering import Steering, steering
+from tilewright.machine.symbolic.steps import reached_by_inputs
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 3_000_000
@@ -313,7 +314,7 @@ def _judge_once(
         tuple(dict.fromkeys(doubts)),
         report.fault is None and not report.stopped,
         {number: loop.most or 0 for number, loop in enumerate(report.loops) if loop.protocol and not loop.waits},
-        turns.judged(report),
+        turns.judged(report, _left_by_inputs(symbolic)),
         report,
         tuple(
             f"the host does not write the constant {name}, which has a value"
@@ -393,20 +394,22 @@ class _Turns:
         if len(visit) > len(longest.get(key, ())):
             longest[key] = visit
 
-    def judged(self, report: ProtocolReport) -> dict[int, Repeated]:
-        """For every loop that turned often enough: whether it repeats itself in all warps; the worst of them."""
+    def judged(self, report: ProtocolReport, left: frozenset[tuple[int, int]] = frozenset()) -> dict[int, Repeated]:
+        """For every loop that turned often enough: whether it repeats itself in all warps; the worst of them. left: the
+        loops that warps left since an input said so."""
         steers = steering(report.sliced)
         repeats: dict[int, Repeated] = {}
-        seen: set[tuple[int, int]] = set()
-        for (_, _, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
+        seen: set[tuple[int, int, bool]] = set()
+        for (_, warp, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
             loop = report.loops[number]
             if not loop.protocol or loop.waits or len(visit) < _TURNS_TO_REPEAT:
                 continue
-            shape = (number, len(visit))
+            ended = not report.stopped and (warp, number) not in left
+            shape = (number, len(visit), ended)
             if shape in seen and len(report.ctas_run) > 1:
                 continue
             seen.add(shape)
-            found = _repeats(report, steers, number, self._snapshots(visit, steers.registers))
+            found = _repeats(report, steers, number, self._snapshots(visit, steers.registers), ended)
             known = repeats.get(number)
             if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
                 repeats[number] = found
@@ -429,8 +432,17 @@ class _Turns:
         ]
 
 
-def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot]) -> Repeated:
-    """Whether a loop is shown to repeat itself."""
+def _left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
+    """The loops that warps of any CTA left since an input said so, each after the warp."""
+    return frozenset(
+        (each.warp, each.loop)
+        for each in (() if symbolic is None else symbolic.conditions)
+        if each.loop >= 0 and (each.outcome != each.stays).any()
+    )
+
+
+def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot], ended: bool) -> Repeated:
+    """Whether a loop is shown to repeat itself. ended: what no launch chooses ended it in this run."""
     loop, text = report.loops[number], report.sliced.text
     body = [
         text.flow.instructions[position]
@@ -449,7 +461,8 @@ def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: l
     if found is None:
         return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
     direct, exits = _exits(report, number)
-    against = objections(body, found, snapshots[1:], exits, direct)
+    chosen = reached_by_inputs(report.sliced, True, grid=True, data=True)
+    against = objections(body, found, snapshots[1:], exits, direct, chosen, ended=ended)
     if against:
         first = against[0]
         return Repeated(

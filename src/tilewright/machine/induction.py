@@ -6,7 +6,8 @@ of some iterations, its next iterations repeat the earlier ones. Counters don't 
 period, and must be shown to leave no other trace.
 
 `repetition` looks at the registers at the end of each iteration for the shortest period over which every register gains
-a fixed amount (0 where it comes back). That is an observation; `objections` makes it an induction. It assumes these
+a fixed amount (0 where it comes back); of rings with different numbers of stages, for the least common multiple of
+their periods. That is an observation; `objections` makes it an induction. It assumes these
 gains before an iteration, follows them through the loop's instructions by exact rules of integer arithmetic, and
 compares them with the assumption after it:
 
@@ -22,7 +23,8 @@ compares them with the assumption after it:
   phases that a barrier passes in a period are those of the run, or a wait for a state fails (MB219); a wait gains
   nothing by a state;
 - a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
-  That change must have been seen in the run (it is how loops end and how pipelines stop to fetch).
+  That change must have been seen in the run (it is how loops end and how pipelines stop to fetch). Of several ways out
+  of a loop, those that a launch decides are covered by launches; a counter that comes to a constant must have done so.
 
 Anything else that reads a counter is an objection, and the run proves nothing beyond itself. Integers are taken not to
 overflow. What is loaded from global memory at a counter's place is an input of each iteration's own.
@@ -32,9 +34,10 @@ Checked by: tests/machine/test_induction.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -58,6 +61,8 @@ Snapshot = Mapping[str, npt.NDArray[Any]]
 """Registers at the end of an iteration: 32 lanes each."""
 
 MOST_PERIOD = 64
+_AT_LEAST = 2
+"""Iterations in which all registers together repeat after a period that each of them shows in part."""
 _WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 _FIXED: frozenset[Role] = frozenset({"shared address", "generic address", "barrier", "descriptor", "sync"})
 """Roles in which a counter leaves another trace in each period."""
@@ -78,34 +83,56 @@ class Repetition:
 def repetition(snapshots: Sequence[Snapshot], registers: Sequence[str]) -> Repetition | None:
     """The shortest period that holds for at least three periods and half of the run, or None where nothing repeats.
 
-    A moving register must move by the same amount in all lanes.
+    Where registers come back after different numbers of iterations (stages of two rings), each must be seen so by
+    itself, and all of them after the least common multiple at least twice. A moving register must move by the same
+    amount in all lanes.
     """
-    count = len(snapshots)
-    columns = {name: _column(snapshots, name) for name in registers}
+    columns = {name: values for name in registers if (values := _column(snapshots, name)) is not None}
+    return _together(columns, len(snapshots)) or _apart(columns, len(snapshots))
+
+
+def _together(columns: Mapping[str, npt.NDArray[np.int64]], count: int) -> Repetition | None:
+    """The shortest period after which all registers repeat for three periods and half of the run."""
     for period in range(1, min(MOST_PERIOD, (count - 1) // 3) + 1):
-        good = np.ones(count - period - 1, bool)
-        for values in columns.values():
-            if values is None:
-                continue
-            differences = values[period:] - values[:-period]
-            good &= (differences[1:] == differences[:-1]).all(axis=1) & (differences[1:] == differences[1:, :1]).all(
-                axis=1
-            )
-            if not good.any():
-                break
-        found = _longest(good)
+        found = _stretch(columns.values(), count, period)
         # Half the run, lest a stretch of equal steps within one period be taken for a shorter period.
-        if found is None or found[1] - found[0] + 1 < max(2 * period, count // 2):
-            continue
-        first, last = found
-        steps: dict[str, int] = {}
-        for name, values in columns.items():
-            if values is not None:
-                step = int(values[last + period + 1, 0] - values[last + 1, 0])
-                if step:
-                    steps[name] = step
-        return Repetition(period, first, last + period + 1, steps)
+        if found is not None and found[1] - found[0] + 1 >= max(2 * period, count // 2):
+            return _repetition(columns, period, found)
     return None
+
+
+def _apart(columns: Mapping[str, npt.NDArray[np.int64]], count: int) -> Repetition | None:
+    """The least common multiple of the periods after which each register repeats for three periods and half of the
+    run, if all repeat after so many iterations, to the end of the run."""
+    period = 1
+    for name, values in columns.items():
+        one = _together({name: values}, count)
+        period = lcm(period, one.period if one is not None else count)
+        if period > min(MOST_PERIOD, count - _AT_LEAST - 1):
+            return None
+    found = _stretch(columns.values(), count, period)
+    if found is None or found[1] - found[0] + 1 < _AT_LEAST or found[1] != count - period - 2:
+        return None
+    return _repetition(columns, period, found)
+
+
+def _stretch(columns: Iterable[npt.NDArray[np.int64]], count: int, period: int) -> tuple[int, int] | None:
+    """The first and the last index of the longest stretch in which every register gains the same after a period as in
+    the iteration after it."""
+    good = np.ones(count - period - 1, bool)
+    for values in columns:
+        differences = values[period:] - values[:-period]
+        good &= (differences[1:] == differences[:-1]).all(axis=1) & (differences[1:] == differences[1:, :1]).all(axis=1)
+        if not good.any():
+            return None
+    return _longest(good)
+
+
+def _repetition(columns: Mapping[str, npt.NDArray[np.int64]], period: int, found: tuple[int, int]) -> Repetition:
+    """What a stretch of iterations with this period shows."""
+    first, last = found
+    gained = {name: int(values[last + period + 1, 0] - values[last + 1, 0]) for name, values in columns.items()}
+    return Repetition(period, first, last + period + 1, {name: step for name, step in gained.items() if step})
 
 
 def _column(snapshots: Sequence[Snapshot], name: str) -> npt.NDArray[np.int64] | None:
@@ -151,12 +178,15 @@ class _Inexact(Exception):
 
 def objections(
     body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
-    direct: frozenset[str] = frozenset(),
+    direct: frozenset[str] = frozenset(), open_registers: frozenset[str] | None = None,
+    *, ended: bool = True,
 ) -> tuple[Objection, ...]:  # fmt: skip
     """What in a loop keeps `found` from holding for every trip count.
 
     body: the loop's instructions that steer, address shared memory or synchronize, in text order, those without a
-    result included; exits: predicates that decide whether the loop goes on; direct: those of which one outcome ends it.
+    result included; exits: predicates that decide whether the loop goes on; direct: those of which one outcome ends it;
+    open_registers: those that may depend on what a launch chooses, None for all; ended: what no launch chooses ended
+    the loop in this run.
     """
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
@@ -171,7 +201,7 @@ def objections(
             continue
         try:
             gain = (
-                _comparison(item, gains, snapshots, exits | _at_the_exit(body, direct))
+                _comparison(item, gains, snapshots, exits | _at_the_exit(body, direct), open_registers, ended)
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
@@ -443,15 +473,21 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "
 
 
 def _comparison(
-    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], exits: frozenset[str]
-) -> int:
-    """A comparison's outcome gains nothing. Raises _Inexact if some trip count has an outcome that was never seen."""
+    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], exits: frozenset[str],
+    open_registers: frozenset[str] | None, ended: bool,
+) -> int:  # fmt: skip
+    """A comparison's outcome gains nothing. Raises _Inexact if some trip count has an outcome that was never seen. Of
+    those that end the loop, one that a launch decides is a condition of its own; any other must have ended the run."""
     one, other = item.operands[1], item.operands[2]
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
         raise _Inexact("it combines a counter")
-    if not drift or exits & set(_targets(item)):
+    if not drift:
         return 0
+    if exits & set(_targets(item)):
+        sides = {name for operand in (one, other) for name in _registers(operand)}
+        if open_registers is None or sides & open_registers or (ended and _meet(one, other, drift, snapshots)):
+            return 0
     outcome = _targets(item)[0]
     seen = {bool(value) for snapshot in snapshots if outcome in snapshot for value in np.asarray(snapshot[outcome])}
     if len(seen) > 1:
@@ -461,6 +497,13 @@ def _comparison(
     if bool((distance < 0).any() if drift > 0 else (distance > 0).any()):
         raise _Inexact("its sides approach each other, and the run ended before they met")
     return 0
+
+
+def _meet(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot]) -> bool:
+    """Whether the sides of a comparison meet within the period after the run."""
+    distance = _value(one, snapshots[-1]) - _value(other, snapshots[-1])
+    after = distance + int(drift)
+    return bool(((distance < 0) & (after >= 0) if drift > 0 else (distance > 0) & (after <= 0)).all())
 
 
 def _value(operand: Operand, snapshot: Snapshot) -> npt.NDArray[np.int64]:
