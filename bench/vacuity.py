@@ -51,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, help="folder of .ptx files")
     parser.add_argument("--launch", action="store_true", help="with the launch file beside each")
     parser.add_argument("--only", default="", help="paths that contain this")
+    parser.add_argument("--every", type=int, default=1, help="each so many-th file alone (default 1)")
+    parser.add_argument("--first", type=int, default=0, help="so many of the smallest files (default: all, in order)")
     parser.add_argument("--kind", default="", help="deletions whose kind contains this")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for each check (default 60)")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="files at a time")
@@ -62,6 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     files = [path for path in sorted(folder.rglob("*.ptx")) if arguments.only in path.as_posix()]
     if arguments.launch:
         files = [path for path in files if path.with_suffix(".launch.json").exists()]
+    files = files[:: arguments.every]
+    if arguments.first:
+        files = sorted(files, key=lambda path: path.stat().st_size)[: arguments.first]
     if not files:
         print(f"{folder} has no .ptx file{' with a launch file' if arguments.launch else ''}")
         return 2

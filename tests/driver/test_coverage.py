@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.driver.checked_kernels import pipe_text
 from tests.driver.hanging_kernels import hanging, judged
 
@@ -20,6 +22,15 @@ def test_what_is_impossible_is_counted() -> None:
     found = judged(hanging("setp.lt.u32 %p1, %r1, 0;"))
     assert isinstance(found.verdict, Proven)
     assert "1 way through the kernel shown to be impossible" in found.verdict.claims
+
+
+def test_a_proof_says_what_no_launch_executes() -> None:
+    """A count of the protocol behind a guard that no number meets: the proof is about a kernel without it."""
+    found = judged(hanging("setp.lt.u32 %p1, %r1, 0;"))
+    assert isinstance(found.verdict, Proven)
+    (said,) = [each for each in found.verdict.claims if each.startswith("no launch executes")]
+    assert re.fullmatch("no launch executes instructions of the protocol at line [0-9]+", said)
+    assert not [each for each in judged(pipe_text()).verdict.claims if each.startswith("no launch executes")]
 
 
 def test_a_way_that_nobody_found_is_a_reason_with_its_expression() -> None:

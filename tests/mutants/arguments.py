@@ -2,8 +2,8 @@
 
 In order, the first that holds:
 
-- not executed: with a trap in place of every instruction of the edited lines the launch is proven all the same;
-- for review: the check of the edited text reports something for review that it does not report of the subject;
+- not executed: with a trap in place of every instruction of the edited lines the launch is proven all the same. Without
+  a launch this proof assumes what the subject's does, and its launches execute as many instructions of the protocol;
 - contested: with one contested point read strictly, the edited text is refuted where the subject is not;
 - no data between lanes: a warp's barrier, which even the reading that asks for it (lanes_in_step, elected_arrive) does
   not miss;
@@ -12,15 +12,17 @@ In order, the first that holds:
 - covered by another: without another instruction or kind of synchronization as well, the edited text has an error that
   the subject without it does not have.
 
-No argument is an empty text. The arguments are facts about runs and about checks of other texts, as good as these are.
-Not handled: whether lines are executed, and what the run does, where there is no launch.
+That something is reported for review is no argument: it must be what a contested point refutes. No argument is an empty
+text. The arguments are facts about runs and about checks of other texts, as good as these are.
+Not handled: what a run does, where there is no launch.
 Checked by: tests/mutants/test_deletions.py.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from tests.mutants.deletions import Deletion, deletions, instructions, single_deletions, with_traps
 from tilewright.base.check_report import KernelReport
@@ -42,6 +44,7 @@ from tilewright.machine.event import (
     WarpActor,
 )
 
+_COVERED = re.compile(r"covered (\d+) of \d+ instructions of the protocol")
 _NEAREST = 12
 """So many single instructions are tried as what covers for what is missing."""
 Said = tuple[str, int]
@@ -61,24 +64,40 @@ class Subject:
 
     def check(self, text: str, isa: str | None = None) -> KernelReport | None:
         """The report on `text` in its place; None where it is not even read."""
-        options = CheckOptions(isa=isa or self.isa, entry=self.kernel, budget_seconds=self.budget_seconds)
-        report = check_text(text, self.file, launch=self.launch, options=options)
-        return report.kernels[0] if report.kernels and not report.error else None
+        return _checked(self, text, isa or self.isa)
+
+
+@lru_cache(maxsize=512)
+def _checked(subject: Subject, text: str, isa: str) -> KernelReport | None:
+    options = CheckOptions(isa=isa, entry=subject.kernel, budget_seconds=subject.budget_seconds)
+    report = check_text(text, subject.file, launch=subject.launch, options=options)
+    return report.kernels[0] if report.kernels and not report.error else None
 
 
 def argument(subject: Subject, edited: str) -> str:
     """The argument for `edited`, in whose text some lines of the subject are others. Empty where there is none."""
     pairs = zip(subject.text.split("\n"), edited.split("\n"), strict=True)
     places = frozenset(line for line, (old, new) in enumerate(pairs, 1) if old != new)
-    found = _not_executed(subject, places) or _for_review(subject, edited) or _contested(subject, edited)
+    found = _not_executed(subject, places) or _contested(subject, edited)
     return found or _nothing_to_do(subject, edited, places) or _covered(subject, edited, places)
 
 
 def _not_executed(subject: Subject, lines: frozenset[int]) -> str:
-    if subject.launch is None:
-        return ""
     report = subject.check(with_traps(subject.text, _module(subject), lines))
-    return "not executed by this launch" if report is not None and report.verdict == "proven" else ""
+    if report is None or report.verdict != "proven":
+        return ""
+    if subject.launch is not None:
+        return "not executed by this launch"
+    # A trap is an assertion, which a proof without a launch may assume to hold.
+    own = subject.check(subject.text)
+    if own is None or set(report.assumptions) != set(own.assumptions) or _executed(report) != _executed(own):
+        return ""
+    return f"executed by no launch: with traps there, the launches execute {_executed(own)} instructions as well"
+
+
+def _executed(report: KernelReport) -> str:
+    """How many instructions of the protocol a proof's launches execute: one number for each shape."""
+    return ", ".join(found[1] for claim in report.claims if (found := _COVERED.search(claim)) is not None)
 
 
 def _nothing_to_do(subject: Subject, edited: str, lines: frozenset[int]) -> str:
@@ -145,20 +164,21 @@ def _module(subject: Subject) -> Module:
     return read(subject.text, subject.file, tolerant=True)
 
 
-def _for_review(subject: Subject, edited: str) -> str:
-    new = _new(subject, edited, subject.isa, Level.REVIEW)
-    return f"reported for review: {_listed(new)}" if new else ""
-
-
 def _contested(subject: Subject, edited: str) -> str:
-    if subject.isa == "strict" or not _new(subject, edited, "strict", Level.ERROR):
+    """The contested points that decide. Candidates are those of the codes that the edited text shows in addition."""
+    if subject.isa == "strict":
         return ""
+    refuting = _new(subject, edited, "strict", Level.ERROR)
+    codes = {each.code for each in (*refuting, *_new(subject, edited, subject.isa, Level.REVIEW))}
     points = [
         f"{point.name} ({_listed(new)})"
         for point in POINTS
-        if (new := _new(subject, edited, f"tolerant,{point.name}=strict", Level.ERROR))
+        if not codes.isdisjoint(point.codes)
+        and (new := _new(subject, edited, f"tolerant,{point.name}=strict", Level.ERROR))
     ]
-    return f"contested: {'; '.join(points)}" if points else "contested: refuted by the strict reading as a whole"
+    if points:
+        return f"contested: {'; '.join(points)}"
+    return f"contested: refuted by the strict reading as a whole ({_listed(refuting)})" if refuting else ""
 
 
 def _covered(subject: Subject, edited: str, places: frozenset[int]) -> str:

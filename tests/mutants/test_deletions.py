@@ -48,7 +48,7 @@ def test_a_ring_without_any_of_its_synchronization_is_refuted_or_has_an_argument
     assert {"announcements", "waits: mbarrier", "arrivals: all", "inits: mbarrier"} <= verdicts.keys()
     (left,) = [each for each in _made(subject) if _verdict(subject, each.text) != "refuted"]
     assert left.kind == "fences: mbarrier init"
-    assert argument(subject, left.text).startswith("reported for review: MB105")
+    assert argument(subject, left.text).startswith("contested: fenced_init (MB105 ")
 
 
 def test_an_announcement_becomes_an_arrival() -> None:
@@ -72,6 +72,29 @@ def test_what_is_not_executed_is_said() -> None:
     assert argument(subject, wait.text) == "not executed by this launch"
     trapped = with_traps(text, read(text, "ring.ptx", tolerant=True), wait.lines)
     assert re.search(r"@%p\d+ trap;", trapped)
+
+
+def _commit_where(guard: str) -> tuple[Subject, Deletion]:
+    """A ring with a commit of no copies under a guard, and without it, both for any launch."""
+    extra = f"{guard}\n    @%p_far cp.async.bulk.commit_group;\n    @%p_far cp.async.bulk.wait_group 0;"
+    body = ring(None, f"    mov.b32 %r_count, %r_n;\n    {extra}")
+    subject = Subject(kernel_text("ring", body, ("n",), shared=SHARED), "ring.ptx", "ring", None)
+    (commit,) = [each for each in _made(subject) if each.kind == "commits: bulk group"]
+    assert _verdict(subject, subject.text) == _verdict(subject, commit.text) == "proven"
+    return subject, commit
+
+
+def test_what_no_launch_executes_is_said() -> None:
+    subject, commit = _commit_where("and.b32 %r_x, %r_n, 7;\n    setp.eq.u32 %p_far, %r_x, 9;")
+    assert argument(subject, commit.text).startswith("executed by no launch: ")
+
+
+def test_what_some_launch_executes_is_not_said_to_be_dead() -> None:
+    """A proof may assume that a trap is not met: that is no argument for what stands in its place."""
+    subject, commit = _commit_where("and.b32 %r_x, %r_n, 7;\n    setp.eq.u32 %p_far, %r_x, 5;")
+    trapped = subject.check(with_traps(subject.text, read(subject.text, "ring.ptx", tolerant=True), commit.lines))
+    assert trapped is not None and trapped.verdict == "proven"
+    assert not argument(subject, commit.text).startswith("executed by no launch")
 
 
 def test_a_barrier_that_another_covers_is_said() -> None:

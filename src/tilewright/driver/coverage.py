@@ -49,6 +49,7 @@ from tilewright.machine.symbolic.tracker import Condition
 _QUESTIONS_MOST = 400
 _OPEN_MOST = 2
 """Questions about several branches at once that a solver leaves open, after which no more are asked."""
+_LINES_SHOWN = 8
 _BEFORE = 200
 """Conditions of a warp before one in question that a solver gets."""
 
@@ -128,7 +129,7 @@ def cover(
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
     impossible = sum(isinstance(each, Impossible) for each in answers.values())
-    claims = _claims(exploration, positions, loop_span, impossible)
+    claims = _claims(exploration, positions, span, loop_span, impossible)
     return Covered(claims, tuple(dict.fromkeys(reasons)))
 
 
@@ -307,7 +308,7 @@ def _not_repeating(exploration: Exploration, loop: int, loop_span: Callable[[int
 
 
 def _claims(
-    exploration: Exploration, positions: frozenset[int],
+    exploration: Exploration, positions: frozenset[int], span: Callable[[int], Span],
     loop_span: Callable[[int], Span], impossible: int,
 ) -> tuple[str, ...]:  # fmt: skip
     chosen = _clean(exploration)
@@ -322,6 +323,11 @@ def _claims(
     for loop in loops:
         words.append(f"the loop at {loop_span(loop)} with 0 to {exploration.most(loop)} iterations")
     said = [f"{words[0]} {', '.join(words[1:])}"]
+    never = sorted({span(position).line for position in positions - executed})
+    if never:
+        more = f" and {len(never) - _LINES_SHOWN} more" if len(never) > _LINES_SHOWN else ""
+        lines = ", ".join(map(str, never[:_LINES_SHOWN]))
+        said.append(f"no launch executes instructions of the protocol at line{'s' * (len(never) > 1)} {lines}{more}")
     if impossible:
         said.append(f"{impossible} way{'s' if impossible != 1 else ''} through the kernel shown to be impossible")
     return tuple(said)
