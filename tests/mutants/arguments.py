@@ -27,7 +27,7 @@ from functools import cache, lru_cache
 from tests.mutants.deletions import Deletion, deletions, instructions, single_deletions, with_traps
 from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
-from tilewright.contract.readings import POINTS, tolerant
+from tilewright.contract.readings import POINTS, ContestedPoint, tolerant
 from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.given_launch import LaunchFile, placed
 from tilewright.driver.judge_launch import judge_launch
@@ -170,15 +170,28 @@ def _contested(subject: Subject, edited: str) -> str:
         return ""
     refuting = _new(subject, edited, "strict", Level.ERROR)
     codes = {each.code for each in (*refuting, *_new(subject, edited, subject.isa, Level.REVIEW))}
-    points = [
-        f"{point.name} ({_listed(new)})"
+    decide = [
+        f"{point.name} ({said})"
         for point in POINTS
-        if not codes.isdisjoint(point.codes)
-        and (new := _new(subject, edited, f"tolerant,{point.name}=strict", Level.ERROR))
+        if not codes.isdisjoint(point.codes) and (said := _decided_by(subject, edited, point))
     ]
-    if points:
-        return f"contested: {'; '.join(points)}"
+    if decide:
+        return f"contested: {'; '.join(decide)}"
     return f"contested: refuted by the strict reading as a whole ({_listed(refuting)})" if refuting else ""
+
+
+def _decided_by(subject: Subject, edited: str, point: ContestedPoint) -> str:
+    """What a contested point, read strictly, finds in the edited text and not in the subject. Without a launch, what it
+    finds may be a reason for unknown instead: then it must be all that stands against the edited text."""
+    isa = f"tolerant,{point.name}=strict"
+    new = _new(subject, edited, isa, Level.ERROR)
+    if new:
+        return _listed(new)
+    own, report = subject.check(subject.text, isa), subject.check(edited, isa)
+    if own is None or report is None or own.verdict != "proven" or report.verdict != "unknown":
+        return ""
+    against = [reason for reason in report.reasons if reason.startswith(point.codes)]
+    return f"unknown: {against[0][:100]}" if len(against) == len(report.reasons) else ""
 
 
 def _covered(subject: Subject, edited: str, places: frozenset[int]) -> str:
