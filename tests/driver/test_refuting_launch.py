@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.driver.boxed_kernels import COPY_B, EXPECT, READ_B, boxed_text
+from tests.driver.hanging_kernels import hanging
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch, PointerParam, ScalarParam, UnknownTensorMapParam
@@ -53,3 +54,14 @@ def test_a_finding_that_the_given_launch_does_not_show_is_none() -> None:
 
     again = given_again(kernel, launch, {"a": 4096, "b": 4096}, (finding,), judge)
     assert "MB101 it breaks" in again.against and "it shows nothing" in again.against
+
+
+def test_numbers_that_align_what_threads_access_are_tried() -> None:
+    """The first number beyond 100 hangs, and makes an odd address of global memory; a larger one hangs, too."""
+    store = "mul.wide.u32 %d2, %r1, 4; add.s64 %d2, %d1, %d2; st.global.v4.b32 [%d2], {%r3, %r3, %r3, %r3};"
+    text = hanging("setp.gt.u32 %p1, %r1, 100;", before=store.replace("; ", ";\n    "))
+    (found,) = check_text(text, "k.ptx").kernels
+    assert found.verdict == "refuted" and found.launch is not None
+    (again,) = check_text(text, "k.ptx", launch=parse_launch(json.dumps(found.launch), "launch.json")).kernels
+    assert found.errors[0].code in {finding.code for finding in again.errors}
+    assert any("parameter 0 = 128" in line for line in found.errors[0].interleaving)

@@ -45,6 +45,8 @@ from tilewright.machine.symbolic.tracker import Condition
 _ORDINARY = (1, 77)
 """Numbers that take the place of a zero that an assumption excludes."""
 _FLOATS = frozenset({"f16", "f32", "f64"})
+_ALIGNED = 64
+"""Numbers that are multiples of this make aligned addresses of what threads access."""
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
 
@@ -451,6 +453,23 @@ def _refuted(text: Places, guilty: list[Tried]) -> Explored:
         for finding in first.judged.verdict.findings
     )
     return Explored(Refuted(findings), tuple(dict(each.values) for each in guilty))
+
+
+def more_ordinary(exploration: Exploration, text: Places, shown: Assignment) -> Explored | None:
+    """The launch nearest to one that refutes whose pointers are not null and whose numbers make aligned addresses, if
+    it shows the same. Both may be needed where memory is accessed, of which a made-up launch says nothing."""
+    (first,) = [each for each in exploration.tried if each.values == shown]
+    values = dict(shown)
+    for given, value in shown.items():
+        if given.kind == "pointer":
+            values[given] = 1
+        elif given.kind == "number" and given in exploration.dimensions:
+            values[given] = exploration.dimensions[given].nearest(value + -value % _ALIGNED)
+    other = exploration.at(values)
+    same = other.fails and first_finding(other).code == first_finding(first).code
+    if not same or other.values == first.values or _uncertain(exploration, other):
+        return None
+    return _refuted(text, [other])
 
 
 def _numbers(values: Assignment, text: Places) -> str:

@@ -21,7 +21,7 @@ from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
 from tilewright.driver.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
-from tilewright.driver.explore import Places, explore
+from tilewright.driver.explore import Explored, Places, explore, more_ordinary
 from tilewright.driver.given_launch import PartialLaunch
 from tilewright.driver.joint_decisions import lasting_choices
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
@@ -137,6 +137,7 @@ def judge_unlaunched(
     )
     ended: tuple[Diagnostic, ...] = ()
     clean = False
+    explored: Explored | None = None
     try:
         boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES)
         explored = explore(exploration, where)
@@ -150,17 +151,13 @@ def judge_unlaunched(
         ended = found.judged.errors
     document: Mapping[str, object] | None = None
     if isinstance(verdict, Refuted):
-        against = ""
-        for each in launches:
-            if each.launch is None:
-                continue
-            sizes = unknown.buffers | {held.name: _BUFFER_BYTES for held in each.contents}
-            contents = (*unknown.given.contents, *each.contents)
-            again = given_again(kernel, each.launch, sizes, verdict.findings, runner.given, contents)
-            if not again.against:
-                document = again.document
-                break
-            against = against or again.against
+        document, against = _given_again(runner, verdict, launches)
+        if document is None and against and explored is not None and explored.shown:
+            other = more_ordinary(exploration, where, explored.shown[0])
+            if other is not None and isinstance(other.verdict, Refuted):
+                found = failing[tuple(other.shown[0].items())]
+                document, _ = _given_again(runner, other.verdict, [found])
+                verdict = other.verdict if document is not None else verdict
         if document is None and against:
             ended = ended or tuple(each for each in verdict.findings if each.level is Level.ERROR)
             verdict = Unknown((against,))
@@ -179,6 +176,23 @@ def judge_unlaunched(
         tuple(allowed.values()), document, ended, clean,
         exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
     )  # fmt: skip
+
+
+def _given_again(
+    runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
+) -> tuple[Mapping[str, object] | None, str]:
+    """The first launch that shows the findings when it is given as well, as a launch file, and what is against it."""
+    unknown, against = runner.unknown, ""
+    for each in launches:
+        if each.launch is None:
+            continue
+        sizes = unknown.buffers | {held.name: _BUFFER_BYTES for held in each.contents}
+        contents = (*unknown.given.contents, *each.contents)
+        again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
+        if not again.against:
+            return again.document, ""
+        against = against or again.against
+    return None, against
 
 
 def _nothing_wrong(tried: Tried) -> bool:
