@@ -57,3 +57,35 @@ def test_two_numbers_that_differ_and_two_that_never_do() -> None:
     assert isinstance(differ, Reached)
     assert isinstance(reach_difference(of.table, dimensions(of), nodes["%r8"], nodes["%r9"], 0, ()), Impossible)
     assert isinstance(reach_difference(of.table, dimensions(of), nodes["%r6"], nodes["%r4"], 1, ()), Impossible)
+
+
+_PRODUCTS = "mul.lo.u32 %r4, %r1, %r2; mul.lo.u32 %r4, %r4, %r3; mul.lo.u32 %r5, %r2, %r1; mul.lo.u32 %r5, %r3, %r5; "
+
+
+def test_products_in_other_orders_are_the_same() -> None:
+    of = expressions(f"{_PRODUCTS} setp.lt.s32 %p1, %r4, 1; setp.lt.s32 %p2, %r5, 1;")
+    before, goal = condition(of, "%p1", True), condition(of, "%p2", True)
+    assert isinstance(reach(of.table, dimensions(of), goal, (before,), (HOLDS,)), Impossible)
+    assert isinstance(reach(of.table, dimensions(of), goal, (), (HOLDS,)), Reached)
+
+
+def _differ(divisions: str) -> Reached | Impossible | Undecided:
+    of = expressions(f"add.u32 %r4, %r1, %r2; add.u32 %r5, %r2, %r1; {divisions} setp.ne.u32 %p1, %r6, %r7;")
+    return reach(of.table, dimensions(of), condition(of, "%p1", False), (), (FAILS,))
+
+
+def test_quotients_of_equal_terms_are_the_same() -> None:
+    assert isinstance(_differ("div.u32 %r6, %r4, %r3; div.u32 %r7, %r5, %r3;"), Impossible)
+
+
+def test_other_quotients_may_be_anything() -> None:
+    assert not isinstance(_differ("div.u32 %r6, %r4, %r3; div.u32 %r7, %r5, %r1;"), Impossible)
+    assert not isinstance(_differ("div.u32 %r6, %r4, %r3; div.s32 %r7, %r5, %r3;"), Impossible)
+    assert not isinstance(_differ("div.u32 %r6, %r4, %r3; div.u32 %r7, %r3, %r5;"), Impossible)
+    assert not isinstance(_differ("prmt.b32 %r6, %r4, %r3, 1; prmt.b32 %r7, %r5, %r3, 2;"), Impossible)
+
+
+def test_equal_dividends_have_one_quotient() -> None:
+    # n / 100, as compilers write it.
+    assert isinstance(_differ("mul.hi.u32 %r6, %r4, 1374389535; mul.hi.u32 %r7, %r5, 1374389535; "
+                              "shr.u32 %r6, %r6, 5; shr.u32 %r7, %r7, 5;"), Impossible)  # fmt: skip

@@ -130,7 +130,14 @@ FIELDS = [
     for t in ("u32", "u64")
     for begin, count in ((0, 1), (0, 8), (4, 12), (31, 1), (0, 32))
 ]
-LISTED = [*ARITHMETIC, *LOGIC, *SHIFTS, *DIVISION, *COMPARISONS, *MOVES, *CONVERSIONS, *FIELDS]
+NESTED = [
+    ("mul.lo.u32 %r1, %r2, %r3; mul.lo.u32 %r4, %r5, %r2; mul.lo.u32 %r1, %r4, %r1; mul.lo.u32 %r1, %r1, 3;", "%r1"),
+    ("add.u32 %r1, %r2, %r3; add.u32 %r4, %r1, %r2; sub.u32 %r4, %r4, %r1; add.u32 %r1, %r4, %r1;", "%r1"),
+    ("mad.lo.u32 %r1, %r2, %r3, %r2; mad.lo.u32 %r1, %r1, %r1, %r1;", "%r1"),
+    ("mul.wide.u32 %d1, %r2, %r3; mul.wide.u32 %d2, %r3, %r2; mul.lo.u64 %d1, %d1, %d2; add.u64 %d1, %d1, %d1;", "%d1"),
+    ("mul.lo.u32 %r1, %r2, %r3; sub.u32 %r4, %r2, %r3; sub.u32 %r5, %r3, %r2; add.u32 %r1, %r4, %r1;", "%r1"),
+]
+LISTED = [*NESTED, *ARITHMETIC, *LOGIC, *SHIFTS, *DIVISION, *COMPARISONS, *MOVES, *CONVERSIONS, *FIELDS]
 
 
 @pytest.mark.parametrize(("text", "target"), LISTED, ids=[f"{text} {target}" for text, target in LISTED])

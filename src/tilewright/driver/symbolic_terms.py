@@ -1,7 +1,8 @@
 """What does a solver read for an expression of a run? Terms of fixed width, instruction by instruction.
 
 The meaning of each instruction is stated a second time here, for whole numbers alone; tests compare it with the
-machine's steps on random operands. An instruction that is not listed, or that differs by lane, has no term.
+machine's steps on random operands. An instruction that is not listed, or that differs by lane, has no term: a variable
+stands for its result, one for all instructions that do the same to equal terms.
 Source: PTX ISA, Integer Arithmetic, Comparison and Selection, Logic and Shift, Data Movement (cvt, mov).
 Checked by: tests/driver/test_symbolic_terms.py.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tilewright.driver.ordered_terms import Ordered
 from tilewright.driver.path_search import Dimension
 from tilewright.frontends.ptx.ast import Immediate, Negated, Operand, PairOfPredicates, Register, Vector
 from tilewright.machine.decoder import TypeName, type_name
@@ -54,6 +56,10 @@ class Terms:
         # Of divisions by constants: what holds of quotients and remainders, and the quotients.
         self.sides: list[Term] = []
         self._quotients: dict[tuple[int, int, bool], Term] = {}
+        self._multiples: dict[tuple[int, int, bool], tuple[Term, Term]] = {}
+        self._ordered = Ordered()
+        # What stands for an expression without a term: one for those that apply the same to equal terms.
+        self._stands: dict[tuple[object, ...], Variable] = {}
 
     def equals(self, node: Node, outcome: bytes) -> Term:
         """That a node has a value. Raises NoTerm."""
@@ -91,7 +97,7 @@ class Terms:
             try:
                 found = divisions.get(each.number)
                 quotient = None if found is None else self._quotients.get(found.key)
-                term = self._term(each) if quotient is None else quotient
+                term = self._ordered.of(self._term(each)) if quotient is None else quotient
             except NoTerm:
                 term = self._anything(each)
             if each.number in divided and term is not None and term.width == 32:
@@ -105,10 +111,15 @@ class Terms:
     def _as_multiple(self, term: Term, division: _Division) -> Term:
         """A dividend as `divisor * quotient + remainder`, which a solver follows more easily than the division."""
         divisor, signed = division.divisor, division.signed
+        alike = self._ordered.number(term), divisor, signed
+        if alike in self._multiples:
+            self._quotients[division.key], multiple = self._multiples[alike]
+            return multiple
         whole, zero = Number(divisor, 32), Number(0, 32)
         quotient, remainder = self._fresh(32), self._fresh(32)
         self._quotients[division.key] = quotient
         multiple = bits.Applied("add", (bits.Applied("mul", (quotient, whole), 32), remainder), 32)
+        self._multiples[alike] = quotient, multiple
         self.sides.append(_compare("eq", term, multiple))
         if signed:
             least, most = -(1 << 31) // divisor - 1, (1 << 31) // divisor
@@ -129,9 +140,28 @@ class Terms:
 
     def _anything(self, node: Node) -> Term | None:
         """A variable in place of an expression that has no term, if its width is known."""
-        if not node.uniform or not isinstance(node.operation, Applied):
+        applied = node.operation
+        if not node.uniform or not isinstance(applied, Applied):
             return None
-        return self._fresh(node.operation.width_bits)
+        try:
+            given = dict(zip(applied.names, map(self._source, node.sources), strict=True))
+        except NoTerm:
+            return self._fresh(applied.width_bits)
+        operands = applied.instruction.operands
+        plain = {each.name for each in operands[1:] if type(each) is Register}
+        # A result that the instruction does not give alone keeps its name, as does what is read in other forms.
+        key = (
+            applied.instruction.opcode,
+            "" if type(operands[0]) is Register else applied.target_name,
+            tuple(
+                self._ordered.number(given[each.name]) if type(each) is Register and each.name in given else each
+                for each in operands[1:]
+            ),
+            tuple((name, self._ordered.number(term)) for name, term in given.items() if name not in plain),
+        )
+        if key not in self._stands:
+            self._stands[key] = self._fresh(applied.width_bits)
+        return self._stands[key]
 
     def _source(self, source: Source) -> Term:
         if isinstance(source, Node):
