@@ -47,3 +47,34 @@ def test_two_numbers_that_end_a_loop_are_proven() -> None:
     leave = "setp.ge.u32 %p_a, %r_i, %r_m; @%p_a bra M;"
     text = hanging(_TWO_WAYS.replace("LEAVE", leave).replace("START ", ""), ("n", "m"))
     assert checked(text).verdict == "proven"
+
+
+_AHEAD = (
+    "mov.u32 %r_i, 0; mov.pred %p_bug, 0; setp.lt.s32 %p_e, %r_n, 1; @%p_e bra M; "
+    "L: add.s32 %r_k, %r_i, AHEAD; setp.ge.s32 %p_a, %r_k, %r_n; @%p_a bra S; "
+    "@!%p_other mbarrier.arrive.shared::cta.b64 _, [%r_bar+8]; S: INSIDE "
+    "add.s32 %r_i, %r_i, 1; setp.lt.s32 %p_e, %r_i, %r_n; @%p_e bra L; M: mov.u32 %r_y, 0;"
+)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+def test_a_loop_that_stops_to_fetch_before_its_end_is_proven(ahead: int) -> None:
+    text = hanging(_AHEAD.replace("AHEAD", str(ahead)).replace("INSIDE ", ""))
+    assert checked(text).verdict == "proven"
+
+
+@pytest.mark.parametrize("count", [99, 5000])
+def test_one_that_hangs_at_a_constant_besides_is_never_proven(count: int) -> None:
+    inside = f"setp.lt.s32 %p_b, %r_k, {count}; @%p_b bra T; mov.pred %p_bug, 1; T: "
+    text = hanging(_AHEAD.replace("AHEAD", "1").replace("INSIDE ", inside))
+    assert checked(text).verdict != "proven"
+
+
+@pytest.mark.parametrize("count", [99, 5000])
+def test_one_of_which_a_warp_hangs_that_comes_there_late_is_never_proven(count: int) -> None:
+    inside = (
+        f"setp.lt.s32 %p_b, %r_i, {count}; @%p_b bra T; add.s32 %r_w, %r_i, 1; setp.gt.s32 %p_c, %r_w, {count + 2}; "
+        "@!%p_c bra T; mov.pred %p_bug, 1; T: "
+    )
+    text = hanging(_AHEAD.replace("AHEAD", "1").replace("INSIDE ", inside))
+    assert checked(text).verdict != "proven"

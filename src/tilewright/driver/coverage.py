@@ -4,7 +4,8 @@ A proof without a launch rests on launches that were made. It holds for the othe
 these did, loops apart, which must have been shown to repeat themselves (`machine.induction`). So it is asked of the
 launches that were clean. What an assumption excludes is barred (`exploration.barred`, the bounds of an input):
 
-- every branch that inputs decide, in every warp that comes to it, went either way;
+- every branch that inputs decide, in every warp that comes to it, went either way, unless it decides about nothing but
+  accesses to global memory that order nothing;
 - every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
   iterations, and was left after every number of iterations up to that;
 - every operand of the protocol that depends on inputs had each of its values;
@@ -183,6 +184,9 @@ def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Mis
             found += _values(exploration, chosen, site, name)
             continue
         if b"split" in site.seen or (HOLDS in site.seen and FAILS in site.seen):
+            continue
+        jumped = any((way == HOLDS) != condition.negated for way, condition in site.seen.items())
+        if site.kind == "branch" and (not jumped) in exploration.idle_ways(position):
             continue
         (outcome,) = site.seen
         entering = site.loop >= 0 and (outcome == HOLDS) != site.stays

@@ -143,7 +143,8 @@ class Exploration:
     judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
     something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
     goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
-    assumption, by their conditions; stops: a launch after which no other is needed."""
+    assumption, by their conditions; stops: a launch after which no other is needed; idle: branches that decide about
+    nothing but accesses to global memory, with the ways that need not be seen (True: the one that they jump)."""
 
     table: Table
     dimensions: dict[Input, Dimension]
@@ -152,6 +153,7 @@ class Exploration:
     ways: Ways
     latent: dict[Input, Dimension] = field(default_factory=dict[Input, Dimension])
     stops: Callable[[Tried], bool] = lambda _tried: False
+    idle: Mapping[int, frozenset[bool]] = field(default_factory=dict[int, frozenset[bool]])
     tried: list[Tried] = field(default_factory=list[Tried])
     steps: int = 0
     ended_early: bool = False
@@ -198,6 +200,11 @@ class Exploration:
             before, smallest=max(before.smallest, smallest), largest=most, multiple=max(before.multiple, multiple)
         )
         where[given] = replace(narrower, first=narrower.nearest(before.first))
+
+    def idle_ways(self, position: int) -> frozenset[bool]:
+        """Ways of a branch that need not be seen. Where words of memory are read, what is written may matter."""
+        known = self.idle.get(position, frozenset())
+        return frozenset() if known and any(each.kind in ("memory", "ticket") for each in self.dimensions) else known
 
     def leaves_out(self, values: Assignment) -> bool:
         """Whether a launch is one that an assumption excludes."""
@@ -326,7 +333,7 @@ class Exploration:
 
     def _goals(self, tried: Tried) -> None:
         """Note where other launches would have gone."""
-        conditions = distinct(tried.judged.conditions)
+        conditions = [each for each in distinct(tried.judged.conditions) if len(self.idle_ways(each.position)) < 2]
         for condition in conditions:
             if condition.kind == "value":
                 self.values_of.setdefault(place_of(condition), set()).add(label(condition.outcome))

@@ -1,10 +1,10 @@
 """Which decisions of a kernel did no launch take in each of their ways together?
 
-A branch that the launch decides may leave a trace: registers that steer what comes after it, or something of the
-protocol. What comes after two such branches depends on both, though no condition says so: a register that each sets to
-a constant holds no expression. So all ways of few decisions, and each two of many, are a goal. It is met by a launch or
-a solver shows that it cannot be. Where lanes part by more than predicates and leave a trace, the ways are too many:
-the verdict stays open.
+A branch that the launch decides may leave a trace (`branch_traces`): registers that steer what comes after it, or
+something of the protocol. What comes after two such branches depends on both, though no condition says so: a register
+that each sets to a constant holds no expression. So all ways of few decisions, and each two of many, are a goal. It is
+met by a launch or a solver shows that it cannot be. Where lanes part by more than predicates and leave a trace, the
+ways are too many: the verdict stays open.
 
 Where nothing but numbers at which a sum overflows leads there, an assumption excludes these.
 
@@ -27,7 +27,6 @@ from tilewright.driver.missing import Missing, cut
 from tilewright.driver.overflow import SUMS, overflow_limit, overflows
 from tilewright.driver.path_search import label
 from tilewright.driver.reachable import Impossible, Reached, Undecided, reach
-from tilewright.machine.slice import Slice
 from tilewright.machine.symbolic.expression import (
     CannotEvaluate,
     Evaluation,
@@ -38,34 +37,12 @@ from tilewright.machine.symbolic.expression import (
     inputs_of,
     rendered,
 )
-from tilewright.machine.symbolic.steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.tracker import Condition
 
 _BEFORE = 200
 _COMBINATIONS_MOST = 64
 """Goals of decisions taken together, unless two of them are more."""
 _Example = tuple[Condition, tuple[Condition, ...]]
-
-
-def lasting_choices(sliced: Slice, steering: Collection[str]) -> frozenset[int]:
-    """Branches and guards after which something differs. steering: registers whose values steer the protocol."""
-    flow, facts = sliced.text.flow, sliced.text.facts
-    found: set[int] = set()
-    for position in sliced.executed:
-        if flow.instructions[position].guard is None:
-            continue
-        if facts[position].kind != "control":
-            stores = facts[position].kind == "store" and changes_private_memory(sliced, position)
-            if stores or is_protocol(sliced, position):
-                found.add(position)
-            continue
-        region = frozenset(flow.positions(flow.region(position))) & sliced.executed
-        written = frozenset[str]().union(*(facts[each].writes for each in region)) & frozenset(steering)
-        read = frozenset[str]().union(*(facts[each].reads for each in sliced.executed - region))
-        stores = any(facts[each].kind == "store" and changes_private_memory(sliced, each) for each in region)
-        if written & read or stores or any(is_protocol(sliced, each) for each in region):
-            found.add(position)
-    return frozenset(found)
 
 
 def joint_decisions(

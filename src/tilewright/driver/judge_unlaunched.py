@@ -20,10 +20,10 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
+from tilewright.driver.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
 from tilewright.driver.explore import Explored, Places, explore, more_ordinary
 from tilewright.driver.given_launch import PartialLaunch
-from tilewright.driver.joint_decisions import lasting_choices
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_shapes import Shape, launch_shapes
@@ -128,6 +128,7 @@ def judge_unlaunched(
 
     flow = text.flow
     exploration = Exploration(table, dict(space.dimensions), judge, effort, Ways(flow), dict(space.latent))
+    exploration.idle = idle_choices(sliced, steers.registers)
     where = Places(
         lambda given: exploration.dimensions[given].name if given in exploration.dimensions else "",
         lambda position: flow.instructions[position].span,

@@ -192,6 +192,7 @@ def objections(
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
     problems: list[Objection] = []
+    ending = exits | _at_the_exit(body, direct, found, snapshots)
     for item in body:
         moving = _moving_use(item, gains, snapshots)
         if moving:
@@ -201,7 +202,7 @@ def objections(
             continue
         try:
             gain = (
-                _comparison(item, gains, snapshots, exits | _at_the_exit(body, direct), open_registers, ended)
+                _comparison(item, gains, snapshots, ending, open_registers, ended)
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
@@ -446,27 +447,51 @@ def _gain_of(operand: Operand, gains: Mapping[str, Gain]) -> Gain:
     return found.pop() if found else 0
 
 
-def _at_the_exit(body: Sequence[Instruction], direct: frozenset[str]) -> frozenset[str]:
-    """Predicates that turn over in the iteration in which the loop ends, since what ends it compares the same."""
-    found: set[str] = set()
+def _at_the_exit(
+    body: Sequence[Instruction], direct: frozenset[str], found: Repetition, snapshots: Sequence[Snapshot]
+) -> frozenset[str]:
+    """Predicates that turn over in the iteration in which the loop ends, since what ends it compares the same: the same
+    operands, or a register that always holds the same, with the same one."""
+    same: set[str] = set()
     places = {name: at for at, item in enumerate(body) for name in _targets(item)}
     for last in (places[name] for name in direct if name in places):
         end = body[last]
-        sides = {name for operand in end.operands[1:3] for name in _registers(operand)}
         for at, item in enumerate(body):
-            between = body[min(at, last) : max(at, last)]
             if (
                 item.row == end.row == "setp"
                 and item.guard is None
                 and end.guard is None
                 and len(item.operands) == len(end.operands) == 3
-                and item.operands[1:] == end.operands[1:]
                 and item.modifiers[1:] == end.modifiers[1:]
                 and item.modifiers[0] in (end.modifiers[0], _OPPOSITE.get(end.modifiers[0]))
-                and not any(sides.intersection(_targets(each)) for each in between)
+                and (
+                    _unwritten_between(body, item, end, at, last)
+                    if item.operands[1:] == end.operands[1:]
+                    else _always_equal(places, item, end, found, snapshots)
+                )
             ):
-                found.update(_targets(item))
-    return frozenset(found)
+                same.update(_targets(item))
+    return frozenset(same)
+
+
+def _unwritten_between(body: Sequence[Instruction], item: Instruction, end: Instruction, at: int, last: int) -> bool:
+    sides = {name for operand in end.operands[1:3] for name in _registers(operand)}
+    return not any(sides.intersection(_targets(each)) for each in body[min(at, last) : max(at, last)])
+
+
+def _always_equal(
+    places: Mapping[str, int], item: Instruction, end: Instruction, found: Repetition, snapshots: Sequence[Snapshot]
+) -> bool:
+    """Whether two comparisons have one side in common, which the loop does not write, and two counters that hold the
+    same after each iteration. One that turned over before the loop ends has been seen to."""
+    one, other = item.operands[1], end.operands[1]
+    common = item.operands[2] == end.operands[2] and not any(name in places for name in _registers(item.operands[2]))
+    if not common or not isinstance(one, Register) or not isinstance(other, Register):
+        return False
+    if found.steps.get(one.name, 0) != found.steps.get(other.name, 0):
+        return False
+    values = [(held(each, one.name), held(each, other.name)) for each in snapshots]
+    return all(first is not None and second is not None and (first == second).all() for first, second in values)
 
 
 _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq", "lo": "hs", "hs": "lo"}
@@ -484,10 +509,14 @@ def _comparison(
         raise _Inexact("it combines a counter")
     if not drift:
         return 0
-    if exits & set(_targets(item)):
-        sides = {name for operand in (one, other) for name in _registers(operand)}
-        if open_registers is None or sides & open_registers or (ended and _meet(one, other, drift, snapshots)):
-            return 0
+    sides = {name for operand in (one, other) for name in _registers(operand)}
+    if any(name in gains and all(name not in snapshot for snapshot in snapshots) for name in sides):
+        return 0  # nobody has written what it compares: the warp did not come here
+    seen_at_the_end = (
+        open_registers is None or sides & open_registers or (ended and _meet(one, other, drift, snapshots))
+    )
+    if exits & set(_targets(item)) and seen_at_the_end:
+        return 0
     outcome = _targets(item)[0]
     seen = {bool(value) for snapshot in snapshots if outcome in snapshot for value in np.asarray(snapshot[outcome])}
     if len(seen) > 1:

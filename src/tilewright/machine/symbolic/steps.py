@@ -41,7 +41,8 @@ _SPLIT_MOST = 4
 """Words that the lanes of one load of global memory may read, for each to be an input."""
 _ABSORBING = {"and": False, "or": True, "mul": False}
 """Operands that decide the result alone; of `or`, among predicates."""
-_STRONG = frozenset({"acquire", "relaxed", "volatile", "mmio", "release", "acq_rel"})
+STRONG = frozenset({"acquire", "relaxed", "volatile", "mmio", "release", "acq_rel"})
+"""Modifiers of accesses that other threads may order theirs by."""
 
 Iterations = Callable[[Warp, int], int]
 """How often a warp has begun a loop anew in its present visit."""
@@ -622,7 +623,7 @@ class _Wrapper:
     ) -> dict[int, Source]:
         """Words of global or constant memory that a weak load reads, as inputs."""
         run = self.run_of
-        if self.instruction.row != "ld" or not _STRONG.isdisjoint(self.instruction.modifiers):
+        if self.instruction.row != "ld" or not STRONG.isdisjoint(self.instruction.modifiers):
             return {}
         if any(writes_to_several(each) for each in self.recording.sliced.text.flow.instructions):
             return {}
