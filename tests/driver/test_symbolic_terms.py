@@ -126,10 +126,35 @@ CONVERSIONS = [
                                             ("u8", "%h2"), ("s8", "%h2"))),
 ]  # fmt: skip
 FIELDS = [
-    (f"bfe.{t} {reg(t, 1)}, {reg(t, 2)}, {begin}, {count};", reg(t, 1))
-    for t in ("u32", "u64")
-    for begin, count in ((0, 1), (0, 8), (4, 12), (31, 1), (0, 32))
+    *((f"bfe.{t} {reg(t, 1)}, {reg(t, 2)}, {begin}, {count};", reg(t, 1))
+      for t in ("u32", "u64", "s32", "s64")
+      for begin, count in ((0, 1), (0, 8), (4, 12), (31, 1), (0, 32), (30, 8), (0, 0), (40, 4), (40, 40), (260, 4))),
+    *((f"bfe.{t} {reg(t, 1)}, {reg(t, 2)}, %r8, %r9;", reg(t, 1)) for t in ("u32", "u64", "s32", "s64")),
+    *((f"bfi.{t} {reg(t, 1)}, {reg(t, 2)}, {reg(t, 3)}, {begin}, {count};", reg(t, 1))
+      for t in ("b32", "b64")
+      for begin, count in ((0, 1), (4, 12), (31, 1), (0, 32), (30, 8), (5, 0), (40, 4), (3, 260), ("%r8", "%r9"))),
+]  # fmt: skip
+COUNTED = [
+    *((f"{row}.{t} %r1, {reg(t, 2)};", "%r1") for row in ("popc", "clz") for t in ("b32", "b64")),
+    *((f"bfind.{t} %r1, {reg(t, 2)};", "%r1") for t in ("u32", "s32", "u64", "s64")),
+    *one("brev", ("b32", "b64")),
+    *one("cnot", BITS),
 ]
+PICKED = [
+    *((f"lop3.b32 %r1, %r2, %r3, {third}, {table};", "%r1")
+      for third in ("%r4", "12") for table in (0, 255, 0x80, 0xFE, 0xEA, 0x96, 0xE8, 0x1B, 0x7F, 1, 0xF0, 0xCA)),
+    *((f"shf.{way}.{mode}.b32 %r1, %r2, %r3, {amount};", "%r1")
+      for way in "lr" for mode in ("wrap", "clamp") for amount in ("%r4", 0, 4, 31, 32, 33, 64, -1)),
+    *((f"prmt.b32 %r1, %r2, {other}, {selector};", "%r1")
+      for other in ("%r3", "0x8001ff7f") for selector in ("0x3210", "0x7654", "0x5410", "0xba98", "0x0f4c")),
+    *((f"slct.{t}.s32 {reg(t, 1)}, {reg(t, 2)}, {reg(t, 3)}, {decides};", reg(t, 1))
+      for t in ("u32", "s64", "b16", "b32") for decides in ("%r4", "-1", "0")),
+    *((f"set.{sign}.{to}.{t} %r1, {reg(t, 2)}, {reg(t, 3)};", "%r1")
+      for to in ("u32", "s32") for sign, t in (("lt", "s32"), ("ge", "u64"), ("eq", "b16"), ("ne", "s64"))),
+    *((f"set.gt.{joined}.u32.s32 %r1, %r2, %r3, {third};", "%r1")
+      for joined in ("and", "xor") for third in ("%p4", "!%p4")),
+    *((f"sad.{t} {reg(t, 1)}, {reg(t, 2)}, {reg(t, 3)}, {reg(t, 4)};", reg(t, 1)) for t in NUMBERS),
+]  # fmt: skip
 NESTED = [
     ("mul.lo.u32 %r1, %r2, %r3; mul.lo.u32 %r4, %r5, %r2; mul.lo.u32 %r1, %r4, %r1; mul.lo.u32 %r1, %r1, 3;", "%r1"),
     ("add.u32 %r1, %r2, %r3; add.u32 %r4, %r1, %r2; sub.u32 %r4, %r4, %r1; add.u32 %r1, %r4, %r1;", "%r1"),
@@ -137,7 +162,9 @@ NESTED = [
     ("mul.wide.u32 %d1, %r2, %r3; mul.wide.u32 %d2, %r3, %r2; mul.lo.u64 %d1, %d1, %d2; add.u64 %d1, %d1, %d1;", "%d1"),
     ("mul.lo.u32 %r1, %r2, %r3; sub.u32 %r4, %r2, %r3; sub.u32 %r5, %r3, %r2; add.u32 %r1, %r4, %r1;", "%r1"),
 ]
-LISTED = [*NESTED, *ARITHMETIC, *LOGIC, *SHIFTS, *DIVISION, *COMPARISONS, *MOVES, *CONVERSIONS, *FIELDS]
+LISTED = [
+    *NESTED, *ARITHMETIC, *LOGIC, *SHIFTS, *DIVISION, *COMPARISONS, *MOVES, *CONVERSIONS, *FIELDS, *COUNTED, *PICKED,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "target"), LISTED, ids=[f"{text} {target}" for text, target in LISTED])
@@ -156,17 +183,11 @@ MAYBE = [
     ("min.relu.s32 %r1, %r2, %r3;", "%r1"), ("max.relu.s32 %r1, %r2, %r3;", "%r1"),
     ("add.sat.s32 %r1, %r2, %r3;", "%r1"), ("sub.sat.s32 %r1, %r2, %r3;", "%r1"),
     ("mad.hi.sat.s32 %r1, %r2, %r3, %r4;", "%r1"),
-    ("add.cc.u32 %r1, %r2, %r3; addc.u32 %r4, %r5, %r6;", "%r4"), ("bfe.s32 %r1, %r2, 4, 8;", "%r1"),
-    ("bfe.u32 %r1, %r2, 30, 8;", "%r1"), ("bfe.u32 %r1, %r2, 0, 0;", "%r1"), ("bfe.u32 %r1, %r2, 40, 4;", "%r1"),
-    ("bfe.u32 %r1, %r2, 260, 4;", "%r1"), ("bfe.u32 %r1, %r2, %r3, %r4;", "%r1"),
-    ("bfi.b32 %r1, %r2, %r3, 4, 8;", "%r1"),
-    ("div.u32 %r1, %r2, %r3;", "%r1"), ("rem.s32 %r1, %r2, %r3;", "%r1"), ("popc.b32 %r1, %r2;", "%r1"),
-    ("clz.b64 %r1, %d2;", "%r1"), ("mul24.lo.u32 %r1, %r2, %r3;", "%r1"), ("mad24.lo.s32 %r1, %r2, %r3, %r4;", "%r1"),
-    ("sad.u32 %r1, %r2, %r3, %r4;", "%r1"), ("slct.u32.s32 %r1, %r2, %r3, %r4;", "%r1"),
-    ("prmt.b32 %r1, %r2, %r3, 0x3210;", "%r1"),
-    ("shf.l.wrap.b32 %r1, %r2, %r3, 4;", "%r1"), ("lop3.b32 %r1, %r2, %r3, %r4, 0x80;", "%r1"),
-    ("cnot.b32 %r1, %r2;", "%r1"), ("brev.b32 %r1, %r2;", "%r1"), ("dp4a.u32.u32 %r1, %r2, %r3, %r4;", "%r1"),
-    ("set.lt.u32.s32 %r1, %r2, %r3;", "%r1"), ("bfind.u32 %r1, %r2;", "%r1"),
+    ("add.cc.u32 %r1, %r2, %r3; addc.u32 %r4, %r5, %r6;", "%r4"), ("bfind.shiftamt.u32 %r1, %r2;", "%r1"),
+    ("div.u32 %r1, %r2, %r3;", "%r1"), ("rem.s32 %r1, %r2, %r3;", "%r1"),
+    ("mul24.lo.u32 %r1, %r2, %r3;", "%r1"), ("mad24.lo.s32 %r1, %r2, %r3, %r4;", "%r1"),
+    ("prmt.b32.f4e %r1, %r2, %r3, %r4;", "%r1"), ("prmt.b32.rc8 %r1, %r2, %r3, 2;", "%r1"),
+    ("prmt.b32 %r1, %r2, %r3, %r4;", "%r1"), ("dp4a.u32.u32 %r1, %r2, %r3, %r4;", "%r1"),
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tilewright.driver import bit_terms
 from tilewright.driver.ordered_terms import Ordered
 from tilewright.driver.path_search import Dimension
 from tilewright.frontends.ptx.ast import Immediate, Negated, Operand, PairOfPredicates, Register, Vector
@@ -235,7 +236,8 @@ _COMPARED = {
     "ge": ("le", True), "lo": ("ult", False), "ls": ("ule", False), "hi": ("ult", True), "hs": ("ule", True),
 }  # fmt: skip
 """Comparisons: the operation, and whether its sides change places."""
-_PLAIN_MODIFIERS = frozenset({"lo", "hi", "wide", "pred", *_LOGIC, *_COMPARED})
+_FUNNELS = frozenset({"l", "r", "wrap", "clamp"})
+_PLAIN_MODIFIERS = frozenset({"lo", "hi", "wide", "pred", *_LOGIC, *_COMPARED, *_FUNNELS})
 _WHOLE = frozenset({"pred", *(f"{kind}{width}" for kind in "usb" for width in (8, 16, 32, 64))})
 """Types of one whole number; packed ones and floating ones have no terms."""
 
@@ -466,16 +468,70 @@ def _magnitude(reading: _Reading) -> Term:
                         reading.width)  # fmt: skip
 
 
+def _number_of(reading: _Reading, place: int) -> Term:
+    """An operand of 32 bits that says a place or a length, as wide as what it is about."""
+    return _resized(reading.term(place, 32), reading.width, signed=False)
+
+
 def _field(reading: _Reading) -> Term:
-    position, length = reading.operands[2], reading.operands[3]
-    if not isinstance(position, Immediate) or not isinstance(length, Immediate) or reading.signed:
+    begin, count = _number_of(reading, 2), _number_of(reading, 3)
+    return bit_terms.field(reading.term(1), begin, count, signed=reading.signed)
+
+
+def _inserted(reading: _Reading) -> Term:
+    return bit_terms.inserted(reading.term(1), reading.term(2), _number_of(reading, 3), _number_of(reading, 4))
+
+
+def _counted(count: Callable[[Term], Term]) -> Callable[[_Reading], Term]:
+    """A number of bits, which has 32 bits itself."""
+    return lambda reading: _resized(count(reading.term(1)), 32, signed=False)
+
+
+def _highest_bit(reading: _Reading) -> Term:
+    return _resized(bit_terms.highest_bit(reading.term(1), signed=reading.signed), 32, signed=False)
+
+
+def _logic_of_three(reading: _Reading) -> Term:
+    table = reading.operands[4]
+    if not isinstance(table, Immediate):
         raise NoTerm
-    begin, count = position.value & 0xFF, length.value & 0xFF
-    if not count or begin + count > reading.width:
+    return bit_terms.logic_of_three(reading.term(1), reading.term(2), reading.term(3), table.value)
+
+
+def _picked_bytes(reading: _Reading) -> Term:
+    selector = reading.term(3)
+    if not isinstance(selector, Number):
         raise NoTerm
-    return _resized(
-        bits.Applied("extract", (reading.term(1),), count, (begin + count - 1, begin)), reading.width, signed=False
-    )
+    return bit_terms.picked_bytes(reading.term(1), reading.term(2), selector.value)
+
+
+def _funnel(reading: _Reading) -> Term:
+    left, wraps = "l" in reading.words, "wrap" in reading.words
+    return bit_terms.funnel(reading.term(1), reading.term(2), reading.term(3), left=left, wraps=wraps)
+
+
+def _selected_by_sign(reading: _Reading) -> Term:
+    decides = reading.term(3, reading.types[-1].width_bits)
+    if len(reading.types) != 2 or not reading.types[-1].is_signed:
+        raise NoTerm
+    below = _compare("slt", decides, Number(0, decides.width))
+    return bits.Applied("if", (below, reading.term(2), reading.term(1)), reading.width)
+
+
+def _mask_of_comparison(reading: _Reading) -> Term:
+    if len(reading.types) != 2:
+        raise NoTerm
+    of = _Reading(reading.applied, reading.given, reading.types[1:], reading.words)
+    return _resized(_comparison(of), reading.width, signed=True)
+
+
+def _distance(reading: _Reading) -> Term:
+    apart = bit_terms.distance(reading.term(1), reading.term(2), signed=reading.signed)
+    return bits.Applied("add", (apart, reading.term(3)), reading.width)
+
+
+def _is_zero(reading: _Reading) -> Term:
+    return _resized(_compare("eq", reading.term(1), Number(0, reading.width)), reading.width, signed=False)
 
 
 _ROWS: dict[str, Callable[[_Reading], Term]] = {
@@ -496,4 +552,16 @@ _ROWS: dict[str, Callable[[_Reading], Term]] = {
     "mov": _moved,
     "cvt": _converted,
     "bfe": _field,
+    "bfi": _inserted,
+    "bfind": _highest_bit,
+    "brev": lambda reading: bit_terms.reversed_bits(reading.term(1)),
+    "clz": _counted(bit_terms.leading_zeros),
+    "cnot": _is_zero,
+    "lop3": _logic_of_three,
+    "popc": _counted(bit_terms.count_of_ones),
+    "prmt": _picked_bytes,
+    "sad": _distance,
+    "set": _mask_of_comparison,
+    "shf": _funnel,
+    "slct": _selected_by_sign,
 }
