@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.driver.checked_kernels import pipe_text
 from tests.driver.hanging_kernels import hanging, judged
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
@@ -110,3 +111,8 @@ def test_an_assertion_bounds_the_numbers() -> None:
     assert isinstance(bounded.verdict, Proven), bounded.verdict
     assert any("assertion" in line for line in bounded.verdict.assumptions)
     assert isinstance(judged(hanging("setp.eq.u32 %p1, %r1, 36;", before=trap)).verdict, Refuted)
+
+
+def test_more_effort_is_spent_where_nothing_but_launches_is_missing() -> None:
+    assert isinstance(judged(pipe_text(), Effort(120, 2_000)).verdict, Proven)
+    assert isinstance(judged(pipe_text(), Effort(120, 1_000)).verdict, Unknown)

@@ -52,6 +52,8 @@ _JOINT_MOST = 16
 _ATTEMPTS = 2
 _UNDECIDED_MOST = 12
 """Launches that are made if none of them is clean."""
+_HOPEFUL = 3
+"""So many times the effort is spent where nothing is missing but launches."""
 _DOUBTED_MOST = 24
 """Launches that are made if one of them is not decided."""
 _EXCEEDING_MOST = 2
@@ -166,6 +168,7 @@ class Exploration:
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )
     _reached: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    _deciding: dict[int, None] = field(default_factory=dict[int, None])
     _walked: dict[int, None] = field(default_factory=dict[int, None])
     _firsts: dict[Input, int] = field(default_factory=dict[Input, int])
     _waiting: list[_Wanted] = field(default_factory=list[_Wanted])
@@ -242,7 +245,7 @@ class Exploration:
     def go(self) -> None:
         """Try goals until none is left or the effort is spent."""
         while self._waiting and not any(map(self.stops, self.tried[-1:])):
-            if len(self.tried) >= self._launches_most() or self.steps >= self.effort.steps:
+            if len(self.tried) >= self._launches_most() or self.steps >= self._steps_most():
                 self.ended_early = True
                 return
             wanted = heappop(self._waiting)
@@ -266,6 +269,13 @@ class Exploration:
         if any(isinstance(each.judged.verdict, Unknown) and not each.judged.too_long for each in self.tried):
             return min(self.effort.launches, _DOUBTED_MOST + asserted)
         return self.effort.launches
+
+    def _steps_most(self) -> int:
+        """Where nothing is wrong with any launch and all loops repeat themselves, what is left are launches that
+        complete a proof: more effort is spent on these."""
+        wrong = (each.judged for each in self.tried if not each.clean and not each.judged.too_long)
+        hopeful = all(each.asserted is not None for each in wrong) and all(map(self._repeats, self._deciding))
+        return self.effort.steps * (_HOPEFUL if hopeful else 1)
 
     def _exceeds_what_was_too_long(self, values: Assignment) -> bool:
         """Whether a launch has larger numbers than one that did not come to its end."""
@@ -337,6 +347,8 @@ class Exploration:
         for condition in conditions:
             if condition.kind == "value":
                 self.values_of.setdefault(place_of(condition), set()).add(label(condition.outcome))
+            if condition.loop >= 0:
+                self._deciding[condition.loop] = None
         if not conditions or not self.dimensions:
             return
         pool = pool_of(self.table, tuple(self.dimensions.values()), tried.values, conditions)
