@@ -3,7 +3,8 @@
 The expressions of a run become terms of fixed width (`solve.bit_vectors`): the conditions before hold as they did, the
 one in question does not. What the solver finds is evaluated by the machine's own steps before it counts; that it finds
 nothing is believed, of terms whose meaning tests compare with the machine. What has no term may be anything, and a
-condition before that differs by lane is left out: that only allows more launches.
+condition before that differs by lane is left out: that only allows more launches. Of a predicate that differs by lane,
+one lane is asked about, any of those that came to it.
 
 Without the solver's package everything is undecided. Checked by: tests/driver/test_reachable.py.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 from tilewright.driver.path_search import Dimension, label
 from tilewright.driver.symbolic_terms import NoTerm, Terms
+from tilewright.machine.lanes import selector
 from tilewright.machine.symbolic.expression import (
     CannotEvaluate,
     Evaluation,
@@ -64,12 +66,45 @@ def reach(
     two = condition.outcome.dtype == np.bool_ and len(excluded) == 1
     if two and any(len(way) == 1 and way[0].node is node and label(way[0].outcome) not in excluded for way in barred):
         return Impossible()  # the other of two outcomes
-    if not node.uniform or node.opaque:
+    if node.opaque:
         return Undecided()
+    if not node.uniform:
+        return _reach_in_a_lane(table, dimensions, condition, before, excluded, barred)
     return _reach(
-        table, dimensions, lambda terms: [terms.differs(node, outcome) for outcome in excluded], before,
+        table, dimensions, lambda terms: [terms.differs(node, outcome) for outcome in excluded], _usable(before),
         lambda of: label(of.of(node)) not in excluded, barred,
     )  # fmt: skip
+
+
+def _reach_in_a_lane(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    condition: Condition,
+    before: Sequence[Condition],
+    excluded: Sequence[bytes],
+    barred: Sequence[Sequence[Condition]],
+) -> Reached | Impossible | Undecided:
+    """Find a launch in which a predicate that differs by lane comes out otherwise in some lane of those that came to
+    it, which decided before as all lanes did."""
+    node, lanes = condition.node, selector(condition.mask)
+    if condition.outcome.dtype != np.bool_ or condition.outcome.size != 1:
+        return Undecided()
+    usable = [
+        each
+        for each in before
+        if each.outcome.size == 1 and not each.node.opaque and (each.node.uniform or not condition.mask & ~each.mask)
+    ]
+
+    def holds(of: Evaluation) -> bool:
+        some = of.lanes(node)[0] != condition.outcome[0]
+        for each in usable:
+            some &= of.lanes(each.node)[0] == each.outcome[0]
+        return bool(some[lanes].any())
+
+    def goal(terms: Terms) -> list[Term]:
+        return [terms.differs(node, outcome) for outcome in excluded]
+
+    return _reach(table, dimensions, goal, usable, holds, barred, condition.mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +190,22 @@ def reach_difference(
     def goal(terms: Terms) -> list[Term]:
         return [terms.apart(one, other, usual, opposite=opposite)]
 
-    return _reach(table, dimensions, goal, before, apart, barred)
+    return _reach(table, dimensions, goal, _usable(before), apart, barred)
 
 
 def _reach(
     table: Table,
     dimensions: Mapping[Input, Dimension],
     goal: Callable[[Terms], list[Term]],
-    before: Sequence[Condition],
+    near: Sequence[Condition],
     holds: Callable[[Evaluation], bool],
     barred: Sequence[Sequence[Condition]],
+    lanes: int | None = None,
 ) -> Reached | Impossible | Undecided:
+    """near: the conditions before; lanes: those of which one is asked about."""
     # What decides a condition is mostly said by few expressions: those far back are asked for only where it matters.
-    near = _usable(before)
     for loose in (False, True):
-        terms = Terms(dimensions, loose=loose)
+        terms = Terms(dimensions, loose=loose, lanes=lanes)
         try:
             wanted = goal(terms)
         except NoTerm:
@@ -250,6 +286,7 @@ def _holds(
     columns = {each: np.array([values.get(each, dimension.first)], np.uint64) for each, dimension in dimensions.items()}
     evaluation = Evaluation(table, columns, 1)
     try:
-        return holds(evaluation) and all(label(evaluation.of(each.node)) == label(each.outcome) for each in before)
+        even = [each for each in before if each.node.uniform]
+        return holds(evaluation) and all(label(evaluation.of(each.node)) == label(each.outcome) for each in even)
     except CannotEvaluate:
         return False

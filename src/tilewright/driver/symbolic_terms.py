@@ -17,8 +17,10 @@ from tilewright.driver.ordered_terms import Ordered
 from tilewright.driver.path_search import Dimension
 from tilewright.frontends.ptx.ast import Immediate, Negated, Operand, PairOfPredicates, Register, Vector
 from tilewright.machine.decoder import TypeName, type_name
+from tilewright.machine.lanes import WARP_SIZE
 from tilewright.machine.symbolic.expression import (
     Applied,
+    Array,
     Chosen,
     Input,
     Leaf,
@@ -41,9 +43,12 @@ class NoTerm(Exception):
 class Terms:
     """Terms of expressions over shared variables. inputs: of the first variables, by index; the others stand for
     expressions that have no term and may be anything. loose: words of memory at places that depend on inputs may be
-    others than those that the run read; moving: there is such a word."""
+    others than those that the run read; moving: there is such a word. lanes: terms are those of one lane, which may be
+    any of a set; else expressions that differ by lane have none."""
 
-    def __init__(self, dimensions: Mapping[Input, Dimension], *, loose: bool = False) -> None:
+    def __init__(
+        self, dimensions: Mapping[Input, Dimension], *, loose: bool = False, lanes: int | None = None
+    ) -> None:  # fmt: skip
         self.loose = loose
         self.moving = False
         self._words: dict[int, Variable] = {}
@@ -61,6 +66,10 @@ class Terms:
         self._ordered = Ordered()
         # What stands for an expression without a term: one for those that apply the same to equal terms.
         self._stands: dict[tuple[object, ...], Variable] = {}
+        self._lane: Variable | None = None
+        if lanes is not None:
+            self._lane = self._fresh(32)
+            self.sides.append(self._among(lanes))
 
     def equals(self, node: Node, outcome: bytes) -> Term:
         """That a node has a value. Raises NoTerm."""
@@ -90,7 +99,7 @@ class Terms:
         ]
 
     def of(self, node: Node) -> Term:
-        """The term of a uniform node. Raises NoTerm."""
+        """The term of a node, which is uniform unless terms are those of a lane. Raises NoTerm."""
         fresh = needed((node,), self._known)
         divisions = {each.number: found for each in fresh if (found := _division(each)) is not None}
         divided = {found.dividend.number: found for found in divisions.values()}
@@ -142,7 +151,7 @@ class Terms:
     def _anything(self, node: Node) -> Term | None:
         """A variable in place of an expression that has no term, if its width is known."""
         applied = node.operation
-        if not node.uniform or not isinstance(applied, Applied):
+        if not isinstance(applied, Applied) or not (node.uniform or self._lane is not None):
             return None
         try:
             given = dict(zip(applied.names, map(self._source, node.sources), strict=True))
@@ -170,9 +179,37 @@ class Terms:
             if found is None:
                 raise NoTerm
             return found
-        if source.size != 1 or source.dtype.kind not in "ub":
+        if source.dtype.kind not in "ub":
             raise NoTerm
+        if source.size != 1:
+            return self._of_lane(source)
         return Number(int(source[0]), 1 if source.dtype.kind == "b" else 8 * source.dtype.itemsize)
+
+    def _among(self, lanes: int) -> Term:
+        """That the lane is one of a set."""
+        if self._lane is None:
+            raise NoTerm
+        shifted = bits.Applied("lshr", (Number(lanes, 32), self._lane), 32)
+        within = _compare("ule", self._lane, Number(WARP_SIZE - 1, 32))
+        return bits.Applied("and", (within, bits.Applied("extract", (shifted,), 1, (0, 0))), 1)
+
+    def _of_lane(self, values: Array) -> Term:
+        """What the lane has of values that differ by lane."""
+        if self._lane is None:
+            raise NoTerm
+        if values.dtype.kind == "b":
+            return self._among(sum(1 << lane for lane, value in enumerate(values.tolist()) if value))
+        width = 8 * values.dtype.itemsize
+        first, step = int(values[0]), int(values[1]) - int(values[0])
+        if all((first + lane * step - int(value)) % (1 << width) == 0 for lane, value in enumerate(values)):
+            lane = _resized(self._lane, width, signed=False)
+            moved = bits.Applied("mul", (lane, Number(step % (1 << width), width)), width)
+            return bits.Applied("add", (moved, Number(first, width)), width)
+        found: Term = Number(int(values[-1]), width)
+        for value in sorted({int(each) for each in values} - {int(values[-1])}):
+            lanes = sum(1 << lane for lane, each in enumerate(values) if int(each) == value)
+            found = bits.Applied("if", (self._among(lanes), Number(value, width), found), width)
+        return found
 
     def _term(self, node: Node) -> Term:
         match node.operation:
@@ -199,7 +236,12 @@ class Terms:
                 return bits.Applied("if", (predicate, holds, otherwise), holds.width)
             case Applied() as applied:
                 return _instruction(applied, dict(zip(applied.names, map(self._source, node.sources), strict=True)))
-            case Merged() | Opaque():
+            case Merged(mask):
+                inside, outside = map(self._source, node.sources)
+                if inside.width != outside.width:
+                    raise NoTerm
+                return bits.Applied("if", (self._among(mask), inside, outside), inside.width)
+            case Opaque():
                 raise NoTerm
 
     def _leaf(self, variable: Variable | None, offset_bytes: int, width: int, scale: int, addend: int) -> Term:

@@ -1,0 +1,48 @@
+"""Branches that lanes decide each for itself, by its own number and by what the launch chooses."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.coverage_attacks.hanging import checked, hanging
+
+_ARRIVES = (
+    "{0}; @%p_a bra H; bra.uni M; "
+    "H: mbarrier.try_wait.parity.shared::cta.b64 %p_w, [%r_bar], 0; @!%p_w bra H; M: mov.pred %p_bug, 0;"
+)
+
+
+def _waits(condition: str) -> str:
+    """A kernel in which the lanes wait for ever of which a condition holds."""
+    return hanging(_ARRIVES.format(condition), ("n", "m"))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "and.b32 %r_q, %r_n, 3; shl.b32 %r_q, %r_q, 7; add.u32 %r_q, %r_q, %r_tid; setp.gt.u32 %p_a, %r_q, 511",
+        "and.b32 %r_q, %r_n, 15; add.u32 %r_q, %r_q, %r_tid; setp.gt.u32 %p_a, %r_q, 78",
+        "xor.b32 %r_t, %r_tid, 5; and.b32 %r_q, %r_n, 63; mul.lo.u32 %r_t, %r_t, %r_q; setp.eq.u32 %p_a, %r_t, 4000",
+        "setp.lt.u32 %p_b, %r_tid, 7; and.b32 %r_q, %r_n, 64; selp.u32 %r_t, 1, 2, %p_b; "
+        "add.u32 %r_t, %r_t, %r_q; setp.eq.u32 %p_a, %r_t, 3",
+    ],
+)
+def test_what_no_lane_does_in_any_launch_is_proven(condition: str) -> None:
+    report = checked(_waits(condition))
+    assert report.verdict == "proven", report.reasons
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "and.b32 %r_q, %r_n, 7; shl.b32 %r_q, %r_q, 7; add.u32 %r_q, %r_q, %r_tid; setp.gt.u32 %p_a, %r_q, 958",
+        "and.b32 %r_q, %r_n, 15; add.u32 %r_q, %r_q, %r_tid; setp.gt.u32 %p_a, %r_q, 77",
+        "xor.b32 %r_t, %r_tid, 5; and.b32 %r_q, %r_n, 63; mul.lo.u32 %r_t, %r_t, %r_q; setp.eq.u32 %p_a, %r_t, 3780",
+        "setp.eq.u32 %p_b, %r_tid, 7; xor.b32 %r_q, %r_n, 43234; selp.u32 %r_t, 1, 2, %p_b; "
+        "add.u32 %r_t, %r_t, %r_q; setp.eq.u32 %p_a, %r_t, 5000",
+        "mul.lo.u32 %r_q, %r_n, %r_m; add.u32 %r_q, %r_q, %r_tid; setp.eq.u32 %p_a, %r_q, 123457",
+    ],
+)
+def test_what_one_lane_does_in_some_launch_is_never_proven(condition: str) -> None:
+    report = checked(_waits(condition))
+    assert report.verdict == "refuted", report.reasons
