@@ -10,7 +10,7 @@ Checked by: tests/driver/test_judge_unlaunched.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from tilewright.driver.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.unknown_launch import UnknownLaunch, unknown_launch
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.event import Event
+from tilewright.machine.guarded_regions import with_guards
 from tilewright.machine.inline import inlined
 from tilewright.machine.model import model_of
 from tilewright.machine.slice import Slice, cheap_stores, protocol_slice, text_of
@@ -98,14 +99,18 @@ def judge_unlaunched(
     """Explore the launches of `kernel`. shape: their block and cluster, the likeliest if None; peeks: waits that only
     look ahead; given: what is known of the launch; allows: errors to set aside; ends: an error of which it is true
     refutes at once. Raises TilewrightError for a text that the machine can't run at all."""
-    text = text_of(inlined(module, kernel))
-    sliced = protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
+    sliced = _sliced(inlined(module, kernel))
     steers = steering(sliced)
+    guarded = with_guards(sliced.text.kernel, sliced, steers)
+    if guarded is not sliced.text.kernel:
+        sliced = _sliced(guarded)
+        steers = steering(sliced)
+    run_module = replace(module, kernels=tuple(guarded if each is kernel else each for each in module.kernels))
     shape = shape or launch_shapes(module, kernel).likely[0]
     unknown = unknown_launch(module, kernel, model_of(module), shape, given or PartialLaunch())
     space = launch_space(unknown, steers)
     table = Table()
-    runner = _Runner(module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends)
+    runner = _Runner(module, run_module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends)
     boxes = UnknownBoxes(unknown, runner.run)
     failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
@@ -126,7 +131,7 @@ def judge_unlaunched(
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(judged, runner.symbolic)
 
-    flow = text.flow
+    flow = sliced.text.flow
     exploration = Exploration(table, dict(space.dimensions), judge, effort, Ways(flow), dict(space.latent))
     exploration.idle = idle_choices(sliced, steers.registers)
     where = Places(
@@ -194,6 +199,11 @@ def _given_again(
             return again.document, ""
         against = against or again.against
     return None, against
+
+
+def _sliced(kernel: Kernel) -> Slice:
+    text = text_of(kernel)
+    return protocol_slice(text.kernel, text=text, stores=cheap_stores(text))
 
 
 def _nothing_wrong(tried: Tried) -> bool:
@@ -280,11 +290,12 @@ class _Shown:
 
 @dataclass(slots=True)
 class _Runner:
-    """Judges launches of one kernel. sliced, identifying: the kernel's slice, and the one in which
-    stores are compared, once a run has found them; symbolic: what the last run
-    that may be shown depended on."""
+    """Judges launches of one kernel. guarded: the module with guards in the place of branches, which made-up launches
+    run; sliced, identifying: the kernel's slice, and the one in which stores are compared, once a run has found them;
+    symbolic: what the last run that may be shown depended on."""
 
     module: Module
+    guarded: Module
     unknown: UnknownLaunch
     space: LaunchSpace
     table: Table
@@ -317,7 +328,7 @@ class _Runner:
         if show:
             self.symbolic = symbolic
         judged = judge_launch(
-            self.module,
+            self.guarded,
             made.launch,
             self.unknown.buffers,
             self.readings,

@@ -32,6 +32,12 @@ BODIES = {
     "lanes": f"{LOAD} add.u32 %r4, %r1, %r3; setp.gt.u32 %p1, %r4, 10; {END}",
     "guarded": f"{LOAD} mov.u32 %r4, 3; setp.lt.u32 %p2, %r1, 5; @%p2 add.u32 %r4, %r2, 1; @!%p2 mov.u32 %r4, 9;"
     f"setp.gt.u32 %p1, %r4, 4; {END}",
+    "guarded, one on another": f"{LOAD} mov.u32 %r4, 3; mov.u32 %r5, 9; setp.lt.u32 %p2, %r1, 5; "
+    "@%p2 add.u32 %r4, %r2, 1; @%p2 mov.u32 %r5, 2; @%p2 mad.lo.u32 %r4, %r4, %r5, %r5; @!%p2 add.u32 %r4, %r4, %r5; "
+    f"setp.gt.u32 %p1, %r4, 4; {END}",
+    "guarded within guarded": f"{LOAD} mov.u32 %r4, 3; setp.lt.u32 %p2, %r1, 5; setp.ne.u32 %p3, %r2, 2; "
+    "@%p2 add.u32 %r4, %r2, 1; and.pred %p4, %p2, %p3; @%p4 add.u32 %r4, %r4, %r4; @!%p4 add.u32 %r4, %r4, 2; "
+    f"not.pred %p5, %p2; and.pred %p4, %p5, %p3; @%p4 mov.u32 %r4, 5; setp.gt.u32 %p1, %r4, 6; {END}",
     "guarded by lanes": f"{LOAD} mov.u32 %r4, 3; setp.lt.u32 %p2, %r3, 5; @%p2 add.u32 %r4, %r1, 1;"
     f"setp.gt.u32 %p1, %r4, 4; {END}",
     "guarded, never written": f"{LOAD} setp.lt.u32 %p2, %r1, 5; @%p2 bra A; @!%p2 mov.u64 %d1, 0x500000000;"

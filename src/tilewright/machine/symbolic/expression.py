@@ -137,9 +137,10 @@ class CannotEvaluate(Exception):
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """The nodes of one exploration, each once."""
+    """The nodes of one exploration, each once. bases: where pointers led that were not null."""
 
     nodes: list[Node] = field(default_factory=list[Node])
+    bases: dict[Input, int] = field(default_factory=dict[Input, int])
     _known: dict[tuple[object, ...], Node] = field(default_factory=dict[tuple[object, ...], Node])
     _origins: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
 
@@ -196,6 +197,24 @@ class Table:
             self.nodes.append(found)
             self._known[key] = found
         return found
+
+
+def where(predicate: Node, holds: bool, source: Source) -> Source:
+    """What a source is where a predicate holds, or does not: what it chose by that, or by what follows from it."""
+    known: dict[Node, bool] = {}
+    waiting = [(predicate, holds)]
+    while waiting:
+        node, truth = waiting.pop()
+        known[node] = truth
+        inner = [each for each in node.sources if isinstance(each, Node)]
+        if isinstance(node.operation, Not):
+            waiting.append((inner[0], not truth))
+        elif truth and isinstance(node.operation, Applied) and node.operation.instruction.opcode == "and.pred":
+            waiting += [(each, True) for each in inner]
+    while isinstance(source, Node) and isinstance(source.operation, Chosen) and source.sources[0] in known:
+        assert isinstance(source.sources[0], Node), "a predicate"
+        source = source.sources[1 if known[source.sources[0]] else 2]
+    return source
 
 
 def _key(source: Source) -> object:

@@ -29,7 +29,7 @@ from tilewright.machine.slice import Slice
 from tilewright.machine.slice_operands import Role
 from tilewright.machine.state import Strand, Warp
 from tilewright.machine.step import Control, Plain, Signal, Step
-from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source
+from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
 from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun, leaf_of
 from tilewright.machine.taint_local import LocalAccess
 
@@ -439,6 +439,9 @@ class _Wrapper:
             sources.append(node if node is not None else run.source_of(r, slot, mask))
         if self.guard_matters and self.guard in held:
             self._would_give = self._values_given(r)
+            predicate = run.node(held, r, self.guard, mask)
+            inside = [each if predicate is None else where(predicate, not self.negated, each) for each in sources]
+            sources = inside if any(isinstance(each, Node) for each in inside) else sources
         if not symbolic or self._absorbed(sources):
             return {}
         names = self.recording.decoder.names

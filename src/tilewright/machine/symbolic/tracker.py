@@ -160,8 +160,9 @@ class SymbolicRun:
                 whole = begin == first and end == last
                 if not whole:
                     return self.table.opaque("part of a pointer", (self.table.leaf(Leaf(given, 0, dtype)),))
-                # Of a null pointer nobody knows where it would lead; any address will do.
-                return self.table.leaf(Pointer(given, value or _SOMEWHERE))
+                # Of a null pointer nobody knows where it would lead: where it led last, so that expressions stay alike.
+                base = self.table.bases[given] = value or self.table.bases.get(given, _SOMEWHERE)
+                return self.table.leaf(Pointer(given, base))
             if first <= begin and end <= last:
                 return self.table.leaf(leaf_of(given, begin - first, dtype, loaded_bytes, signed=signed))
             return self.table.opaque("several numbers at once", (self.table.leaf(Leaf(given, 0, dtype)),))
