@@ -1,4 +1,4 @@
-"""Branches that matter only together, by registers that hold constants, and lanes that part by what inputs say."""
+"""Branches that matter only together, by what they do to memory or barriers, and lanes that part by inputs."""
 
 from __future__ import annotations
 
@@ -82,3 +82,64 @@ def test_nothing_is_proven_of_lanes_that_part_in_ways_that_were_not_tried() -> N
     report = checked(hanging(_PARTED))
     assert report.verdict == "unknown"
     assert any("lanes part by" in each for each in report.reasons)
+
+
+def _stored(count: int, bug: int) -> str:
+    """Each of so many bits of a number is stored as a flag; the kernel hangs where the flags are `bug`."""
+    parts = "".join(
+        f"and.b32 %r_b, %r_n, {1 << place}; setp.ne.u32 %p_{place}, %r_b, 0; @!%p_{place} bra L{place}; "
+        f"st.local.u32 [frame+{4 * place}], {1 << place}; L{place}: "
+        for place in range(count)
+    )
+    zeros = "".join(f"st.local.u32 [frame+{4 * place}], 0; " for place in range(count))
+    loads = "".join(f"ld.local.u32 %r_b, [frame+{4 * place}]; add.s32 %r_x, %r_x, %r_b; " for place in range(count))
+    return hanging(f"{zeros} {parts} mov.u32 %r_x, 0; {loads} setp.eq.s32 %p_bug, %r_x, {bug};")
+
+
+@pytest.mark.parametrize(("count", "bug"), [(4, 11), (5, 22), (6, 45)])
+def test_a_hang_after_several_stores_is_found(count: int, bug: int) -> None:
+    assert checked(_stored(count, bug)).verdict == "refuted"
+
+
+def test_stores_that_never_come_to_the_bug_are_proven() -> None:
+    report = checked(_stored(5, 32))
+    assert report.verdict == "proven", report.reasons
+
+
+def test_nothing_is_proven_of_more_decisions_than_launches_can_be_made_for() -> None:
+    report = checked(_stored(8, 181))
+    assert report.verdict != "proven"
+
+
+def _chain(count: int, bug: int) -> str:
+    """One of so many ways is taken, each with a barrier of its own; one of them hangs."""
+    parts = "".join(
+        f"setp.eq.s32 %p_{place}, %r_n, {100 * place}; @!%p_{place} bra L{place}; bar.sync {place + 1}; "
+        f"mov.u32 %r_x, {place}; bra.uni OUT; L{place}: "
+        for place in range(count)
+    )
+    return hanging(f"mov.u32 %r_x, 99; {parts} OUT: setp.eq.s32 %p_bug, %r_x, {bug};")
+
+
+def test_ways_that_exclude_one_another_are_not_taken_together() -> None:
+    report = checked(_chain(9, 50))
+    assert report.verdict == "proven", report.reasons
+    assert checked(_chain(9, 7)).verdict == "refuted"
+
+
+def _barriers(bug: str) -> str:
+    """One of two warps leaves out barriers by the bits of a number; so does the other, but for one combination."""
+    return hanging(
+        "setp.lt.u32 %p_w, %r_tid, 32; and.b32 %r_a, %r_n, 3; and.b32 %r_b, %r_m, 3; @!%p_w bra OTHER; "
+        "setp.eq.u32 %p_a, %r_a, 1; @%p_a bra A; bar.sync 1, 64; A: setp.eq.u32 %p_b, %r_b, 2; @%p_b bra B; "
+        f"bar.sync 2, 64; B: bra.uni OUT; OTHER: setp.eq.u32 %p_a, %r_a, 1; @%p_a bra C; bar.sync 1, 64; C: {bug} "
+        "@%p_b bra D; bar.sync 2, 64; D: OUT: setp.eq.u32 %p_bug, %r_tid, 999;",
+        ("n", "m"),
+    )
+
+
+def test_decisions_of_two_warps_about_barriers() -> None:
+    assert checked(_barriers("setp.eq.u32 %p_b, %r_b, 2;")).verdict == "proven"
+    wrong = "setp.eq.u32 %p_b, %r_b, 2; setp.eq.u32 %p_c, %r_a, 1; setp.eq.u32 %p_d, %r_b, 3; "
+    report = checked(_barriers(wrong + "and.pred %p_c, %p_c, %p_d; or.pred %p_b, %p_b, %p_c;"))
+    assert report.verdict == "refuted", report.reasons

@@ -48,7 +48,7 @@ from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, I
 from tilewright.machine.symbolic.tracker import Condition
 
 _QUESTIONS_MOST = 400
-_OPEN_MOST = 2
+_OPEN_MOST = 6
 """Questions about several branches at once that a solver leaves open, after which no more are asked."""
 _LINES_SHOWN = 8
 _BEFORE = 200

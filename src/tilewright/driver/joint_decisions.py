@@ -1,31 +1,38 @@
 """Which decisions of a kernel did no launch take in each of their ways together?
 
-A branch that the launch decides may leave a trace (`branch_traces`): registers that steer what comes after it, or
-something of the protocol. What comes after two such branches depends on both, though no condition says so: a register
-that each sets to a constant holds no expression. So all ways of few decisions, and each two of many, are a goal. It is
-met by a launch or a solver shows that it cannot be. Where lanes part by more than predicates and leave a trace, the
-ways are too many: the verdict stays open.
+A branch that the launch decides may leave a trace (`branch_traces`): something of the protocol, or registers that steer
+what comes after it. What comes after several such branches depends on all of them, though no condition says so. (Where
+a branch only chooses what registers hold, `machine.guarded_regions` has made it a choice, which conditions speak of.)
 
+So the decisions of a run form a word: in the order of warps, each predicate over inputs that decided such a branch, or
+whether a loop went on where it may first be left, and that was not decided before. The words of all launches form a
+tree. Every branching of the tree is a goal: after the same decisions, the other outcome of the next one. It is met by a
+launch, or a solver shows that the decisions before exclude it. Decisions that exclude one another, or that come only
+after others, need no launches of their own. What a loop decides in later iterations is asked about in each word where
+it had one outcome only. Beyond so many words the verdict stays open.
+
+Where lanes part by more than predicates and leave a trace, the ways are too many: the verdict stays open.
 Where nothing but numbers at which a sum overflows leads there, an assumption excludes these.
 
-Not handled: three of many decisions that matter only together, decisions with loops' numbers of iterations.
-Source: pairwise testing (Cohen, Dalal, Fredman and Patton, "The AETG System", 1997).
+Source: directed search of all paths (Godefroid, Klarlund and Sen, "DART: Directed Automated Random Testing", PLDI
+2005).
+Not handled: decisions of later iterations together with one another; of numbers of iterations more than whether a loop
+goes on where it may first be left.
 Checked by: tests/coverage_attacks/test_joint_decisions.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations, product
-from math import comb
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from tilewright.driver.exploration import FAILS, HOLDS, Exploration, Tried, distinct
+from tilewright.driver.exploration import FAILS, HOLDS, Exploration, Place, Tried, distinct, place_of
 from tilewright.driver.missing import Missing, cut
 from tilewright.driver.overflow import SUMS, overflow_limit, overflows
-from tilewright.driver.path_search import label
+from tilewright.driver.path_search import Assignment, Pool, label, pool_of
 from tilewright.driver.reachable import Impossible, Reached, Undecided, reach
 from tilewright.machine.symbolic.expression import (
     CannotEvaluate,
@@ -40,128 +47,227 @@ from tilewright.machine.symbolic.expression import (
 from tilewright.machine.symbolic.tracker import Condition
 
 _BEFORE = 200
-_COMBINATIONS_MOST = 64
-"""Goals of decisions taken together, unless two of them are more."""
-_Example = tuple[Condition, tuple[Condition, ...]]
+WORDS_MOST = 64
+"""Ways of all decisions together, beyond which the verdict stays open."""
+_LATER_MOST = 4
+"""Expressions of one decision in later iterations that are asked about in each word."""
+_NEAR_MOST = 20
+_SAID_MOST = 5
+"""Decisions that a reason names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    """A decision of a word: a predicate, negations apart, how it came out, by which condition, and the conditions of
+    its warp before."""
+
+    node: Node
+    outcome: bytes
+    condition: Condition
+    before: tuple[Condition, ...]
+
+
+@dataclass(slots=True, eq=False)
+class _Word:
+    """What a launch decided, and what its loops decided later, by position and expression. values: of the launch."""
+
+    values: Assignment
+    letters: list[_Letter] = field(default_factory=list[_Letter])
+    later: dict[int, dict[int, _Letter]] = field(default_factory=dict[int, dict[int, _Letter]])
+    outcomes: dict[int, set[bytes]] = field(default_factory=dict[int, set[bytes]])
+
+    @property
+    def key(self) -> tuple[tuple[int, bytes], ...]:
+        return tuple((each.node.number, each.outcome) for each in self.letters)
 
 
 def joint_decisions(
     exploration: Exploration, chosen: Sequence[Tried], lasting: Collection[int], name: Callable[[Input], str]
 ) -> list[Missing]:
-    """Pairs of ways that no launch of `chosen` took together. lasting: decisions that leave a trace."""
-    examples: dict[int, dict[bytes, _Example]] = {}
-    launches: list[dict[int, frozenset[bytes]]] = []
+    """Ways of decisions together that no launch of `chosen` took. lasting: decisions that leave a trace."""
     parting: dict[int, Missing] = {}
-    for tried in chosen:
-        ways: dict[tuple[int, int], list[Condition]] = {}
-        here: dict[int, frozenset[bytes]] = {}
-        for condition in distinct(tried.judged.conditions):
-            way = ways.setdefault((condition.cta, condition.warp), [])
-            if condition.position in lasting and condition.loop < 0 and condition.kind != "value":
-                outcome = label(condition.outcome)
-                if outcome == b"split" and not _parts_by_predicates(exploration, condition.node):
-                    said = f"lanes part by {cut(rendered(condition.node, name))}, which launches may do in other ways"
-                    parting[condition.position] = Missing(
-                        condition.position, said, ("parting", condition.position), Undecided
-                    )
-                here[condition.position] = here.get(condition.position, frozenset()) | {outcome}
-                if condition.node.uniform and not condition.node.opaque:
-                    examples.setdefault(condition.position, {}).setdefault(outcome, (condition, tuple(way[-_BEFORE:])))
-            way.append(condition)
-        launches.append(here)
-    _evaluate_absent(exploration, chosen, launches, examples)
-    places = sorted(examples)
-    size = _at_once(len(places))
+    words = [_word(exploration, tried, lasting, name, parting) for tried in chosen]
+    seen: dict[Place, set[bytes]] = {}
+    for condition in (each for tried in chosen for each in tried.judged.conditions):
+        seen.setdefault(place_of(condition), set()).add(label(condition.outcome))
+    # After which decisions comes which, how did it come out, and in which word first?
+    tree: dict[tuple[tuple[int, bytes], ...], dict[int, dict[bytes, tuple[_Word, int]]]] = {}
+    for word in words:
+        key = word.key
+        for place, (number, outcome) in enumerate(key):
+            tree.setdefault(key[:place], {}).setdefault(number, {}).setdefault(outcome, (word, place))
     found: list[Missing] = []
-    for some in combinations(places, size) if size > 1 else ():
-        if any(_same(_any(examples[one]).node, _any(examples[other]).node) for one, other in combinations(some, 2)):
-            some = tuple(
-                each
-                for index, each in enumerate(some)
-                if not any(_same(_any(examples[each]).node, _any(examples[one]).node) for one in some[:index])
-            )
-        seen = {way for each in launches for way in product(*(each[place] for place in some))}
-        for wanted in product((HOLDS, FAILS), repeat=len(some)):
-            key = ("joint", some, wanted)
-            if wanted in seen or len(some) < 2:
+    for key, nodes in tree.items():
+        for number, outcomes in nodes.items():
+            if len(outcomes) == 1:
+                ((outcome, (word, place)),) = outcomes.items()
+                if len(seen[place_of(word.letters[place].condition)]) == 1:
+                    continue  # `coverage` asks for the other outcome, whatever comes before
+                wanted = HOLDS if outcome == FAILS else FAILS
+                found.append(
+                    _missing(exploration, word, word.letters[:place], word.letters[place], wanted, (*key, number), name)
+                )
+    found.sort(key=lambda each: len(each.key))
+    distinct_words = {word.key for word in words}
+    if len(distinct_words) >= WORDS_MOST and found:
+        first = found[0]
+        said = f"branches that inputs decide go more than {WORDS_MOST} ways together"
+        return [Missing(first.position, said, ("joint", "many"), Undecided), *parting.values()]
+    return [*found, *_later(exploration, words, name), *parting.values()]
+
+
+def _word(
+    exploration: Exploration, tried: Tried, lasting: Collection[int], name: Callable[[Input], str],
+    parting: dict[int, Missing],
+) -> _Word:  # fmt: skip
+    """What a launch decided. parting: gets decisions by which lanes part in ways that launches may do otherwise."""
+    ways: dict[tuple[int, int], list[Condition]] = {}
+    for condition in distinct(tried.judged.conditions):
+        ways.setdefault((condition.cta, condition.warp), []).append(condition)
+    word = _Word(tried.values)
+    decided: set[int] = set()
+    evaluation: Evaluation | None = None
+    for _, way in sorted(ways.items()):
+        visited: set[int] = set()
+        for index, condition in enumerate(way):
+            position = condition.position
+            if condition.kind == "value" or position not in lasting:
                 continue
-            said = " and ".join(
-                f"{'' if way == HOLDS else '!'}{cut(rendered(_any(examples[place]).node, name))}"
-                for place, way in zip(some, wanted, strict=True)
-            )
-            reason = f"no launch tried decides {len(some)} branches so at once: {said}"
-            found.append(Missing(some[-1], reason, key, _ask(exploration, [examples[each] for each in some], wanted)))
-    return [*found, *parting.values()]
+            if not condition.node.uniform:
+                if evaluation is None:
+                    evaluation = _evaluation(exploration, tried)
+                if condition.loop < 0 and label(condition.outcome) == b"split" and not _parts_by_predicates(
+                    evaluation, condition.node
+                ):  # fmt: skip
+                    said = f"lanes part by {cut(rendered(condition.node, name))}, which launches may do in other ways"
+                    parting[position] = Missing(position, said, ("parting", position), Undecided)
+            for letter in _letters(evaluation, condition, way[max(0, index - _BEFORE) : index]):
+                if position in visited:
+                    if condition.loop < 0:
+                        word.later.setdefault(position, {}).setdefault(letter.node.number, letter)
+                        word.outcomes.setdefault(position, set()).add(letter.outcome)
+                elif letter.node.number not in decided:
+                    decided.add(letter.node.number)
+                    word.letters.append(letter)
+                    word.outcomes.setdefault(position, set()).add(letter.outcome)
+            visited.add(position)
+    return word
 
 
-def _at_once(count: int) -> int:
-    """How many of so many decisions are taken together: all of few, two of many."""
-    for size in range(count, 2, -1):
-        if comb(count, size) << size <= _COMBINATIONS_MOST:
-            return size
-    return min(count, 2)
-
-
-def _evaluate_absent(
-    exploration: Exploration, chosen: Sequence[Tried], launches: Sequence[dict[int, frozenset[bytes]]],
-    examples: Mapping[int, Mapping[bytes, _Example]],
-) -> None:  # fmt: skip
-    """How decisions that a launch did not come to would have come out in it: it took the way of these, too."""
+def _evaluation(exploration: Exploration, tried: Tried) -> Evaluation:
     columns = {
-        given: np.array([each.values.get(given, dimension.first) for each in chosen], np.uint64)
+        given: np.array([tried.values.get(given, dimension.first)], np.uint64)
         for given, dimension in exploration.dimensions.items()
     }
-    evaluation = Evaluation(exploration.table, columns, len(chosen))
-    for place, ways in examples.items():
-        try:
-            values = evaluation.of(_any(ways).node)
-        except CannotEvaluate:
-            values = np.zeros(0, np.bool_)
-        for index, each in enumerate(launches):
-            if place not in each:
-                each[place] = frozenset((label(values[index : index + 1]),) if values.size else (HOLDS, FAILS))
+    return Evaluation(exploration.table, columns, 1)
 
 
-def _parts_by_predicates(exploration: Exploration, node: Node) -> bool:
+def _letters(evaluation: Evaluation | None, condition: Condition, before: Sequence[Condition]) -> Iterator[_Letter]:
+    """The predicates over inputs that a condition rests on: itself, or, of one that differs by lane, those that it is
+    made of."""
+    node = condition.node
+    if node.uniform:
+        outcome = label(condition.outcome)
+        if isinstance(node.operation, Not) and isinstance(node.sources[0], Node):
+            node, outcome = node.sources[0], HOLDS if outcome == FAILS else FAILS
+        if not node.opaque:
+            yield _Letter(node, outcome, condition, tuple(before))
+        return
+    if evaluation is None or node.opaque or not _parts_by_predicates(evaluation, node):
+        return
+    for each in frontier(node):
+        value = evaluation.of(each)
+        about = replace(condition, node=each, outcome=value)
+        yield from _letters(evaluation, about, before)
+
+
+def _parts_by_predicates(evaluation: Evaluation, node: Node) -> bool:
     """Whether inputs decide by predicates alone whether lanes part: then they do so in the ways that were seen."""
-    evaluation = Evaluation(exploration.table, {}, 1)
     try:
         return not node.opaque and all(evaluation.of(each).dtype == np.bool_ for each in frontier(node))
     except CannotEvaluate:
         return False
 
 
-def _any(examples: Mapping[bytes, _Example]) -> Condition:
-    return next(iter(examples.values()))[0]
+def _later(exploration: Exploration, words: Sequence[_Word], name: Callable[[Input], str]) -> list[Missing]:
+    """What a loop decides after its first iteration: where it had one outcome only in all launches of one word, and
+    both in others, the other one is asked about."""
+    every: dict[int, set[bytes]] = {}
+    alike: dict[tuple[tuple[int, bytes], ...], list[_Word]] = {}
+    for word in words:
+        alike.setdefault(word.key, []).append(word)
+        for position in word.later:
+            every.setdefault(position, set()).update(word.outcomes[position])
+    found: list[Missing] = []
+    for key, same in alike.items():
+        for position in sorted({each for word in same for each in word.later}):
+            outcomes = set[bytes]().union(*(word.outcomes.get(position, set()) for word in same))
+            if len(outcomes) != 1 or len(every[position]) != 2:
+                continue
+            (outcome,) = outcomes
+            wanted = HOLDS if outcome == FAILS else FAILS
+            letters: dict[int, tuple[_Word, _Letter]] = {}
+            for word in same:
+                for number, letter in word.later.get(position, {}).items():
+                    letters.setdefault(number, (word, letter))
+            asked = [
+                _missing(exploration, word, word.letters, letter, wanted, (*key, number), name)
+                for number, (word, letter) in list(letters.items())[:_LATER_MOST]
+            ]
+            found.append(replace(asked[0], key=("joint", *(each.key for each in asked)), ask=_any_of(asked)))
+    return found
 
 
-def _same(one: Node, other: Node) -> bool:
-    """Whether two predicates are the same, or one is the other's negation."""
+def _any_of(asked: Sequence[Missing]) -> Callable[[], Reached | Impossible | Undecided]:
+    """The first of these that a launch fills; impossible if all are."""
 
-    def bare(node: Node) -> Node:
-        inner = node.sources[0] if isinstance(node.operation, Not) else node
-        return inner if isinstance(inner, Node) else node
+    def ask() -> Reached | Impossible | Undecided:
+        found: Reached | Impossible | Undecided = Impossible()
+        for each in asked:
+            answer = each.ask()
+            if isinstance(answer, Reached):
+                return answer
+            found = answer if isinstance(answer, Undecided) else found
+        return found
 
-    return bare(one) is bare(other)
+    return ask
+
+
+def _missing(
+    exploration: Exploration, word: _Word, before: Sequence[_Letter], last: _Letter, wanted: bytes,
+    key: tuple[object, ...], name: Callable[[Input], str],
+) -> Missing:  # fmt: skip
+    ways = [*((each.node, each.outcome) for each in before[-_SAID_MOST + 1 :]), (last.node, wanted)]
+    said = " and ".join(f"{'' if way == HOLDS else '!'}{cut(rendered(node, name))}" for node, way in ways)
+    reason = f"no launch tried decides {len(before) + 1} branches so at once: {said}"
+    if not before:
+        reason = f"no launch tried goes the other way: it would need {said}"
+    ask = _ask(exploration, word.values, before, last, wanted)
+    return Missing(last.condition.position, reason, ("joint", *key, wanted), ask)
 
 
 def _ask(
-    exploration: Exploration, examples: Sequence[Mapping[bytes, _Example]], wanted: Sequence[bytes]
+    exploration: Exploration, values: Assignment, before: Sequence[_Letter], last: _Letter, wanted: bytes
 ) -> Callable[[], Reached | Impossible | Undecided]:
-    """Whether a launch decides all of them so; where possible one that comes to them as an earlier one did."""
+    """Whether a launch decides all of them so; where possible one that is near a launch of these `values`, or that
+    comes to them as an earlier one did."""
+
+    def condition_of(letter: _Letter, outcome: bytes) -> Condition:
+        return replace(letter.condition, node=letter.node, outcome=np.array([outcome == HOLDS]))
 
     def ask() -> Reached | Impossible | Undecided:
-        opposite = HOLDS if wanted[-1] == FAILS else FAILS
-        conditions = [
-            replace(_any(each), outcome=np.array([way == HOLDS])) for each, way in zip(examples, wanted, strict=True)
-        ]
-        others, last = tuple(conditions[:-1]), conditions[-1]
+        opposite = HOLDS if wanted == FAILS else FAILS
+        others = tuple(condition_of(each, each.outcome) for each in before)
+        asked = condition_of(last, wanted)
         table, dimensions = exploration.table, exploration.dimensions
         barred = tuple(exploration.barred)
-        anyhow = reach(table, dimensions, last, others, (opposite,), barred)
+        near = _near(exploration, values, (*others, asked))
+        if near is not None:
+            return Reached(near)
+        anyhow = reach(table, dimensions, asked, others, (opposite,), barred)
         if not isinstance(anyhow, Reached):
             return anyhow
-        nodes = [each.node for each in conditions]
+        nodes = [each.node for each in (*others, asked)]
         if overflows(exploration, anyhow.values, nodes, SUMS):
             numbers = [
                 given
@@ -175,7 +281,7 @@ def _ask(
                     for each in numbers
                 },
             }
-            within = reach(table, narrowed, last, others, (opposite,), barred)
+            within = reach(table, narrowed, asked, others, (opposite,), barred)
             if isinstance(within, Impossible):
                 names = " and ".join(dimensions[each].name for each in numbers)
                 bits = max(overflow_limit(each) for each in numbers).bit_length() - 1
@@ -183,12 +289,37 @@ def _ask(
                 exploration.assumed[f"{said} (else a sum overflows, and ways were not tried)"] = None
                 return within
             anyhow = within if isinstance(within, Reached) else anyhow
-        places = {each.position for each in others}
-        for _, before in examples[-1].values():
-            way = tuple(each for each in before if each.position not in places)
-            same = reach(table, dimensions, last, (*way, *others), (opposite,), barred)
-            if isinstance(same, Reached) and exploration.is_new(same.values):
-                return same
+        own = {each.node.number for each in (*others, asked)}
+        way = tuple(each for each in last.before if each.node.number not in own)
+        same = reach(table, dimensions, asked, (*way, *others), (opposite,), barred)
+        if isinstance(same, Reached) and exploration.is_new(same.values):
+            return same
         return anyhow
 
     return ask
+
+
+def _near(exploration: Exploration, values: Assignment, wanted: Sequence[Condition]) -> dict[Input, int] | None:
+    """The smallest launch near one of these `values` in which conditions come out as they are wanted, if it is found
+    among few thousands."""
+    pool = pool_of(exploration.table, tuple(exploration.dimensions.values()), values, wanted)
+    try:
+        rows = _holding(pool, wanted)
+        for way in exploration.barred:
+            rows &= ~_holding(pool, [each for each in way if each.node.uniform])
+    except CannotEvaluate:
+        return None
+    found = np.flatnonzero(rows)
+    for row in found[np.argsort(pool.cost(found), kind="stable")][:_NEAR_MOST].tolist():
+        launch = pool.assignment(row)
+        if exploration.is_new(launch) and not exploration.leaves_out(launch):
+            return launch
+    return None
+
+
+def _holding(pool: Pool, conditions: Sequence[Condition]) -> npt.NDArray[np.bool_]:
+    """In which launches of a pool conditions come out as they did."""
+    found = np.ones(pool.count, np.bool_)
+    for each in conditions:
+        found &= pool.evaluation.of(each.node) == each.outcome[0]
+    return found
