@@ -46,3 +46,24 @@ def test_what_no_lane_does_in_any_launch_is_proven(condition: str) -> None:
 def test_what_one_lane_does_in_some_launch_is_never_proven(condition: str) -> None:
     report = checked(_waits(condition))
     assert report.verdict == "refuted", report.reasons
+
+
+@pytest.mark.parametrize("lane", [1, 5, 8, 13, 31])
+def test_a_lane_that_only_a_solver_finds_is_never_proven(lane: int) -> None:
+    # One number leads there, which no pool holds.
+    condition = (
+        "mul.lo.u32 %r_q, %r_n, 0x9E3779B1; xor.b32 %r_q, %r_q, 0x2468ACE0; and.b32 %r_a, %r_q, 31; "
+        "shr.u32 %r_b, %r_q, 5; setp.eq.u32 %p_b, %r_b, 0x12345; setp.eq.and.u32 %p_b, %r_tid, %r_a, %p_b; "
+        f"setp.eq.and.u32 %p_a, %r_tid, {lane}, %p_b"
+    )
+    assert checked(_waits(condition)).verdict != "proven"
+
+
+def test_values_of_some_lanes_are_those_of_these_lanes() -> None:
+    # Lanes 4 to 31 hold another value than lanes 0 to 3, by a branch: a hang in lane 6 alone.
+    condition = (
+        "mul.lo.u32 %r_q, %r_n, 0x9E3779B1; xor.b32 %r_q, %r_q, 0x2468ACE0; mov.u32 %r_t, %r_q; "
+        "setp.lt.u32 %p_b, %r_tid, 4; @%p_b bra LOW; add.u32 %r_t, %r_q, %r_tid; LOW: "
+        "setp.eq.u32 %p_b, %r_q, 0x2468A; setp.eq.and.u32 %p_a, %r_t, 0x24690, %p_b"
+    )
+    assert checked(_waits(condition)).verdict != "proven"

@@ -17,7 +17,7 @@ from tilewright.driver.ordered_terms import Ordered
 from tilewright.driver.path_search import Dimension
 from tilewright.frontends.ptx.ast import Immediate, Negated, Operand, PairOfPredicates, Register, Vector
 from tilewright.machine.decoder import TypeName, type_name
-from tilewright.machine.lanes import WARP_SIZE
+from tilewright.machine.lanes import WARP_SIZE, indices
 from tilewright.machine.symbolic.expression import (
     Applied,
     Array,
@@ -69,7 +69,7 @@ class Terms:
         self._lane: Variable | None = None
         if lanes is not None:
             self._lane = self._fresh(32)
-            self.sides.append(self._among(lanes))
+            self.sides.append(self._among(_places(lanes)))
 
     def equals(self, node: Node, outcome: bytes) -> Term:
         """That a node has a value. Raises NoTerm."""
@@ -186,7 +186,7 @@ class Terms:
         return Number(int(source[0]), 1 if source.dtype.kind == "b" else 8 * source.dtype.itemsize)
 
     def _among(self, lanes: int) -> Term:
-        """That the lane is one of a set."""
+        """That the lane is one of a set, with a bit for each."""
         if self._lane is None:
             raise NoTerm
         shifted = bits.Applied("lshr", (Number(lanes, 32), self._lane), 32)
@@ -240,7 +240,7 @@ class Terms:
                 inside, outside = map(self._source, node.sources)
                 if inside.width != outside.width:
                     raise NoTerm
-                return bits.Applied("if", (self._among(mask), inside, outside), inside.width)
+                return bits.Applied("if", (self._among(_places(mask)), inside, outside), inside.width)
             case Opaque():
                 raise NoTerm
 
@@ -258,6 +258,11 @@ class Terms:
         if scale != 1:
             term = bits.Applied("mul", (term, Number(scale, width)), width)
         return bits.Applied("add", (term, Number(addend, width)), width) if addend else term
+
+
+def _places(mask: int) -> int:
+    """The lanes of a mask of the machine, which has a byte for each, with a bit for each."""
+    return sum(1 << lane for lane in indices(mask).tolist())
 
 
 def _compare(operation: str, one: Term, other: Term) -> Term:
