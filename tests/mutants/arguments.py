@@ -8,20 +8,22 @@ In order, the first that holds:
 - no data between lanes: a warp's barrier, which even the reading that asks for it (lanes_in_step, elected_arrive) does
   not miss;
 - nothing remote: a cluster's barrier, where the run has no access, arrival or copy from one CTA to another;
+- nothing to publish: a fence of mbarrier.init, where who initialised has arrived at the cluster's barrier before;
 - the last use: arrivals at mbarriers for which nobody waits afterwards;
 - covered by another: without another instruction or kind of synchronization as well, the edited text has an error that
-  the subject without it does not have.
+  the subject without it does not have. Without a launch this is asked of the launch that shows the error.
 
 That something is reported for review is no argument: it must be what a contested point refutes. No argument is an empty
 text. The arguments are facts about runs and about checks of other texts, as good as these are.
-Not handled: what a run does, where there is no launch.
+What runs do is asked without a launch of those that the proof rests on.
 Checked by: tests/mutants/test_deletions.py.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from tests.mutants.deletions import Deletion, deletions, instructions, single_deletions, with_traps
@@ -29,16 +31,22 @@ from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.contract.readings import POINTS, ContestedPoint, tolerant
 from tilewright.driver.check import CheckOptions, check_text
-from tilewright.driver.given_launch import LaunchFile, placed
+from tilewright.driver.given_launch import LaunchFile, PartialLaunch, placed
+from tilewright.driver.isa import readings_of
+from tilewright.driver.judge_kernel import JudgeOptions, judge_kernel
 from tilewright.driver.judge_launch import judge_launch
+from tilewright.driver.launch_file import launch_from_json
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.event import (
     Access,
     BarrierArrive,
+    BarrierInit,
     BarrierWait,
+    ClusterArrive,
     CopyIssue,
     Event,
+    MemoryFence,
     TensorMemoryCommit,
     TensorMemoryIssue,
     WarpActor,
@@ -107,25 +115,64 @@ def _nothing_to_do(subject: Subject, edited: str, lines: frozenset[int]) -> str:
         report = subject.check(edited, "tolerant,lanes_in_step=strict,elected_arrive=strict")
         if report is not None and report.verdict == "proven":
             return "no data between lanes: lanes_in_step and elected_arrive, read strictly, do not miss it"
-    events = _events(subject) if opcodes else ()
-    if events and all(opcode.startswith("barrier.cluster") for opcode in opcodes) and not any(map(_remote, events)):
-        return "nothing remote: no event of the run is of one CTA at another"
-    if events and all(opcode.startswith("mbarrier.arrive") for opcode in opcodes) and _last_use(events, lines):
-        return "the last use: nobody waits for these mbarriers afterwards"
+    cluster = bool(opcodes) and all(opcode.startswith("barrier.cluster") for opcode in opcodes)
+    arrivals = bool(opcodes) and all(opcode.startswith("mbarrier.arrive") for opcode in opcodes)
+    fences = bool(opcodes) and all(opcode.startswith("fence.mbarrier_init") for opcode in opcodes)
+    if not cluster and not arrivals and not fences:
+        return ""
+    runs = _runs(subject)
+    launches = f"of {len(runs)} launches" if subject.launch is None else "of the run"
+    if cluster and runs and not any(remote for remote, _ in runs):
+        return f"nothing remote: no event {launches} is of one CTA at another"
+    if arrivals and _last_use([events for _, events in runs], lines):
+        return f"the last use: nobody waits for these mbarriers afterwards, in the order {launches}"
+    if fences and _published_before([events for _, events in runs], lines):
+        return f"nothing to publish: who initialises an mbarrier arrives at the cluster's barrier before, {launches}"
     return ""
 
 
+_Kept = BarrierArrive | BarrierInit | BarrierWait | ClusterArrive | MemoryFence
+_Run = tuple[bool, list[_Kept]]
+"""Of a run, whether anything is remote, and what is done to mbarriers and the cluster's barrier."""
+
+
 @cache
-def _events(subject: Subject) -> tuple[Event, ...]:
-    """Of the run of the launch; none without one."""
+def _runs(subject: Subject) -> tuple[_Run, ...]:
+    """Of the launch, or of those that a proof without one rests on."""
     if subject.launch is None:
-        return ()
+        return _made_up(subject)
     module = _module(subject)
     whole = placed(subject.launch.resolve(subject.launch.kernel(module, subject.file)), subject.launch.buffers)
-    events: list[Event] = []
+    run = _Watched()
     buffers = {buffer.name: buffer.size_bytes for buffer in whole.buffers}
-    judge_launch(module, whole.launch, buffers, tolerant(), watch=events.append)
-    return tuple(events)
+    judge_launch(module, whole.launch, buffers, tolerant(), watch=run.see)
+    return ((run.remote, run.at_barriers),)
+
+
+def _made_up(subject: Subject) -> tuple[_Run, ...]:
+    runs: list[_Watched] = []
+
+    def watcher() -> Callable[[Event], None]:
+        runs.append(_Watched())
+        return runs[-1].see
+
+    module = _module(subject)
+    (kernel,) = (kernel for kernel in module.kernels if kernel.name == subject.kernel)
+    judge_kernel(module, kernel, PartialLaunch(), JudgeOptions(readings_of(subject.isa), watchers=watcher))
+    return tuple((run.remote, run.at_barriers) for run in runs)
+
+
+class _Watched:
+    """What arguments need of a run."""
+
+    def __init__(self) -> None:
+        self.remote = False
+        self.at_barriers: list[_Kept] = []
+
+    def see(self, event: Event) -> None:
+        self.remote = self.remote or _remote(event)
+        if isinstance(event, _Kept):
+            self.at_barriers.append(event)
 
 
 def _remote(event: Event) -> bool:
@@ -146,18 +193,42 @@ def _remote(event: Event) -> bool:
             return False
 
 
-def _last_use(events: tuple[Event, ...], lines: frozenset[int]) -> bool:
-    """Whether no wait comes after an arrival of these lines at its mbarrier, in the order of the run."""
-    arrived: set[tuple[int, int]] = set()
-    for event in events:
-        match event:
-            case BarrierArrive() if event.span.line in lines:
-                arrived.add((event.cta, event.address))
-            case BarrierWait() if (event.cta, event.address) in arrived:
-                return False
-            case _:
-                pass
-    return bool(arrived)
+def _published_before(runs: list[list[_Kept]], lines: frozenset[int]) -> bool:
+    """Whether each warp that initialised an mbarrier has released it at the cluster's barrier before a fence of these
+    lines in its CTA."""
+    some = False
+    for events in runs:
+        open_inits: set[WarpActor] = set()
+        for event in events:
+            match event:
+                case BarrierInit(actor=actor):
+                    open_inits.add(actor)
+                case ClusterArrive(actor=actor, relaxed=False):
+                    open_inits.discard(actor)
+                case MemoryFence() if event.span.line in lines:
+                    some = True
+                    if any(each.cta == event.actor.cta for each in open_inits):
+                        return False
+                case _:
+                    pass
+    return some
+
+
+def _last_use(runs: list[list[_Kept]], lines: frozenset[int]) -> bool:
+    """Whether no wait comes after an arrival of these lines at its mbarrier, in the order of each run."""
+    some = False
+    for events in runs:
+        arrived: set[tuple[int, int]] = set()
+        for event in events:
+            match event:
+                case BarrierArrive() if event.span.line in lines:
+                    arrived.add((event.cta, event.address))
+                case BarrierWait() if (event.cta, event.address) in arrived:
+                    return False
+                case _:
+                    pass
+        some = some or bool(arrived)
+    return some
 
 
 def _module(subject: Subject) -> Module:
@@ -202,11 +273,19 @@ def _covered(subject: Subject, edited: str, places: frozenset[int]) -> str:
         both = subject.check(other.text)
         if alone is None or both is None or not both.errors:
             continue
-        known = _errors(subject, alone)
-        new = [finding for finding in both.errors if _conflict(finding) not in known]
+        at = _at_launch_of(subject, both)
+        both, known = at.check(other.text), _errors(at, alone)
+        new = [finding for finding in both.errors if _conflict(finding) not in known] if both is not None else []
         if new:
             return f"covered by {other.kind} at {_places(other.lines)}: without both also {_listed(new)}"
     return ""
+
+
+def _at_launch_of(subject: Subject, report: KernelReport) -> Subject:
+    """The subject with the launch that a report without one shows: errors are compared of one launch."""
+    if subject.launch is not None or report.launch is None:
+        return subject
+    return replace(subject, launch=launch_from_json(report.launch, "the launch that refutes"))
 
 
 @cache
@@ -235,8 +314,10 @@ def _new(subject: Subject, edited: str, isa: str, level: Level) -> list[Diagnost
     report = subject.check(edited, isa)
     if report is None:
         return []
-    known = _known(subject, isa)
-    return [each for each in report.findings if each.level is level and _said(each) not in known]
+    at = _at_launch_of(subject, report)
+    report, known = at.check(edited, isa), _known(at, isa)
+    findings = report.findings if report is not None else ()
+    return [each for each in findings if each.level is level and _said(each) not in known]
 
 
 @cache

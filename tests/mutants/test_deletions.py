@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.guarded.rings import ring
 from tests.guarded.sections import SHARED
 from tests.guarded.text import kernel_text, launch_json
@@ -105,13 +107,28 @@ def test_a_barrier_that_another_covers_is_said() -> None:
     assert "covered by waits: cluster barriers" in argument(subject, barrier.text)
 
 
-def test_a_cluster_barrier_that_orders_nothing_is_said() -> None:
+@pytest.mark.parametrize("given", [True, False], ids=["launch", "no launch"])
+def test_a_cluster_barrier_that_orders_nothing_is_said(given: bool) -> None:
     name = "triton/sm_90a/matmul_tma_2cta_s2"
     path = _CORPUS / f"{name}.ptx"
     text = path.read_text("utf-8")
-    launch = read_launch_file(str(path.with_suffix(".launch.json")))
+    launch = read_launch_file(str(path.with_suffix(".launch.json"))) if given else None
     kernel = read(text, name, tolerant=True).kernels[0].name
     subject = Subject(text, name, kernel, launch)
     (barrier,) = [each for each in _made(subject) if each.kind == "waits: cluster barriers"]
     assert _verdict(subject, barrier.text) == "proven"
     assert argument(subject, barrier.text).startswith("nothing remote")
+
+
+def test_a_fence_of_inits_that_the_clusters_barrier_has_published_is_said() -> None:
+    path = _CORPUS / "gluon/sm_90a/multicast_copy.ptx"
+    text = path.read_text("utf-8")
+    kernel = read(text, path.name, tolerant=True).kernels[0].name
+    subject = Subject(text, path.name, kernel, None)
+    (fence,) = [each for each in _made(subject) if each.kind == "fences: mbarrier init"]
+    assert _verdict(subject, fence.text) == "proven"
+    assert argument(subject, fence.text).startswith("nothing to publish")
+    before = text.replace("barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.relaxed.aligned;", 1)
+    assert not argument(Subject(before, path.name, kernel, None), fence.text.replace(
+        "barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.relaxed.aligned;", 1
+    )).startswith("nothing to publish")  # fmt: skip

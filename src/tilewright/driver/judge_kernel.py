@@ -25,7 +25,7 @@ from tilewright.driver.exploration import Effort
 from tilewright.driver.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.judge_shapes import judge_shapes
-from tilewright.driver.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.driver.judge_unlaunched import UnlaunchedJudgement, Watchers, judge_unlaunched
 from tilewright.driver.launch_buffers import BufferContents
 from tilewright.driver.launch_shapes import Shape, launch_shapes
 from tilewright.driver.role_timeline import TimelineRecorder
@@ -56,12 +56,14 @@ class KernelLaunch:
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
     """readings: contested points of the ISA; timeline: record one; progress: called with the share that is done;
-    allows: errors that the text allows, so that what stands beside them is judged as well."""
+    allows: errors that the text allows, so that what stands beside them is judged as well; watchers: of the events of
+    each launch that is made up."""
 
     readings: Readings
     timeline: bool = False
     progress: Callable[[float], None] | None = None
     allows: Allows = nothing_allowed
+    watchers: Watchers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ def _without_launch(
             progress=options.progress,
             allows=options.allows,
             ends=ends,
+            watchers=options.watchers,
         )
 
     found = judge_shapes(launch_shapes(module, kernel, given.shape), judge)

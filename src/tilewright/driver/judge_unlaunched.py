@@ -61,6 +61,10 @@ _SIZING_VALUES = (256, 1024, 64, 4096, 1)
 """Values of all numbers at which the bytes of copies are looked for, one after the other."""
 
 
+Watchers = Callable[[], Callable[[Event], None]]
+"""Makes a watcher of events for each launch."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnlaunchedJudgement:
     """The verdict, what the roles did in the first run that refutes (or in the first at all), what any run leaves for
@@ -95,10 +99,12 @@ def judge_unlaunched(
     progress: Callable[[float], None] | None = None,
     allows: Allows = nothing_allowed,
     ends: Callable[[Diagnostic], bool] = nothing_allowed,
+    watchers: Watchers | None = None,
 ) -> UnlaunchedJudgement:
     """Explore the launches of `kernel`. shape: their block and cluster, the likeliest if None; peeks: waits that only
     look ahead; given: what is known of the launch; allows: errors to set aside; ends: an error of which it is true
-    refutes at once. Raises TilewrightError for a text that the machine can't run at all."""
+    refutes at once; watchers: makes one who gets every event of a launch that is judged, instead of the timeline.
+    Raises TilewrightError for a text that the machine can't run at all."""
     sliced = _sliced(inlined(module, kernel))
     steers = steering(sliced)
     guarded = with_guards(sliced.text.kernel, sliced, steers)
@@ -110,7 +116,9 @@ def judge_unlaunched(
     unknown = unknown_launch(module, kernel, model_of(module), shape, given or PartialLaunch())
     space = launch_space(unknown, steers)
     table = Table()
-    runner = _Runner(module, run_module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends)
+    runner = _Runner(
+        module, run_module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends, watchers
+    )
     boxes = UnknownBoxes(unknown, runner.run)
     failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
@@ -304,6 +312,7 @@ class _Runner:
     shown: _Shown
     allows: Allows
     ends: Callable[[Diagnostic], bool]
+    watchers: Watchers | None = None
     sliced: Slice | None = None
     identifying: Slice | None = None
     symbolic: SymbolicRun = field(init=False)
@@ -325,14 +334,17 @@ class _Runner:
         recorder = self.shown.recorder() if show else None
         made = self.space.launch(self.unknown, dict(values), boxes)
         symbolic = SymbolicRun(self.table, made.inputs)
+        if recorder is not None:
+            watch = recorder.feed
         if show:
             self.symbolic = symbolic
+            watch = self.watchers() if self.watchers is not None else watch
         judged = judge_launch(
             self.guarded,
             made.launch,
             self.unknown.buffers,
             self.readings,
-            watch=recorder.feed if recorder is not None else watch,
+            watch=watch,
             clusters=(made.cluster,),
             any_global_address=True,
             peeks=self.peeks,
