@@ -14,7 +14,7 @@ from tilewright.contract.readings import tolerant
 from tilewright.driver.check import CheckOptions, check_text
 from tilewright.driver.judge_launch import LaunchJudgement, judge_launch
 from tilewright.driver.launch_file import parse_launch
-from tilewright.driver.refuting_launch import given_again
+from tilewright.driver.refuting_launch import GivenAgain, given_again
 from tilewright.frontends.ptx.reader import read
 
 FULL_WAIT = ("mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r8], %r6;\n    @!%p4 bra FULL;", "")
@@ -41,10 +41,11 @@ def test_a_proof_has_no_launch() -> None:
     assert found.verdict == "proven" and found.launch is None
 
 
-def test_a_finding_that_the_given_launch_does_not_show_is_none() -> None:
-    module = read(boxed_text(**POINTERS), "boxed.ptx")  # type: ignore[arg-type]
+def _given_again(code: str, *edits: tuple[str, str]) -> GivenAgain:
+    """The pipeline with boxes of 1,024 and 2,048 bytes, given as a launch that should show a finding of `code`."""
+    module = read(boxed_text(*edits, **POINTERS), "boxed.ptx")  # type: ignore[arg-type]
     kernel = module.kernels[0]
-    finding = Diagnostic("MB101", "name", "it breaks", kernel.span)
+    finding = Diagnostic(code, "name", "it breaks", kernel.span)
     held = ((0, UnknownTensorMapParam(1024)),), ((0, UnknownTensorMapParam(2048)),)
     pointers = tuple(PointerParam(name, 0, maps) for name, maps in zip(("a", "b"), held, strict=True))
     launch = Launch("pipe", (1, 1, 1), (64, 1, 1), (*pointers, ScalarParam("i32", 4)))
@@ -52,8 +53,19 @@ def test_a_finding_that_the_given_launch_does_not_show_is_none() -> None:
     def judge(launch: Launch, buffers: object, _contents: object) -> LaunchJudgement:
         return judge_launch(module, launch, buffers, tolerant())  # type: ignore[arg-type]
 
-    again = given_again(kernel, launch, {"a": 4096, "b": 4096}, (finding,), judge)
+    return given_again(kernel, launch, {"a": 4096, "b": 4096}, (finding,), judge)
+
+
+def test_a_finding_that_the_given_launch_does_not_show_is_none() -> None:
+    again = _given_again("MB101")
     assert "MB101 it breaks" in again.against and "it shows nothing" in again.against
+
+
+def test_a_hang_is_one_whichever_rule_explains_it() -> None:
+    """Where no boxes are given the arrival is missing, where they are the bytes are too few."""
+    more = EXPECT, EXPECT.replace("3072", "4096")
+    assert not _given_again("MB113", more).against
+    assert "it shows TX104" in _given_again("MB101", more).against
 
 
 def test_numbers_that_align_what_threads_access_are_tried() -> None:
