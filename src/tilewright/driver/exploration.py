@@ -183,7 +183,10 @@ class Exploration:
 
     def _whole(self, values: Assignment) -> tuple[dict[Input, int], tuple[tuple[Input, int], ...]]:
         every = {**self.latent, **self.dimensions}
-        whole = {each: int(values.get(each, dimension.first)) for each, dimension in every.items()}
+        whole = {
+            each: int(values.get(each, dimension.first)) if dimension.smallest < dimension.largest else dimension.largest
+            for each, dimension in every.items()
+        }
         for each in whole:
             if each.kind == "grid":
                 whole[each] = max(1, whole[each])
@@ -221,10 +224,13 @@ class Exploration:
         if known is None:
             judged = self.judge(whole)
             self.steps += judged.steps
+            if self._whole(values)[0] != whole:
+                # The launch showed that a number has one value alone.
+                return self.at(values)
             for word in judged.inputs:
                 if word not in self.dimensions:
                     self.dimensions[word] = dimension_of_word(word, len(self.dimensions))
-            self._decide(judged.conditions)
+            self.decided_by(judged.conditions)
             known = self._known[key] = Tried(whole, judged)
             self.tried.append(known)
             if known.clean:
@@ -234,13 +240,14 @@ class Exploration:
             self._between()
         return known
 
-    def _decide(self, conditions: Sequence[Condition]) -> None:
-        """Latent inputs that decide something."""
+    def decided_by(self, conditions: Sequence[Condition]) -> None:
+        """Latent inputs that decide something are chosen from now on, the smallest numbers first."""
         nodes = needed([each.node for each in conditions], self._walked)
         self._walked.update((each.number, None) for each in nodes)
         for operation in (each.operation for each in nodes):
             if isinstance(operation, (Leaf, Pointer)) and operation.input in self.latent:
-                self.dimensions[operation.input] = self.latent.pop(operation.input)
+                dimension = self.latent.pop(operation.input)
+                self.dimensions[operation.input] = replace(dimension, first=dimension.nearest(1))
 
     def go(self) -> None:
         """Try goals until none is left or the effort is spent."""
@@ -251,7 +258,7 @@ class Exploration:
             wanted = heappop(self._waiting)
             if self.attempts.get(wanted.goal, 0) >= _ATTEMPTS or not self._needed(wanted.goal):
                 continue
-            if self.leaves_out(wanted.values):
+            if self.leaves_out(self._whole(wanted.values)[0]):
                 continue
             self.attempts[wanted.goal] = self.attempts.get(wanted.goal, 0) + 1
             if self._exceeds_what_was_too_long(wanted.values):

@@ -85,13 +85,15 @@ def explore(exploration: Exploration, text: Places) -> Explored:
     """Make launches until they cover the kernel, and say what they show."""
     dimensions = exploration.dimensions
     exploration.stops = lambda tried: _plainly_fails(exploration, tried)
-    starts = (
-        {each: dimension.first for each, dimension in dimensions.items()},
-        {each: min(64, dimension.largest) for each, dimension in dimensions.items()} | _grid(exploration),
-        dict.fromkeys(dimensions, 0) | _grid(exploration),
+    # A launch shows further dimensions: later starts choose these, too.
+    starts: tuple[Callable[[], Assignment], ...] = (
+        lambda: {each: dimension.first for each, dimension in dimensions.items()},
+        lambda: {each: min(64, dimension.largest) for each, dimension in dimensions.items()} | _grid(exploration),
+        lambda: dict.fromkeys(dimensions, 0) | _grid(exploration),
+        lambda: {each: dimension.first for each, dimension in dimensions.items()},
     )
     excuses: dict[int, _Excuse] = {}
-    if not any(exploration.stops(_started(exploration, text, excuses, values)) for values in starts):
+    if not any(exploration.stops(_started(exploration, text, excuses, values())) for values in starts):
         exploration.go()
 
     def excuse() -> None:

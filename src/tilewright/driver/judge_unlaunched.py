@@ -20,6 +20,7 @@ from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.happens_before import ASSUMPTIONS, Readings
+from tilewright.driver.announced_bytes import announced_numbers, used_elsewhere
 from tilewright.driver.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
 from tilewright.driver.explore import Explored, Places, explore, more_ordinary
@@ -47,7 +48,9 @@ from tilewright.machine.symbolic.tracker import SymbolicRun
 
 _EXPLORED_STEPS = 250_000
 """Warp instructions after which a launch is given up: others say more for the effort."""
-_SIZING_STEPS = 20_000
+_SIZING_STEPS = 60_000
+_SIZING_ITERATIONS = 8
+"""Of a loop whose end inputs decide, which show enough of the places that it copies to."""
 _ITERATIONS_MOST = 96
 """Of a loop, in all its visits together, after which a launch shows no more of it."""
 _LARGER = 64
@@ -119,7 +122,10 @@ def judge_unlaunched(
     runner = _Runner(
         module, run_module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends, watchers
     )
-    boxes = UnknownBoxes(unknown, runner.run)
+    flow = sliced.text.flow
+    boxes = UnknownBoxes(
+        unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions)
+    )
     failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
@@ -129,6 +135,7 @@ def judge_unlaunched(
             progress(min(0.9, len(exploration.tried) / 24))
         chosen = tuple(values.items())
         judged = boxes.judge(chosen)
+        take_announced()
         if judged.errors:
             failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic))
         runner.end(chosen, judged)
@@ -139,7 +146,11 @@ def judge_unlaunched(
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         return _judged(judged, runner.symbolic)
 
-    flow = sliced.text.flow
+    def take_announced() -> None:
+        """Numbers that are what boxes add up to are that in all launches from now on."""
+        for number, total in boxes.bytes_announced.items():
+            exploration.narrow(number, smallest=total, largest=total)
+
     exploration = Exploration(table, dict(space.dimensions), judge, effort, Ways(flow), dict(space.latent))
     exploration.idle = idle_choices(sliced, steers.registers)
     where = Places(
@@ -153,9 +164,15 @@ def judge_unlaunched(
     clean = False
     explored: Explored | None = None
     try:
-        boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES)
+        if boxes.prepare(_all_alike(space, value) for value in _SIZING_VALUES):
+            exploration.decided_by(runner.last.conditions)
+        take_announced()
         explored = explore(exploration, where)
         verdict, excluded = explored.verdict, explored.excluded
+        if isinstance(verdict, Proven):
+            conditions = (each for tried in exploration.tried for each in tried.judged.conditions)
+            against = used_elsewhere(flow.instructions, boxes.bytes_announced, conditions, where.name)
+            verdict = Unknown(against) if against else verdict
         clean = any(_larger_is_clean(exploration, values) for values in explored.shown[:1])
         launches = [
             failing[chosen] for values in explored.shown[:_GIVEN_AGAIN] if (chosen := tuple(values.items())) in failing
@@ -180,7 +197,12 @@ def judge_unlaunched(
         asked = " and ".join(sorted(sized))
         verdict = Unknown((f"the kernel asks by {asked} how much shared memory its launch has: give --launch",))
     if isinstance(verdict, Proven):
-        general = (*unknown.assumptions, *boxes.words(), *ASSUMPTIONS)
+        every = {**space.dimensions, **space.latent}
+        sums = (
+            f"{every[number].name} is {total:,}, which the boxes of its copies add up to"
+            for number, total in boxes.bytes_announced.items()
+        )
+        general = (*unknown.assumptions, *boxes.words(), *sums, *ASSUMPTIONS)
         several = any(each.kind == "number" for each in exploration.dimensions) or not unknown.given.params
         scope = verdict.scope if several else "this launch"
         verdict = Proven(scope, (*general, *verdict.assumptions), verdict.claims)
@@ -300,7 +322,7 @@ class _Shown:
 class _Runner:
     """Judges launches of one kernel. guarded: the module with guards in the place of branches, which made-up launches
     run; sliced, identifying: the kernel's slice, and the one in which stores are compared, once a run has found them;
-    symbolic: what the last run that may be shown depended on."""
+    symbolic: what the last run that may be shown depended on; last: what the last run did."""
 
     module: Module
     guarded: Module
@@ -316,6 +338,7 @@ class _Runner:
     sliced: Slice | None = None
     identifying: Slice | None = None
     symbolic: SymbolicRun = field(init=False)
+    last: SymbolicRun = field(init=False)
 
     def run(
         self,
@@ -339,6 +362,7 @@ class _Runner:
         if show:
             self.symbolic = symbolic
             watch = self.watchers() if self.watchers is not None else watch
+        self.last = symbolic
         judged = judge_launch(
             self.guarded,
             made.launch,
@@ -355,7 +379,7 @@ class _Runner:
             allows=self.allows,
             any_box=any_box,
             symbolic=symbolic,
-            iterations_most=_ITERATIONS_MOST,
+            iterations_most=_SIZING_ITERATIONS if short else _ITERATIONS_MOST,
         )
         if judged.complete and not judged.report.fault:
             self.sliced = judged.report.sliced

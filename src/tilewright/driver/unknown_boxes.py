@@ -23,13 +23,15 @@ Checked by: tests/driver/test_unknown_boxes.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
+from tilewright.driver.announced_bytes import marked
 from tilewright.driver.copied_bytes import (
     UNIT_BYTES,
     BoxSolutions,
@@ -45,6 +47,7 @@ from tilewright.driver.launch_space import Chosen
 from tilewright.driver.unknown_launch import UnknownLaunch, map_name
 from tilewright.frontends.ptx.ast import Instruction, TensorAddress
 from tilewright.machine.event import Access, Event, Ranges
+from tilewright.machine.symbolic.expression import Input
 
 Boxes = Mapping[Place, int]
 
@@ -53,6 +56,8 @@ _UNFED_BYTES = (1024, 16, 16384)
 _TRIED = 4
 _ROUNDS = 3
 """So often may a run show maps that no run before has used."""
+_ASKED_MOST = 4
+"""Launches in which a number is looked for among what phases expect."""
 _SHARED_BYTES = 227 * 1024
 
 
@@ -125,36 +130,73 @@ class _Sized:
 
 @dataclass(slots=True)
 class UnknownBoxes:
-    """Judges the launches of one kernel. sized: what all sizing runs so far show; of_launch: what that of each launch
-    shows; cut: launches whose sizing run was short and did not come to its end."""
+    """Judges the launches of one kernel. announced: the numbers that the last run announced as they are; sized: what all sizing runs so far show; of_launch: what that of each launch
+    shows; cut: launches whose sizing run was short and did not come to its end; bytes_announced: numbers that are taken
+    for what boxes add up to; asked: how often a number was looked for."""
 
     unknown: UnknownLaunch
     run: RunLaunch
+    announced: Callable[[], Sequence[Input]]
     sized: _Sized = _Sized()
     of_launch: dict[Chosen, tuple[_Sized, LaunchJudgement]] = field(
         default_factory=dict[Chosen, tuple[_Sized, LaunchJudgement]]
     )
     cut: set[Chosen] = field(default_factory=set[Chosen])
     boxes: Boxes = field(default_factory=dict[Place, int])
+    bytes_announced: dict[Input, int] = field(default_factory=dict[Input, int])
+    asked: Counter[Input] = field(default_factory=Counter[Input])
 
-    def prepare(self, choices: Iterable[Chosen]) -> None:
+    def prepare(self, choices: Iterable[Chosen]) -> bool:
         """Look for the boxes of a kernel that copies through tensor maps, before the first launch is judged. choices:
-        launches to look at, one after the other."""
+        launches to look at, one after the other. Returns whether there are any."""
         if not any(
             isinstance(operand, TensorAddress)
             for item in self.unknown.kernel.body
             if isinstance(item, Instruction)
             for operand in item.operands
         ):
-            return
+            return False
         for values in choices:
             self._learn(values, short=True)
+            learned, self.sized = self.sized, _Sized()
+            if not self._announce(values):
+                self.sized = learned
+            else:
+                # What phases expect by these numbers is not what their copies bring.
+                self._learn(tuple({**dict(values), **self.bytes_announced}.items()), short=True)
             if self.sized.fed:
-                return
+                break
+        return True
+
+    def _announce(self, values: Chosen) -> bool:
+        """Take numbers that the last run announced for what the copies of their phases bring, where a box that nothing
+        else decides fills its slot. Returns whether there are any that were not known."""
+        numbers = [each for each in self.announced() if self.asked[each] < _ASKED_MOST]
+        if not numbers:
+            return False
+        self.asked.update(numbers)
+        marks = marked(numbers)
+        sized, _ = self._size(tuple({**dict(values), **marks}.items()), short=True)
+        slots = self.sized.with_more(sized).solved().slots
+        bytes_of = {**slots, **{each: self.boxes[each] for each in self.sized.fed if each in self.boxes}}
+        known = len(self.bytes_announced)
+        for given, mark in marks.items():
+            sums = Counter(
+                sum(bytes_of[place] for place, _ in each.copies)
+                for each in sized.equations
+                if each.expected_bytes == mark and all(place in bytes_of for place, _ in each.copies)
+            )
+            if sums:
+                self.bytes_announced[given] = sums.most_common(1)[0][0]
+                self.asked[given] = _ASKED_MOST
+        return len(self.bytes_announced) > known
 
     def judge(self, values: Chosen) -> LaunchJudgement:
-        """One launch, judged with boxes that its phases allow."""
+        """One launch, judged with boxes that its phases allow. Where it shows numbers that have to be what boxes add up
+        to (`bytes_announced`), and it has others, the launch says nothing."""
         judged = self.run(values, self.boxes, show=True)
+        if self._announce(values):
+            return judged
         for _ in range(_ROUNDS):
             unsized = _unsized_places(judged)
             # Of a map that has a box but not in this run, a longer look shows no more.
