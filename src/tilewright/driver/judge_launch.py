@@ -72,7 +72,7 @@ class LaunchJudgement:
     """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
     in, by the loop's number; repeats: of those that turned often enough. allowed: errors that the text allows, not
     among the findings; launch: that was run; repeated_stores: by several warps to the same bytes, of values that were
-    not compared; identifying: the slice in which they are, if they were compared in another run."""
+    not compared, or were in a run of the slice `identifying`."""
 
     findings: tuple[Diagnostic, ...]
     doubts: tuple[str, ...]
@@ -126,6 +126,7 @@ def judge_launch(
     peeks: frozenset[Span] = frozenset(),
     sliced: Slice | None = None,
     identifying: Slice | None = None,
+    repeated: frozenset[Span] = frozenset(),
     step_limit: int = STEP_LIMIT,
     contents: Sequence[BufferContents] = (),
     allows: Allows = nothing_allowed,
@@ -134,7 +135,7 @@ def judge_launch(
     any_box: bool = False,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
-    sliced, identifying: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the
+    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the
     launch is run twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none,
     one and two of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on
     what the launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most` times. allows:
@@ -149,7 +150,9 @@ def judge_launch(
         taken: Work,
         followed: SymbolicRun | None = None,
     ) -> LaunchJudgement:
-        def once(watching: Callable[[Event], None] | None, identify: frozenset[Span]) -> LaunchJudgement:
+        def once(
+            watching: Callable[[Event], None] | None, identify: frozenset[Span], by: SymbolicRun | None
+        ) -> LaunchJudgement:
             return _judge_once(
                 module,
                 launch,
@@ -164,18 +167,25 @@ def judge_launch(
                 taken,
                 step_limit,
                 allows,
-                followed if not identify or followed is None else followed.anew(),
+                by,
                 iterations_most,
                 any_box,
                 contents,
                 identify,
             )
 
-        found = once(told, frozenset())
+        if repeated:
+            # Another launch had stores that have to be compared: this one has them as well, or fewer.
+            found = once(told, repeated, followed)
+            if found.report.identified and not found.repeated_stores:
+                return replace(found, repeated_stores=repeated, identifying=found.report.sliced)
+            if followed is not None:
+                followed.restart()
+        found = once(told, frozenset(), followed)
         if found.errors or not found.repeated_stores or found.report.stopped:
             return found
         # Several warps store to the same bytes: whether they store the same takes a run that asks for it.
-        again = once(None, found.repeated_stores)
+        again = once(None, found.repeated_stores, None if followed is None else followed.anew())
         if not again.report.identified:
             return found
         return replace(

@@ -321,8 +321,8 @@ class _Shown:
 @dataclass(slots=True)
 class _Runner:
     """Judges launches of one kernel. guarded: the module with guards in the place of branches, which made-up launches
-    run; sliced, identifying: the kernel's slice, and the one in which stores are compared, once a run has found them;
-    symbolic: what the last run that may be shown depended on; last: what the last run did."""
+    run; sliced, identifying: the kernel's slice, and the one in which the stores `repeated` are compared, once a run
+    has found them; symbolic: what the last run that may be shown depended on; last: what the last run did."""
 
     module: Module
     guarded: Module
@@ -337,6 +337,7 @@ class _Runner:
     watchers: Watchers | None = None
     sliced: Slice | None = None
     identifying: Slice | None = None
+    repeated: frozenset[Span] = frozenset()
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -374,6 +375,7 @@ class _Runner:
             peeks=self.peeks,
             sliced=self.sliced,
             identifying=self.identifying,
+            repeated=self.repeated,
             step_limit=_SIZING_STEPS if short else _EXPLORED_STEPS,
             contents=self.unknown.given.contents,
             allows=self.allows,
@@ -381,9 +383,10 @@ class _Runner:
             symbolic=symbolic,
             iterations_most=_SIZING_ITERATIONS if short else _ITERATIONS_MOST,
         )
-        if judged.complete and not judged.report.fault:
+        if judged.complete and not judged.report.fault and judged.report.sliced is not judged.identifying:
             self.sliced = judged.report.sliced
-        self.identifying = judged.identifying or self.identifying
+        if judged.identifying is not None:
+            self.identifying, self.repeated = judged.identifying, judged.repeated_stores
         self.shown.keep(recorder, judged)
         if sizing:
             self.end(values, judged)
