@@ -184,7 +184,9 @@ class Exploration:
     def _whole(self, values: Assignment) -> tuple[dict[Input, int], tuple[tuple[Input, int], ...]]:
         every = {**self.latent, **self.dimensions}
         whole = {
-            each: int(values.get(each, dimension.first)) if dimension.smallest < dimension.largest else dimension.largest
+            each: int(values.get(each, dimension.first))
+            if dimension.smallest < dimension.largest
+            else dimension.largest
             for each, dimension in every.items()
         }
         for each in whole:
