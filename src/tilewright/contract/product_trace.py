@@ -24,7 +24,6 @@ from tilewright.machine.event import Access, BoxPlace, CopyIssue, Ranges, WarpAc
 
 _WARPGROUP_WARPS = 4
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
     """What a warp writes to global memory: a box, or bytes (machine addresses; empty for a copy that is no box)."""
@@ -48,7 +47,9 @@ class GroupSteps:
     @property
     def products(self) -> list[Product]:
         """Each wgmma's, in the order of issue."""
-        return [each for step in self.steps for each in (step.products() if isinstance(step, ProductRow) else (step,))]
+        return [
+            each for step in self.steps for each in (step.products() if isinstance(step, ProductRow) else (step,))
+        ]
 
 
 @dataclass(slots=True)

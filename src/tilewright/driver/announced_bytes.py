@@ -31,7 +31,7 @@ def announced_numbers(instructions: Sequence[Instruction], conditions: Iterable[
 
 
 def marked(numbers: Iterable[Input]) -> dict[Input, int]:
-    """A value for each number by which a phase shows which of them it expects: no sum of boxes of the others is that."""
+    """A value for each number by which a phase shows which of them it expects: no sum of boxes is that."""
     return {given: _FIRST_MARK + _BETWEEN_MARKS * index for index, given in enumerate(numbers)}
 
 

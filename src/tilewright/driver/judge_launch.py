@@ -135,13 +135,13 @@ def judge_launch(
     any_box: bool = False,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
-    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. With such, the
-    launch is run twice: once they look, once they fail. A kernel that takes over other clusters' work is run with none,
-    one and two of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run depends on
-    what the launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most` times. allows:
-    errors to set aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong with every box of
-    the tensor maps that are unknown; else copies through these are doubts. Raises TilewrightError where the launch does
-    not fit the kernel."""
+    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. With
+    such, the launch is run twice: once they look, once they fail. A kernel that takes over other clusters' work is run
+    with none, one and two of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run
+    depends on what the launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most`
+    times. allows: errors to set aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong with
+    every box of the tensor maps that are unknown; else copies through these are doubts. Raises TilewrightError where
+    the launch does not fit the kernel."""
 
     def judged(
         peeks_fail: bool,

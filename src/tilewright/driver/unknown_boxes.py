@@ -130,9 +130,10 @@ class _Sized:
 
 @dataclass(slots=True)
 class UnknownBoxes:
-    """Judges the launches of one kernel. announced: the numbers that the last run announced as they are; sized: what all sizing runs so far show; of_launch: what that of each launch
-    shows; cut: launches whose sizing run was short and did not come to its end; bytes_announced: numbers that are taken
-    for what boxes add up to; asked: how often a number was looked for."""
+    """Judges the launches of one kernel. announced: the numbers that the last run announced as they are; sized: what
+    all sizing runs so far show; of_launch: what that of each launch shows; cut: launches whose sizing run was short and
+    did not come to its end; bytes_announced: numbers that are taken for what boxes add up to; asked: how often a number
+    was looked for."""
 
     unknown: UnknownLaunch
     run: RunLaunch

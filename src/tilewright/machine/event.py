@@ -54,7 +54,6 @@ class Places:
 TOGETHER = Places(())
 """The lanes have all bytes together (ldmatrix, stmatrix)."""
 
-
 class WarpActor(NamedTuple):
     """Warp `warp` (index in its CTA) of CTA `cta` (linear index in the grid).
 

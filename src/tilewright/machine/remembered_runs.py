@@ -364,7 +364,9 @@ def known_by_identity(
     return frozenset(found)
 
 
-def _arithmetic(decoder: Decoder, step: Step, instruction: Instruction, by_identity: Set[int]) -> Arithmetic | None:
+def _arithmetic(
+    decoder: Decoder, step: Step, instruction: Instruction, by_identity: Set[int]
+) -> Arithmetic | None:
     """What a step reads and writes that only computes; None for any other."""
     if instruction.row not in _ROWS or not isinstance(step.body, Plain) or len(step.writes) != 1:
         return None

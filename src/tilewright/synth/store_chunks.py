@@ -88,7 +88,9 @@ def _uneven_row(width_bytes: int, unit_bytes: int, most_bytes: int) -> StagedRow
     """The fewest chunks of two lengths, each an odd number of pieces and of whole units; of as few, those most alike.
     None where one length has to do."""
     lengths = [
-        row.bytes for row in _ROWS if row.swizzle == "none" and row.bytes <= most_bytes and row.bytes % unit_bytes == 0
+        row.bytes
+        for row in _ROWS
+        if row.swizzle == "none" and row.bytes <= most_bytes and row.bytes % unit_bytes == 0
     ]
     found = [
         StagedRow(long, "none", short, tails)
