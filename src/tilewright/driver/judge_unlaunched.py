@@ -123,9 +123,7 @@ def judge_unlaunched(
         module, run_module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends, watchers
     )
     flow = sliced.text.flow
-    boxes = UnknownBoxes(
-        unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions)
-    )
+    boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions))
     failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
