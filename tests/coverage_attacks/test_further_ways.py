@@ -117,3 +117,23 @@ def test_nothing_is_proven_behind_it(body: str) -> None:
 def test_a_twin_is_proven(body: str) -> None:
     report = checked(hanging(body, ("n", "m")))
     assert report.verdict == "proven", report.reasons
+
+
+_UNROLLED = (
+    "and.b32 %r_n, %r_n, 4095; mov.u32 %r_k, 0; mov.pred %p_bug, 0; setp.lt.u32 %p_a, %r_n, 4; @%p_a bra M; "
+    "and.b32 %r_k, %r_n, -4; @!%p_other mbarrier.arrive.shared::cta.b64 _, [%r_bar+8]; "
+    "M: setp.eq.u32 %p_b, %r_k, 0; @%p_b bra S; @!%p_other st.shared.u32 [%r_buf], 1; bra T; "
+    "S: FIRST T: mov.u32 %r_y, 0;"
+)
+
+
+def test_a_way_that_is_gone_where_nothing_decides_has_been_seen() -> None:
+    report = checked(hanging(_UNROLLED.replace("FIRST ", "")))
+    assert report.verdict == "proven", report.reasons
+
+
+def test_a_hang_on_such_a_way_is_found() -> None:
+    assert checked(hanging(_UNROLLED.replace("FIRST ", "mov.pred %p_bug, 1; "))).verdict == "refuted"
+    # The way is gone by lanes that come elsewhere from, at no number that is the same.
+    later = "setp.eq.u32 %p_bug, %r_n, 2; "
+    assert checked(hanging(_UNROLLED.replace("FIRST ", later))).verdict == "refuted"

@@ -58,7 +58,8 @@ _BEFORE = 200
 @dataclass(frozen=True, slots=True)
 class Site:
     """A decision as the launches showed it. seen: its outcomes, each by an example; examples: one for each expression
-    and what needs to be decided on the way to it, with the conditions of its warp before it."""
+    and what needs to be decided on the way to it, with the conditions of its warp before it; constant: outcomes
+    of it where it depended on no input, as in a loop that another launch did not enter."""
 
     place: Place
     kind: str
@@ -68,6 +69,7 @@ class Site:
     examples: dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]] = field(
         default_factory=dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]]
     )
+    constant: set[bytes] = field(default_factory=set[bytes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,11 @@ def _bounds(exploration: Exploration) -> list[tuple[int, int, int]]:
 def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]:
     """Every decision that depends on inputs, with the outcomes that launches showed."""
     found: dict[Place, Site] = {}
+    constant: dict[tuple[int, int, int], set[bytes]] = {}
     for each in tried:
+        for position, cta, index, holds in each.judged.constant_ways:
+            outcome = b"split" if holds is None else HOLDS if holds else FAILS
+            constant.setdefault((position, cta, index), set()).add(outcome)
         before: dict[tuple[int, int], list[Condition]] = {}
         # What branches outside of loops decided so far.
         chosen: dict[tuple[int, int], frozenset[tuple[int, bytes]]] = {}
@@ -172,6 +178,9 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
             if condition.kind != "value" and condition.loop < 0:
                 chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
             way.append(condition)
+    for site in found.values():
+        if site.kind == "branch":
+            site.constant.update(constant.get(site.place[:3], ()))
     return found
 
 
@@ -183,7 +192,8 @@ def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Mis
         if site.kind == "value":
             found += _values(exploration, chosen, site, name)
             continue
-        if b"split" in site.seen or (HOLDS in site.seen and FAILS in site.seen):
+        seen = site.seen.keys() | site.constant
+        if b"split" in seen or (HOLDS in seen and FAILS in seen):
             continue
         jumped = any((way == HOLDS) != condition.negated for way, condition in site.seen.items())
         if site.kind == "branch" and (not jumped) in exploration.idle_ways(position):

@@ -38,7 +38,7 @@ from tilewright.driver.path_search import (
     typical,
 )
 from tilewright.machine.symbolic.expression import CannotEvaluate, Input, Leaf, Pointer, Table, needed
-from tilewright.machine.symbolic.tracker import Condition
+from tilewright.machine.symbolic.tracker import Condition, ConstantWay
 
 ENOUGH_ITERATIONS = 28
 """A loop that was begun anew so often has had time to repeat itself."""
@@ -92,7 +92,7 @@ class Judged:
     loop with a protocol was begun anew at most, by its number; repeats: of those that iterated often enough; too_long:
     the run was given up, and shows nothing but its conditions; asserted: where the kernel's own assertion failed, which
     excludes the launch; overrun: it failed since an access left an array, in words; inputs: words of memory that it
-    read as inputs."""
+    read as inputs; constant_ways: of branches that depended on no input in this run."""
 
     verdict: Verdict
     steps: int
@@ -104,6 +104,7 @@ class Judged:
     asserted: Span | None = None
     overrun: str = ""
     inputs: tuple[Input, ...] = ()
+    constant_ways: frozenset[ConstantWay] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

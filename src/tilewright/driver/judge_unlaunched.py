@@ -430,4 +430,5 @@ def _judged(run: LaunchJudgement, symbolic: SymbolicRun) -> Judged:
         run.asserted,
         f"{overrun.message} ({overrun.primary})" if overrun is not None else "",
         tuple(symbolic.words_read),
+        frozenset(symbolic.constant_ways),
     )

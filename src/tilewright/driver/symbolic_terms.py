@@ -235,7 +235,8 @@ class Terms:
                     raise NoTerm
                 return bits.Applied("if", (predicate, holds, otherwise), holds.width)
             case Applied() as applied:
-                return _instruction(applied, dict(zip(applied.names, map(self._source, node.sources), strict=True)))
+                given = dict(zip(applied.names, map(self._source, node.sources), strict=True))
+                return self._division_by_a_term(applied, given) or _instruction(applied, given)
             case Merged(mask):
                 inside, outside = map(self._source, node.sources)
                 if inside.width != outside.width:
@@ -243,6 +244,33 @@ class Terms:
                 return bits.Applied("if", (self._among(_places(mask)), inside, outside), inside.width)
             case Opaque():
                 raise NoTerm
+
+    def _division_by_a_term(self, applied: Applied, given: Mapping[str, Term]) -> Term | None:
+        """A quotient or remainder of numbers without sign, by one that is no constant: less than the divisor is left of
+        the dividend. By 0 it may be anything."""
+        instruction = applied.instruction
+        types = [type_name(each) for each in instruction.modifiers]
+        if instruction.row not in ("div", "rem") or len(types) != 1 or types[0] is None or types[0].name[0] != "u":
+            return None
+        reading = _Reading(applied, given, [types[0]], set())
+        dividend, divisor = reading.term(1), reading.term(2)
+        if isinstance(divisor, Number):
+            return None
+        width, key = reading.width, (self._ordered.number(dividend), self._ordered.number(divisor))
+        by_zero = _compare("eq", divisor, Number(0, width))
+        fresh = ("div", *key) not in self._stands
+        if fresh:
+            self._stands["div", *key] = self._fresh(width)
+        quotient = self._stands["div", *key]
+        left = bits.Applied("sub", (dividend, bits.Applied("mul", (quotient, divisor), width)), width)
+        if fresh:
+            whole = bits.Applied("and", (_compare("ult", left, divisor), _compare("ule", quotient, dividend)), 1)
+            self.sides.append(self._ordered.of(bits.Applied("or", (by_zero, whole), 1)))
+        if instruction.row == "div":
+            return quotient
+        if ("rem", *key) not in self._stands:
+            self._stands["rem", *key] = self._fresh(width)
+        return bits.Applied("if", (by_zero, self._stands["rem", *key], left), width)
 
     def _leaf(self, variable: Variable | None, offset_bytes: int, width: int, scale: int, addend: int) -> Term:
         if variable is None:

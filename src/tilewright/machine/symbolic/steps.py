@@ -272,6 +272,10 @@ class _Wrapper:
                         inside[:1] if agree else holds, self.loop, self.stays != self.negated, iteration,
                     )
                 )  # fmt: skip
+            elif kind == "branch" and self.loop < 0:
+                holding = predicate_mask(warp.r[self.guard]) & mask
+                outcome = None if holding not in (0, mask) else holding == mask
+                self.run_of.constant_ways.add((self.position, warp.cta.rank, warp.index, outcome))
         if self.facts.kind == "control":
             self._values(warp, mask)
 

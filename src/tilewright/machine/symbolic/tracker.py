@@ -6,7 +6,8 @@ a register, a `Condition` says by which, and how it came out: which way a branch
 the protocol happened, which value an operand of the protocol had. Any launch for which all conditions come out the same
 takes the same steps: so a run says something of every launch that satisfies them.
 
-`covered` are the instructions of the protocol that some lane has executed.
+`covered` are the instructions of the protocol that some lane has executed, `constant_ways` the ways that warps went at
+branches outside of loops' ends without an expression, though others may decide there by one.
 Not handled: memory that is read in other pieces than it was written in (opaque).
 Checked by: tests/machine/symbolic/test_tracker.py.
 """
@@ -55,6 +56,11 @@ class Condition:
     slot: int = -1
 
 
+ConstantWay = tuple[int, int, int, bool | None]
+"""A branch that depended on no input: its position, the CTA's rank, the warp, whether its predicate held, None where
+lanes differed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What the launch chooses of one run. block: the inputs of the parameter block, by first and last byte; grid:
@@ -88,6 +94,7 @@ class SymbolicRun:
         self.conditions: list[Condition] = []
         self.loops: set[int] = set()
         self.covered: set[int] = set()
+        self.constant_ways: set[ConstantWay] = set()
         # With the buffer that holds each word and its offset there, None for what is no word of a buffer.
         self.words_read: dict[Input, tuple[str, int] | None] = {}
         self.words_written: dict[Input, None] = {}
