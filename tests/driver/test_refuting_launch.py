@@ -77,3 +77,12 @@ def test_numbers_that_align_what_threads_access_are_tried() -> None:
     (again,) = check_text(text, "k.ptx", launch=parse_launch(json.dumps(found.launch), "launch.json")).kernels
     assert found.errors[0].code in {finding.code for finding in again.errors}
     assert any("parameter 0 = 128" in line for line in found.errors[0].interleaving)
+
+
+def test_a_pointer_that_is_read_through_is_not_null() -> None:
+    """Two words of memory differ where it hangs: with a null pointer they are nowhere."""
+    words = "ld.global.u32 %r4, [%d1];\n    ld.global.u32 %r5, [%d1+4];\n    sub.s32 %r6, %r5, %r4;"
+    words += "\n    max.s32 %r6, %r6, 0;"
+    (found,) = check_text(hanging("setp.gt.s32 %p1, %r6, 0;", before=words), "k.ptx").kernels
+    assert found.verdict == "refuted", found.reasons
+    assert isinstance(found.launch, dict) and all(each.get("bytes") != 0 for each in found.launch["params"])

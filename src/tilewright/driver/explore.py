@@ -89,7 +89,7 @@ def explore(exploration: Exploration, text: Places) -> Explored:
     starts: tuple[Callable[[], Assignment], ...] = (
         lambda: {each: dimension.first for each, dimension in dimensions.items()},
         lambda: {each: min(64, dimension.largest) for each, dimension in dimensions.items()} | _grid(exploration),
-        lambda: dict.fromkeys(dimensions, 0) | _grid(exploration),
+        lambda: {each: int(each.kind == "pointer") for each in dimensions} | _grid(exploration),
         lambda: {each: dimension.first for each, dimension in dimensions.items()},
     )
     excuses: dict[int, _Excuse] = {}

@@ -243,13 +243,19 @@ def _found(
                 small = ask(Question(_small(terms), asked), _RESOURCES) if _is_large(terms, values) else None
                 for each in (small.values, values) if isinstance(small, Witness) else (values,):
                     found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
-                    if _holds(table, dimensions, found, near, holds):
-                        return Reached(found)
+                    for launch in (_without_nulls(found), found):
+                        if _holds(table, dimensions, launch, near, holds):
+                            return Reached(launch)
             case None:
                 return Undecided()
         if len(near) <= _NEAR:
             break
     return Undecided()
+
+
+def _without_nulls(values: Mapping[Input, int]) -> dict[Input, int]:
+    """The same launch with pointers that lead somewhere: memory is read through most of them."""
+    return {given: 1 if given.kind == "pointer" else value for given, value in values.items()}
 
 
 def _is_large(terms: Terms, values: Mapping[int, int]) -> bool:
