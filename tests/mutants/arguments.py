@@ -7,6 +7,8 @@ In order, the first that holds:
 - contested: with one contested point read strictly, the edited text is refuted where the subject is not;
 - no data between lanes: a warp's barrier, which even the reading that asks for it (lanes_in_step, elected_arrive) does
   not miss;
+- an ordinary launch: griddepcontrol.wait, where the text does not let dependent grids begin and waits nowhere else, so
+  that it is no kernel of a dependent launch. Whether the host launches it as one is not asked;
 - nothing remote: a cluster's barrier, where the run has no access, arrival or copy from one CTA to another;
 - nothing to publish: a fence of mbarrier.init, where who initialised has arrived at the cluster's barrier before;
 - the last use: arrivals at mbarriers for which nobody waits afterwards;
@@ -53,6 +55,7 @@ from tilewright.machine.event import (
 )
 
 _COVERED = re.compile(r"covered (\d+) of \d+ instructions of the protocol")
+_DEPENDENT = ("griddepcontrol.wait", "griddepcontrol.launch_dependents")
 _NEAREST = 12
 """So many single instructions are tried as what covers for what is missing."""
 Said = tuple[str, int]
@@ -112,9 +115,14 @@ def _nothing_to_do(subject: Subject, edited: str, lines: frozenset[int]) -> str:
     """Arguments by what the edited instructions are for."""
     opcodes = {item.opcode for item in instructions(_module(subject)) if item.span.line in lines}
     if opcodes and all(opcode.startswith("bar.warp.sync") for opcode in opcodes):
-        report = subject.check(edited, "tolerant,lanes_in_step=strict,elected_arrive=strict")
-        if report is not None and report.verdict == "proven":
+        isa = "tolerant,lanes_in_step=strict,elected_arrive=strict"
+        report = subject.check(edited, isa)
+        if report is not None and report.verdict != "unknown" and not _new(subject, edited, isa, Level.ERROR):
             return "no data between lanes: lanes_in_step and elected_arrive, read strictly, do not miss it"
+    if opcodes and all(opcode.startswith("griddepcontrol.wait") for opcode in opcodes):
+        left = [item for item in instructions(read(edited, subject.file, tolerant=True)) if item.row in _DEPENDENT]
+        if not left:
+            return "an ordinary launch: without griddepcontrol it is taken to begin when the grids before have ended"
     cluster = bool(opcodes) and all(opcode.startswith("barrier.cluster") for opcode in opcodes)
     arrivals = bool(opcodes) and all(opcode.startswith("mbarrier.arrive") for opcode in opcodes)
     fences = bool(opcodes) and all(opcode.startswith("fence.mbarrier_init") for opcode in opcodes)

@@ -132,3 +132,20 @@ def test_a_fence_of_inits_that_the_clusters_barrier_has_published_is_said() -> N
     assert not argument(Subject(before, path.name, kernel, None), fence.text.replace(
         "barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.relaxed.aligned;", 1
     )).startswith("nothing to publish")  # fmt: skip
+
+
+_DEPENDENT_ADD = _CORPUS / "triton/sm_90a/dependent_add.ptx"
+
+
+@pytest.mark.parametrize(
+    ("begins", "said"), [(True, "contested: grid_wait"), (False, "an ordinary launch")], ids=["begins", "does not"]
+)
+def test_a_wait_for_the_grid_before_is_argued_by_whether_dependents_begin(begins: bool, said: str) -> None:
+    text = _DEPENDENT_ADD.read_text("utf-8")
+    if not begins:
+        text = text.replace("griddepcontrol.launch_dependents ;", "")
+    kernel = read(text, "add.ptx", tolerant=True).kernels[0].name
+    subject = Subject(text, "add.ptx", kernel, read_launch_file(str(_DEPENDENT_ADD.with_suffix(".launch.json"))))
+    (wait,) = [each for each in _made(subject) if each.kind == "waits: grid before"]
+    assert _verdict(subject, wait.text) == "proven"
+    assert argument(subject, wait.text).startswith(said)
