@@ -172,7 +172,7 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
                 if key not in site.examples:
                     site.examples[key] = condition, tuple(way[-_BEFORE:])
             elif b"split" not in site.seen and len(site.seen) < 2:
-                needed = exploration.ways.needed(way[-_BEFORE:], condition.position)
+                needed = exploration.ways.needed(way[-_BEFORE:], condition.position, condition)
                 key = condition.node.number, *(each.node.number for each in needed)
                 site.examples.setdefault(key, (condition, needed))
             if condition.kind != "value" and condition.loop < 0:

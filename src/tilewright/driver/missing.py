@@ -38,7 +38,7 @@ def asking(
 ) -> Missing:
     """The gap that no launch decides a condition otherwise. excluded: how it came out; before: the conditions of its
     warp on the way."""
-    needed = exploration.ways.needed(before, condition.position)
+    needed = exploration.ways.needed(before, condition.position, condition)
     return asking_any(exploration, position, reason, (Sought(condition, needed, excluded),))
 
 

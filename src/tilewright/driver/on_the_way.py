@@ -28,12 +28,23 @@ class Ways:
     _known: dict[int, tuple[frozenset[int], frozenset[int]]] = field(
         default_factory=dict[int, tuple[frozenset[int], frozenset[int]]]
     )
+    _without: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
 
-    def needed(self, before: Sequence[Condition], position: int) -> tuple[Condition, ...]:
-        """Those of a warp's decisions `before` that all who come to an instruction have made, in their order."""
+    def needed(
+        self, before: Sequence[Condition], position: int, decision: Condition | None = None
+    ) -> tuple[Condition, ...]:
+        """Those of a warp's decisions `before` that all who come to an instruction have made, in their order.
+        decision: what the instruction decides; of a loop's branch, earlier iterations of the same visit count."""
         found: list[Condition] = []
         passed: set[int] = set()
+        earlier = (decision.visit, decision.iteration - 1) if decision is not None else None
         for condition in reversed(before):
+            again = (condition.visit, condition.iteration) == earlier and condition.position == position
+            if again and self._in_each_iteration(condition):
+                # The same branch, one iteration ago, wherever leaving the loop leads.
+                found.append(condition)
+                earlier = condition.visit, condition.iteration - 1
+                continue
             if condition.kind != "branch" or condition.outcome.size != 1 or condition.position in passed:
                 continue
             taken = bool(condition.outcome[0]) != condition.negated
@@ -45,6 +56,20 @@ class Ways:
             if condition.loop < 0 or not condition.iteration:
                 passed.add(condition.position)
         return tuple(reversed(found))
+
+    def _in_each_iteration(self, condition: Condition) -> bool:
+        """Whether a branch kept the warp in its loop, and nobody begins that anew without coming to the branch."""
+        stayed = condition.outcome.size == 1 and bool(condition.outcome[0]) == condition.stays
+        if condition.kind != "branch" or condition.loop < 0 or not stayed:
+            return False
+        known = self._without.get((condition.position, condition.loop))
+        if known is None:
+            flow, loop = self.flow, self.flow.loops[condition.loop]
+            head, own = flow.block_of[loop.head], flow.block_of[condition.position]
+            latches = {flow.block_of[edge] for edge in loop.back_edges} - {own}
+            inside = self._reached(head, own) if head != own else frozenset[int]()
+            known = self._without[condition.position, condition.loop] = not latches & (inside & frozenset(loop.blocks))
+        return known
 
     def _leads(self, branch: int) -> tuple[frozenset[int], frozenset[int]]:
         """Blocks that are reached through a branch alone, and from there by not taking it alone, or by taking it."""

@@ -337,6 +337,7 @@ class _Trips:
                 self.inner[around].append(number)
                 around = flow.loops[around].parent
         self.now: dict[tuple[int, int], int] = {}
+        self.visits: dict[tuple[int, int], int] = {}
         self.least: dict[int, int] = {}
         self.most: dict[int, int] = {}
 
@@ -347,11 +348,13 @@ class _Trips:
         self.now[key, number] = self.now.get((key, number), 0) + 1
         return number
 
-    def iteration(self, warp: Warp, number: int) -> int:
-        """How often a warp has begun a loop anew in its present visit."""
-        return self.now.get((id(warp), number), 0)
+    def iteration(self, warp: Warp, number: int) -> tuple[int, int]:
+        """A warp's visit of a loop, and how often it has begun the loop anew in that."""
+        key = id(warp), number
+        return self.visits.get(key, 0), self.now.get(key, 0)
 
     def _leave(self, key: int, number: int) -> None:
+        self.visits[key, number] = self.visits.get((key, number), 0) + 1
         turns = self.now.pop((key, number), None)
         if turns is not None:
             self.least[number] = min(self.least.get(number, turns), turns)

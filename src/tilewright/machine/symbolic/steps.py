@@ -44,8 +44,8 @@ _ABSORBING = {"and": False, "or": True, "mul": False}
 STRONG = frozenset({"acquire", "relaxed", "volatile", "mmio", "release", "acq_rel"})
 """Modifiers of accesses that other threads may order theirs by."""
 
-Iterations = Callable[[Warp, int], int]
-"""How often a warp has begun a loop anew in its present visit."""
+Iterations = Callable[[Warp, int], tuple[int, int]]
+"""How often a warp has come to a loop before, and has begun it anew since."""
 
 
 @dataclass(slots=True, eq=False)
@@ -265,11 +265,12 @@ class _Wrapper:
                 holds = selector(mask) & np.asarray(warp.r[self.guard], np.bool_)
                 inside = holds[indices(mask)]
                 agree = bool((inside == inside[0]).all())
-                iteration = self.recording.iterations(warp, self.loop) if self.loop >= 0 else 0
+                visit, iteration = self.recording.iterations(warp, self.loop) if self.loop >= 0 else (0, 0)
                 self.run_of.decide(
                     Condition(
                         kind, self.position, warp.cta.rank, warp.index, mask, node, self.negated,
                         inside[:1] if agree else holds, self.loop, self.stays != self.negated, iteration,
+                        visit=visit,
                     )
                 )  # fmt: skip
             elif kind == "branch" and self.loop < 0:

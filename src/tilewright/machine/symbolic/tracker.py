@@ -40,7 +40,8 @@ class Condition:
     """One decision of a warp. position: of the instruction; cta: its rank; mask: the lanes that decided; node: the
     predicate of a branch or guard, with whether it is negated, or the operand; outcome: what it came to, one element
     where the lanes agree. loop: the loop that one way of a branch leaves, or -1; stays: whether the condition keeps the
-    warp in it; iteration: how often the warp had begun it anew. slot: the register of an operand."""
+    warp in it; visit, iteration: how often the warp had come to it before, and begun it anew since. slot: the
+    register of an operand."""
 
     kind: Kind
     position: int
@@ -54,6 +55,7 @@ class Condition:
     stays: bool = False
     iteration: int = 0
     slot: int = -1
+    visit: int = 0
 
 
 ConstantWay = tuple[int, int, int, bool | None]
