@@ -143,3 +143,127 @@ def test_decisions_of_two_warps_about_barriers() -> None:
     wrong = "setp.eq.u32 %p_b, %r_b, 2; setp.eq.u32 %p_c, %r_a, 1; setp.eq.u32 %p_d, %r_b, 3; "
     report = checked(_barriers(wrong + "and.pred %p_c, %p_c, %p_d; or.pred %p_b, %p_b, %p_c;"))
     assert report.verdict == "refuted", report.reasons
+
+
+_IN_A_LOOP = (
+    "mov.u32 %r_k, 0; LOOP: shr.u32 %r_b, %r_n, %r_k; and.b32 %r_b, %r_b, 1; setp.ne.u32 %p_b, %r_b, 0; "
+    "@!%p_b bra L; mov.u32 %r_c, 1; shl.b32 %r_c, %r_c, %r_k; shl.b32 %r_a, %r_k, 2; cvt.u64.u32 %rd_a, %r_a; "
+    "mov.u64 %rd_f, frame; add.u64 %rd_a, %rd_a, %rd_f; st.local.u32 [%rd_a], %r_c; L: add.s32 %r_k, %r_k, 1; "
+    "setp.lt.s32 %p_e, %r_k, {}; @%p_e bra LOOP; "
+)
+"""A loop that stores a flag for each bit of a number."""
+
+
+def _flags(begin: str, loop: str, bug: int, names: tuple[str, ...] = ("n",)) -> str:
+    zeros = "".join(f"st.local.u32 [frame+{4 * place}], 0; " for place in range(8))
+    loads = "".join(f"ld.local.u32 %r_b, [frame+{4 * place}]; add.s32 %r_x, %r_x, %r_b; " for place in range(8))
+    return hanging(f"{zeros} {begin} {loop} mov.u32 %r_x, 0; {loads} setp.eq.s32 %p_bug, %r_x, {bug};", names)
+
+
+@pytest.mark.parametrize(("bug", "verdict"), [(22, "refuted"), (32, "proven")])
+def test_what_each_iteration_decides_counts_together(bug: int, verdict: str) -> None:
+    report = checked(_flags("", _IN_A_LOOP.format(5), bug))
+    assert report.verdict == verdict, report.reasons
+
+
+@pytest.mark.parametrize(
+    ("mask", "bug", "verdicts"), [(3, 5, {"refuted"}), (3, 16, {"proven"}), (7, 85, {"unknown", "refuted"})]
+)
+def test_iterations_that_inputs_bound_count_together(mask: int, bug: int, verdicts: set[str]) -> None:
+    text = _flags(f"and.b32 %r_q, %r_m, {mask};", _IN_A_LOOP.format("%r_q"), bug, ("n", "m"))
+    report = checked(text)
+    assert report.verdict in verdicts, report.reasons
+
+
+def _skipping(count: int, change: str) -> str:
+    """Two warps leave out barriers by the bits of two numbers, which are one but for a change."""
+
+    def role(number: str, place: int) -> str:
+        return (
+            f"mov.u32 %r_k, 0; LOOP{place}: shr.u32 %r_b, {number}, %r_k; and.b32 %r_b, %r_b, 1; "
+            f"setp.ne.u32 %p_b, %r_b, 0; @!%p_b bra S{place}; bar.sync 1, 64; S{place}: add.s32 %r_k, %r_k, 1; "
+            f"setp.lt.s32 %p_e, %r_k, {count}; @%p_e bra LOOP{place}; "
+        )
+
+    return hanging(
+        f"setp.lt.u32 %p_w, %r_tid, 32; mov.u32 %r_v, %r_n; {change} @!%p_w bra OTHER; {role('%r_n', 1)} bra.uni OUT; "
+        f"OTHER: {role('%r_v', 2)} OUT: setp.eq.u32 %p_bug, %r_tid, 999;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ("", "proven"),
+        ("and.b32 %r_c, %r_n, 15; setp.eq.u32 %p_c, %r_c, 11; @%p_c add.u32 %r_v, %r_n, 4;", "refuted"),
+        ("and.b32 %r_c, %r_n, 15; setp.eq.u32 %p_c, %r_c, 11; @%p_c xor.b32 %r_v, %r_n, 8;", "refuted"),
+    ],
+)
+def test_barriers_that_two_warps_leave_out_in_loops(change: str, verdict: str) -> None:
+    report = checked(_skipping(4, change))
+    assert report.verdict == verdict, report.reasons
+
+
+def _meeting(first: str, second: str) -> str:
+    """Two warps store without order, at places that inputs choose."""
+    store = (
+        "mad.lo.u32 %r_a, %r_a, 128, %r_buf; and.b32 %r_l, %r_tid, 31; mad.lo.u32 %r_a, %r_l, 4, %r_a; "
+        "st.shared.u32 [%r_a], %r_tid; "
+    )
+    return hanging(
+        f"setp.lt.u32 %p_w, %r_tid, 32; @!%p_w bra OTHER; {first} {store} bra.uni OUT; OTHER: {second} {store} "
+        "OUT: setp.eq.u32 %p_bug, %r_tid, 999;",
+        ("n", "m"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"),
+    [
+        ("and.b32 %r_a, %r_m, 3; xor.b32 %r_a, %r_a, 2; add.u32 %r_a, %r_a, 3;", "refuted"),
+        ("and.b32 %r_a, %r_m, 3; add.u32 %r_a, %r_a, 4;", "proven"),
+    ],
+)
+def test_places_that_meet_for_one_pair_of_values(second: str, verdict: str) -> None:
+    report = checked(_meeting("and.b32 %r_a, %r_n, 3;", second))
+    assert report.verdict == verdict, report.reasons
+
+
+def _in_all_lanes(count: int, bug: int) -> str:
+    """Predicates that are made of the lane's number, and in all lanes the same."""
+    parts = "".join(
+        f"and.b32 %r_b, %r_n, {1 << place}; mad.lo.u32 %r_b, %r_b, 1000, %r_tid; setp.gt.u32 %p_{place}, %r_b, 500; "
+        f"@!%p_{place} bra L{place}; st.local.u32 [frame+{4 * place}], {1 << place}; L{place}: "
+        for place in range(count)
+    )
+    return _flags("", parts, bug)
+
+
+@pytest.mark.parametrize(("bug", "verdict"), [(11, "refuted"), (16, "proven")])
+def test_decisions_in_which_all_lanes_agree(bug: int, verdict: str) -> None:
+    report = checked(_in_all_lanes(4, bug))
+    assert report.verdict == verdict, report.reasons
+
+
+def _tables(bug: int) -> str:
+    """Two branches by a table, each of four ways with a barrier."""
+
+    def table(name: str, number: str, result: str, step: int) -> str:
+        ways = "".join(
+            f"{name}{way}: bar.sync {way + 1}; mov.u32 {result}, {step * (way + 1)}; bra.uni {name}END; "
+            for way in range(4)
+        )
+        labels = ", ".join(f"{name}{way}" for way in range(4))
+        return f"t{name}: .branchtargets {labels}; brx.idx {number}, t{name}; {ways} {name}END: "
+
+    return hanging(
+        f"and.b32 %r_a, %r_n, 3; and.b32 %r_b, %r_m, 3; {table('A', '%r_a', '%r_x', 1)} "
+        f"{table('B', '%r_b', '%r_y', 5)} add.u32 %r_x, %r_x, %r_y; setp.eq.u32 %p_bug, %r_x, {bug};",
+        ("n", "m"),
+    )
+
+
+@pytest.mark.parametrize(("bug", "verdict"), [(13, "refuted"), (19, "refuted"), (25, "proven")])
+def test_ways_of_two_tables_count_together(bug: int, verdict: str) -> None:
+    report = checked(_tables(bug))
+    assert report.verdict == verdict, report.reasons

@@ -101,7 +101,7 @@ def cover(
             *_missing(exploration, name),
             *_further(exploration, loop_span),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
-            *joint_decisions(exploration, _clean(exploration), lasting, name),
+            *joint_decisions(exploration, _clean(exploration), lasting, name, answers),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
