@@ -108,8 +108,13 @@ IN_STEP = {
 }
 
 
-def judged(body: str) -> Verdict:
-    module = read(OPEN + body + CLOSE, "pass.ptx")
+UNORDERED_INIT = OPEN.replace("bar.sync 0;\n", "")
+ONCE = MEET.replace("[%r3];", "[%r3], 32;").replace("mbarrier.arrive", "@!%p1 mbarrier.arrive")
+BY_ONE = "@%p1 bra DONE;\n" + MEET.replace("[%r3];", "[%r3], 32;") + "DONE:\n"
+
+
+def judged(body: str, begin: str = OPEN) -> Verdict:
+    module = read(begin + body + CLOSE, "pass.ptx")
     launch = Launch("pass", (1, 1, 1), (32, 1, 1), (PointerParam("source"), PointerParam("target")))
     return replay(module, launch, {name: np.zeros(128, np.uint8) for name in ("source", "target")}, seeds=(0, 1))
 
@@ -125,6 +130,26 @@ def test_synchronized_lanes_are_in_order(name: str) -> None:
 def test_lanes_that_only_run_in_step_are_not(name: str) -> None:
     verdict = judged(IN_STEP[name])
     assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} == {"NB106"}
+
+
+def test_lanes_do_not_know_what_another_one_has_initialised() -> None:
+    """One lane initialises an mbarrier and arrives there; the others wait, for all that is known before that."""
+    verdict = judged(ONCE, UNORDERED_INIT)
+    assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} == {"NB106"}
+    assert "initialises" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("body", [SYNC + ONCE, "bar.sync 0;\n" + ONCE, BY_ONE], ids=["warp", "CTA", "one lane"])
+def test_lanes_that_wait_for_the_init_may_use_the_barrier(body: str) -> None:
+    assert isinstance(judged(body, UNORDERED_INIT), Proven)
+
+
+def test_half_a_warp_may_know_of_an_init() -> None:
+    """Lane 0 initialises: the lower half waits for it, the upper half for itself."""
+    verdict = judged(HALVES + ONCE, UNORDERED_INIT)
+    assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} == {"NB106"}
+    lower = HALVES + "@!%p2 bra DONE;\n" + ONCE + "DONE:\n"
+    assert isinstance(judged(lower, UNORDERED_INIT), Proven)
 
 
 WORD, HALF = "st.shared.u32 [%r5], {};\n", "st.shared.u16 [%r7+2], {};\n"

@@ -100,7 +100,7 @@ def test_an_init_is_repeated_by_another_instruction() -> None:
     events = [init(), again, *sync(W[:2]), *used, *ends(*W[:2])]
     assert codes(events, readings=strict()) == {"MB115"}
     assert levels(events, tolerant()) == {Level.REVIEW}
-    waited = [init(), ev.BarrierWait(W[0], 0, BAR, 1, -1, at(4)), again, *ends(W[0])]
+    waited = [init(), *sync(W[:1]), ev.BarrierWait(W[0], 0, BAR, 1, -1, at(4)), again, *ends(W[0])]
     assert codes(waited, readings=tolerant()) == {"MB103"}
     by_another = [init(), ev.BarrierInit(W[1], 0, BAR, 1, at(5)), arrive(W[0], 0, 10), end(0)]
     assert "MB104" in codes([*by_another, *ends(*W[:2])], readings=tolerant())
@@ -109,7 +109,8 @@ def test_an_init_is_repeated_by_another_instruction() -> None:
 def test_a_parity_of_minus_one() -> None:
     def waited(parity: int) -> list[ev.Event]:
         last = ev.BarrierWait(W[0], 0, BAR, parity, 1, at(5))
-        return [init(), arrive(W[0], 0, 2), end(0), wait(W[0], 0, 3), arrive(W[0], 1, 4), end(1), last, *ends(W[0])]
+        first = [init(), *sync(W[:1]), arrive(W[0], 0, 2), end(0), wait(W[0], 0, 3)]
+        return [*first, arrive(W[0], 1, 4), end(1), last, *ends(W[0])]
 
     assert codes(waited(1), readings=strict()) == set()
     assert codes(waited(0xFFFF_FFFF), readings=strict()) == {"MB117"}
@@ -136,7 +137,7 @@ def test_bytes_of_a_barrier_are_no_data_where_anybody_uses_it_or_may_initialise_
     later = (arrive(W[0], 0, 30), end(0))
     assert "MB101" in codes(overwritten(lines=later), readings=tolerant())
     before = overwritten()
-    before.insert(1, ev.BarrierWait(W[0], 0, BAR, 1, -1, at(5)))
+    before.insert(1, ev.BarrierWait(W[0], 0, BAR, 1, -1, at(5), lanes=1))
     assert codes(before, readings=tolerant()) == {"MB102"}
 
 

@@ -199,7 +199,7 @@ def test_one_cta_group_in_a_kernel() -> None:
 
 
 def test_a_commit_of_nothing_for_a_pair_is_for_review() -> None:
-    events = [init(), commit(0, 0, 21, group=2), *committed(0, 0, 21), wait(MMA, 0, 22), *ends(MMA)]
+    events = [init(), *sync((MMA,)), commit(0, 0, 21, group=2), *committed(0, 0, 21), wait(MMA, 0, 22), *ends(MMA)]
     assert review(events) == {"TC116"}
 
 
@@ -214,7 +214,7 @@ def test_a_pair_allocates_when_both_run() -> None:
 def test_who_knows_one_half_of_a_pairs_allocation_knows_both() -> None:
     warps = (W[0], PEER[0])
     peers = ev.TensorBlock(1, 0, 128, 0, 64)
-    both = [*cluster_sync(warps), *alloc(W[0], 0, 2), *alloc(PEER[0], 1, 2), init()]
+    both = [*cluster_sync(warps), *alloc(W[0], 0, 2), *alloc(PEER[0], 1, 2), init(), *sync(W[:1])]
     use = [issue(W[0], 0, "mma", 20, writes=(WHOLE, peers), group=2), commit(0, 1, 21, group=2)]
     finish = [*committed(0, 0, 21), wait(W[0], 0, 22), AFTER[W[0]], *cluster_sync(warps), *ends(*warps)]
     assert codes([*both, *use, *finish], PAIR) == set()

@@ -43,8 +43,7 @@ def access(state: LaunchState, event: Access) -> None:
 
 def _warp_access(state: LaunchState, event: Access, actor: WarpActor) -> None:
     cluster, warp = state.step(actor)
-    warp.access_epoch = warp.epoch
-    warp.clock.advance(warp.access_track, warp.epoch)
+    lane_order.note_access(warp)
     operation = "writes" if event.write else "reads"
     allocating = cluster.tensor.address_spans
     if allocating and event.write and event.span in allocating:

@@ -112,6 +112,8 @@ def cluster_wait(state: LaunchState, event: ClusterWait) -> None:
         state.findings.doubt(f"{event.span}: a cluster wait passes before its barrier is complete")
         return
     lane_order.learn(warp, published[0])
+    if warp.initialises:
+        warp.released_init_epoch = cluster.at(published[0], ("init", warp.track))
     warp.clock.join(published[0])
     warp.order.join(published[1])
 

@@ -9,7 +9,8 @@ own earlier store to another address.
 A warp's clock knows all of its own accesses (`run_state`), so what a lane does not know of another is found apart: from
 its last synchronization on (`WarpState.synchronized_epoch`), conflicting accesses of a warp are compared lane by lane.
 A copy that a lane issues is that lane's; a cp.async is its lane's until that lane's wait, and another's after a
-synchronization that follows it. What matrix instructions access, the lanes access together.
+synchronization that follows it. What matrix instructions access, the lanes access together. A lane that arrives or
+waits at an mbarrier must know that another one has initialised it (`phase_ledger`).
 
 Taken on trust, and named among the assumptions: what one lane waits for at an mbarrier, its warp has waited for. Not
 handled: lanes of one instruction that write to the same bytes; what lanes hand to a tcgen05 operation of another lane;
@@ -43,6 +44,12 @@ def agent_of(warp: WarpState, event: Access) -> Hashable:
     if event.write or event.places is None or event.places is TOGETHER or event.space == "global":
         return warp.track, event.lanes
     return warp.track, event.lanes, event.places.begins
+
+
+def note_access(warp: WarpState) -> None:
+    """Lanes of a warp do now what others must learn of: an ordinary access, or an mbarrier.init."""
+    warp.access_epoch = warp.epoch
+    warp.clock.advance(warp.access_track, warp.epoch)
 
 
 def synchronize(warp: WarpState, lanes: int = ALL_LANES) -> None:
@@ -86,8 +93,20 @@ def lanes_conflict(cluster: ClusterState, earlier: Record, later: Record) -> boo
     if earlier.lanes == later.lanes != 0 and not earlier.lanes & (earlier.lanes - 1):
         return False  # both are of one lane
     first, second = _footprint(earlier), _footprint(later)
-    together = [lanes for at, lanes in warp.partly_synchronized if at > epoch]
+    together = _synchronizations(warp, epoch)
     return first is not None and second is not None and _meet(first, second, together)
+
+
+def lanes_know_init(warp: WarpState, lane: int, epoch: int, lanes: int) -> bool:
+    """Does each of these lanes of a warp know an mbarrier.init by one of its lanes?"""
+    if epoch <= max(warp.synchronized_epoch, warp.released_init_epoch):
+        return True
+    return not lanes & ~_reached(lane, _synchronizations(warp, epoch))
+
+
+def _synchronizations(warp: WarpState, epoch: int) -> list[int]:
+    """The lanes of each synchronization of some lanes since an event."""
+    return [lanes for at, lanes in warp.partly_synchronized if at > epoch]
 
 
 def _told_epoch(warp: WarpState, copy: Record) -> int:

@@ -66,6 +66,7 @@ class LaunchState:
         self.findings = RunFindings(
             released_init=readings.level_of("released_init") or Level.REVIEW,
             narrow_release=readings.level_of("narrow_release") or Level.REVIEW,
+            lanes_in_step=readings.lanes_in_step,
         )
         self.clusters: dict[int, ClusterState] = {}
         self.copies: dict[int, CopyState] = {}

@@ -62,6 +62,7 @@ def initialise(
     old = live.get(event.address)
     mark = warp.mark(event.span)
     warp.initialises = True
+    lane_order.note_access(warp)
     if old is not None and _is_repeated(old, event):
         if repeated is not None:
             _report_repeated(old, warp, event, findings, repeated)
@@ -593,12 +594,43 @@ def _used(
         )
         return None
     track = warp.track
+    if track == barrier.init.track:
+        _check_lanes_of_init(warp, barrier, event, findings)
     if track not in barrier.informed:
         check_init(cluster, barrier, warp.clock, warp, event.span, findings)
         if barrier.is_released_to(warp.clock):
             barrier.informed.add(track)
     barrier.users[track] = Mark(warp.actor, track, warp.epoch, event.span)
     return barrier
+
+
+def _check_lanes_of_init(
+    warp: WarpState,
+    barrier: BarrierState,
+    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierInvalidate,
+    findings: RunFindings,
+) -> None:
+    """Do the lanes of the warp that use a barrier now know that another one of them has initialised it? Not asked of
+    those that expect bytes or invalidate, nor where several lanes initialised."""
+    level, init = findings.lanes_in_step, barrier.init
+    if level is None or not isinstance(event, BarrierArrive | BarrierWait) or len(barrier.initialisers) != 1:
+        return
+    ((_, lane),) = barrier.initialisers
+    if lane_order.lanes_know_init(warp, lane, init.epoch, event.lanes):
+        return
+    who = name_of(warp.actor)
+    findings.report(
+        "NB106",
+        f"a lane of {who} uses {barrier}, which another lane initialises, with no bar.warp.sync between",
+        event.span,
+        init.span,
+        (
+            f"one lane of {who} has not come to {init.span}",
+            f"nothing makes the lanes wait for each other before {event.span}",
+            f"another lane uses 8 bytes that hold no mbarrier ({event.span})",
+        ),
+        level,
+    )
 
 
 def _signalled(

@@ -322,7 +322,8 @@ class RunFindings:
     A place is told of a few of its conflicts by one rule, since one missing synchronization shows at many instructions.
     What asks for review is counted apart, and gives way to an error of the same rule and places: it never hides one.
     released_init, narrow_release: how grave it is that a release, and no fence, publishes an init to peers, and that
-    arrivals and inits are ordered by arrivals of too narrow a scope alone (`readings`).
+    arrivals and inits are ordered by arrivals of too narrow a scope alone; lanes_in_step: that nothing orders lanes of
+    one warp, None to say nothing (`readings`).
     """
 
     found: dict[tuple[str, Span | None, Span | None], Diagnostic] = field(
@@ -333,6 +334,7 @@ class RunFindings:
     doubts: list[str] = field(default_factory=list[str])
     released_init: Level = Level.ERROR
     narrow_release: Level = Level.ERROR
+    lanes_in_step: Level | None = Level.ERROR
 
     def knows(self, code: str, primary: Span | None, other: Span | None, level: Level) -> bool:
         """Would a report of this be dropped, since it or a graver one of the same places is there already?"""

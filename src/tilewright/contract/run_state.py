@@ -92,14 +92,15 @@ class WarpState:
     budgets: its setmaxnreg. access_track and access_epoch: of its ordinary accesses; lane_tracks: of each lane's, once
     a lane has signalled alone (`NO_TRACK` of those that have not), and whole_track: of what would be known if its
     signal spoke for the warp; synchronized_epoch: up to which its lanes know each other's accesses;
-    partly_synchronized: later events at which some lanes did, and which. fences: at which
-    epochs it executed proxy fences, and what it knew then. tensor_order: what had happened at its last
-    tcgen05.fence::after_thread_sync. release: what its last fence releases, to scope release_scope; to_acquire: what
-    its next fence acquires. tensor_maps: what it knew at its last acquire of each tensor map. arrivals: of its last
-    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. initialises: it has initialised
-    an mbarrier, so that its fences may publish one. waited: at which event it last waited for an mbarrier; followed: of
-    its waits, those right after which it waited again. repeated: at which event it issued a store at a place last, and
-    what names that store. peers_started: CTAs of which it was found to know that they have started.
+    partly_synchronized: later events at which some lanes did, and which; released_init_epoch: up to which all of them
+    know its inits, by a fence and a barrier of the cluster. fences: at which epochs it executed proxy fences, and what
+    it knew then. tensor_order: what had happened at its last tcgen05.fence::after_thread_sync. release: what its last
+    fence releases, to scope release_scope; to_acquire: what its next fence acquires. tensor_maps: what it knew at its
+    last acquire of each tensor map. arrivals: of its last arriving instruction. view: of its last wgmmas; warpgroup:
+    once it has touched one. initialises: it has initialised an mbarrier, so that its fences may publish one. waited: at
+    which event it last waited for an mbarrier; followed: of its waits, those right after which it waited again.
+    repeated: at which event it issued a store at a place last, and what names that store. peers_started: CTAs of which
+    it was found to know that they have started.
     """
 
     actor: WarpActor
@@ -118,6 +119,7 @@ class WarpState:
     access_epoch: int = 0
     synchronized_epoch: int = 0
     partly_synchronized: list[tuple[int, int]] = field(default_factory=lambda: [])
+    released_init_epoch: int = 0
     fences: dict[Space, list[tuple[int, VectorClock]]] = field(default_factory=lambda: {})
     tensor_order: VectorClock = field(default_factory=VectorClock)
     release: VectorClock | None = None

@@ -54,6 +54,7 @@ class Places:
 TOGETHER = Places(())
 """The lanes have all bytes together (ldmatrix, stmatrix)."""
 
+
 class WarpActor(NamedTuple):
     """Warp `warp` (index in its CTA) of CTA `cta` (linear index in the grid).
 
@@ -206,7 +207,7 @@ class PhaseEnd:
 @value
 class BarrierWait:
     """A successful test_wait/try_wait: phase `phase` (absolute) was complete. Failed tries yield nothing. relaxed: it
-    acquires nothing; scope: of its acquire, "cta" or "cluster"."""
+    acquires nothing; scope: of its acquire, "cta" or "cluster"; lanes: bit i = lane i of the warp waited."""
 
     actor: WarpActor
     cta: int
@@ -216,6 +217,7 @@ class BarrierWait:
     span: Span
     relaxed: bool = False
     scope: str = "cluster"
+    lanes: int = 0xFFFF_FFFF
 
 
 @value

@@ -81,8 +81,9 @@ def assemble_slice(
     open_constants: bool = False,
 ) -> Assembly:
     """Decode the slice. contested: stores (positions) of which the values need an identity; symbolic: follows what
-    depends on inputs; iterations: how often a warp came to a loop before, and has begun it anew since;
-    open_constants: there are constants without a value. Raises TilewrightError for text that contradicts itself (two labels of one name)."""
+    depends on inputs; iterations: how often a warp came to a loop before, and has begun it anew since; open_constants:
+    there are constants without a value. Raises TilewrightError for text that contradicts itself (two labels of one
+    name)."""
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)

@@ -340,7 +340,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
             holds = test(cta, offset, value)
             if holds:
                 warp.false_wait = None
-                passes(warp, cta, offset, value)
+                passes(warp, cta, offset, value, to_bits(mask))
             elif blocking and not peek and not _fails_once(warp, (cta, offset, value)):
                 return _park(warp, (cta, offset, value), by_parity, instruction)
             r = warp.r
@@ -355,18 +355,18 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
             warp.cta.cluster.failed_polls += 1
             return Signal.YIELD
 
-        def passes(warp: Warp, cta: Cta, offset: int, value: int) -> None:
+        def passes(warp: Warp, cta: Cta, offset: int, value: int, lanes: int) -> None:
             observe = cta.cluster.observe
             if observe is not None:
                 complete = mbarrier.complete_phase(cta.barriers.get(offset))
                 parity = value if by_parity else complete & 1
-                observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope))
+                observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope, lanes))
 
         def act_apart(warp: Warp, mask: int) -> Signal | None:
             """Where lanes do not all wait for the same."""
             result = np.zeros(WARP_SIZE, np.bool_)
             failed: tuple[Cta, int, int] | None = None
-            passed: list[tuple[Cta, int, int]] = []
+            passed: list[tuple[Cta, int, int, int]] = []
             values = warp.r[phase]
             for key, lanes in operand.of(warp, mask).items():
                 cta, offset = _own(warp, key, instruction)
@@ -376,15 +376,15 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                     chosen = lanes if same is not None else [lane for lane in lanes if int(values[lane]) == value]
                     result[slice(None) if len(chosen) == WARP_SIZE else chosen] = holds
                     if holds:
-                        passed.append((cta, offset, value))
+                        passed.append((cta, offset, value, sum(1 << lane for lane in chosen)))
                     else:
                         failed = (cta, offset, value)
             if failed is not None and blocking and not peek and not _fails_once(warp, failed):
                 return _park(warp, failed, by_parity, instruction)
             if failed is None:
                 warp.false_wait = None
-            for cta, offset, value in passed:
-                passes(warp, cta, offset, value)
+            for cta, offset, value, waiting in passed:
+                passes(warp, cta, offset, value, waiting)
             warp.r[to] = result if to == SINK_SLOT or mask == FULL else merge(warp.r[to], result, mask)
             if failed is None:
                 return None
