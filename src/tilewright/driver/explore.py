@@ -15,7 +15,7 @@ verdict unknown. Checked by: tests/driver/test_explore.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.diagnostic import Diagnostic, Level
@@ -49,6 +49,9 @@ _ALIGNED = 64
 """Numbers that are multiples of this make aligned addresses of what threads access."""
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
+
+_Visit = tuple[int, int, int]
+"""A loop's number, and the CTA's rank and the warp that come to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +214,21 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
     # A word elsewhere may be another one: what is repaired must have read the same.
     if repaired is not None and repaired.clean and set(tried.judged.inputs) <= set(repaired.judged.inputs):
         nonzero = [each for each in zero if repaired.values.get(each) and each in exploration.dimensions]
+        # Loops that a clean launch does not enter either are not what fails.
+        harmless = {visit for each in (repaired, *clean) for visit in _empty_loops(each)}
+        entered = loops.keys() - harmless
+        if not nonzero and not entered:
+            return
         for each in nonzero:
             exploration.narrow(each, smallest=1)
         _bar_zero_floats(exploration, tried, nonzero)
         if not nonzero:
-            _bar_empty_loops(exploration, tried)
+            _bar_empty_loops(exploration, tried, entered)
         # What was clean may differ by more than that it is not zero: any other number must do as well.
         numbers = [each for each in nonzero if each.kind == "number"]
         for other in _ORDINARY if numbers else ():
             exploration.at({**tried.values, **{each: exploration.dimensions[each].nearest(other) for each in numbers}})
-        excuses[id(tried)] = _Excuse(_said(tried, nonzero, text, loops))
+        excuses[id(tried)] = _Excuse(_said(tried, nonzero, text, sorted({loop for loop, *_ in entered})))
 
 
 def _excuse_negative(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
@@ -282,16 +290,15 @@ def _excuse_huge(
         excuses[id(tried)] = _Excuse(f"{said}{finding.code})")
 
 
-def _empty_loops(tried: Tried) -> dict[int, tuple[Input, ...]]:
-    """Loops that are not entered since inputs say so, and these inputs."""
-    found: dict[int, tuple[Input, ...]] = {}
+def _empty_loops(tried: Tried) -> dict[_Visit, tuple[Input, ...]]:
+    """Loops that a warp does not enter since inputs say so, and these inputs."""
+    found: dict[_Visit, tuple[Input, ...]] = {}
     for condition in distinct(tried.judged.conditions):
         if condition.loop < 0 or condition.iteration or condition.outcome.size != 1:
             continue
         if bool(condition.outcome[0]) != condition.stays:
-            found.setdefault(
-                condition.loop, tuple(each for each in inputs_of((condition.node,)) if each.kind != "cluster")
-            )
+            inputs = tuple(each for each in inputs_of((condition.node,)) if each.kind != "cluster")
+            found.setdefault((condition.loop, condition.cta, condition.warp), inputs)
     return found
 
 
@@ -317,13 +324,14 @@ def _repaired(exploration: Exploration, tried: Tried, changed: set[Input], clean
     return found
 
 
-def _bar_empty_loops(exploration: Exploration, tried: Tried) -> None:
-    """Each loop that a launch does not enter iterates at least once."""
+def _bar_empty_loops(exploration: Exploration, tried: Tried, loops: Collection[_Visit]) -> None:
+    """Each of these loops, which a launch does not enter, iterates at least once."""
     ways: dict[tuple[int, int], list[Condition]] = {}
     for condition in distinct(tried.judged.conditions):
         way = ways.setdefault((condition.cta, condition.warp), [])
         first = condition.loop >= 0 and not condition.iteration and condition.outcome.size == 1
-        if first and bool(condition.outcome[0]) != condition.stays:
+        empty = first and bool(condition.outcome[0]) != condition.stays
+        if empty and (condition.loop, condition.cta, condition.warp) in loops:
             _bar(exploration, (*exploration.ways.needed(way, condition.position), condition))
         way.append(condition)
 
@@ -357,8 +365,9 @@ def _bar(exploration: Exploration, way: tuple[Condition, ...]) -> None:
         exploration.barred.append(way)
 
 
-def _said(tried: Tried, nonzero: list[Input], text: Places, loops: dict[int, tuple[Input, ...]]) -> str:
-    """What an assumption says of a launch that is excluded. nonzero: inputs that are not 0 in one that is clean."""
+def _said(tried: Tried, nonzero: list[Input], text: Places, loops: Sequence[int]) -> str:
+    """What an assumption says of a launch that is excluded. nonzero: inputs that are not 0 in one that is clean;
+    loops: those that it enters instead."""
     assert isinstance(tried.judged.verdict, Refuted), "asked of launches that fail"
     finding = tried.judged.verdict.findings[0]
     if nonzero:
@@ -388,7 +397,8 @@ def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried
     ]
 
     def order(each: Tried) -> tuple[int, int, tuple[int, ...]]:
-        return _zeros(each) + len(_empty_loops(each)), sum(each.values.values()), tuple(each.values.values())
+        empty = {loop for loop, *_ in _empty_loops(each)}
+        return _zeros(each) + len(empty), sum(each.values.values()), tuple(each.values.values())
 
     return sorted(found, key=order)
 

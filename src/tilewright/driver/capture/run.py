@@ -86,32 +86,42 @@ def capture(command: Sequence[str], folder: Path, options: CaptureOptions) -> tu
     }
     raw.mkdir()
     try:
-        process = subprocess.Popen(list(command), env=environment)
+        code = _run(command, environment)
     except OSError as error:
         raw.rmdir()
         remedy = "check the command after --"
         raise TilewrightError(f"cannot run {command[0]}: {error.strerror}", remedy=remedy) from error
-    code = _waited(process)
     found = convert(read_processes(raw), folder, TextFinder(options.texts, Path.home()))
     shutil.rmtree(raw)
     return code, found
 
 
-def _waited(process: subprocess.Popen[bytes]) -> int:
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     """The exit code; 128 and the signal's number for a program that a signal ended."""
+    process: subprocess.Popen[bytes] | None = None
+    came: list[int] = []
 
     def pass_on(number: int, _: FrameType | None) -> None:
-        process.send_signal(number)
+        came.append(number)
+        if process is not None:
+            process.send_signal(number)
+
+    def leave_to_program(_number: int, _: FrameType | None) -> None:
+        """A terminal interrupts the program too. (That a signal is ignored, a program would inherit.)"""
 
     before: dict[signal.Signals, Any] = {}
     try:
-        # A terminal interrupts the program too; other signals come to this process alone.
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Before the program starts: once it does anything, whoever sees that may stop this process.
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, leave_to_program)
         before[signal.SIGTERM] = signal.signal(signal.SIGTERM, pass_on)
     except ValueError:
         pass  # not in the main thread, which alone gets signals
     try:
-        code = process.wait()
+        starting = subprocess.Popen(list(command), env=environment)
+        process = starting
+        for number in came:
+            starting.send_signal(number)  # it came before there was a program
+        code = starting.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
