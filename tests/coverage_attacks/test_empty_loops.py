@@ -1,0 +1,46 @@
+"""Kernels that hang at an ordinary number, in which a loop is empty whatever happens: that the loop iterates is no
+assumption that excuses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.driver.hanging_kernels import hanging, judged
+from tilewright.base.verdict import Proven, Refuted
+
+HANGS = {
+    "a remainder": "and.b32 %r6, %r1, 127; setp.eq.u32 %p1, %r6, 77;",
+    "one number": "setp.eq.u32 %p1, %r1, 777;",
+    "a range": "shr.u32 %r6, %r1, 7; setp.eq.u32 %p1, %r6, 5;",
+}
+BOUNDS = {
+    "never": "min.s32 %r4, %r1, 0;",
+    "at large numbers": "shr.u32 %r4, %r1, 20;",
+    "at another number": "mov.u32 %r4, %r2;",
+    "at both": "min.u32 %r4, %r1, %r2;",
+}
+LOOP = """
+    mov.u32 %r5, 0;
+LOOP:
+    setp.ge.s32 %p2, %r5, %r4;
+    @%p2 bra AFTER;
+    add.s32 %r5, %r5, 1;
+    bar.sync 0;
+    bra LOOP;
+AFTER:
+"""
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("hang", HANGS)
+def test_a_loop_that_is_empty_in_clean_launches_too_excuses_nothing(hang: str, bound: str) -> None:
+    found = judged(hanging(HANGS[hang], before=BOUNDS[bound] + LOOP))
+    assert isinstance(found.verdict, Refuted), found.verdict
+
+
+def test_a_loop_without_iterations_that_hangs_is_excused_in_words() -> None:
+    """It hangs where no iteration says that it need not."""
+    told = "shr.u32 %r4, %r1, 6; mov.u32 %r7, 1;" + LOOP.replace("bra LOOP;", "mov.u32 %r7, 0; bra LOOP;")
+    found = judged(hanging("setp.eq.u32 %p1, %r7, 1;", before=told))
+    assert isinstance(found.verdict, Proven), found.verdict
+    assert any("iterates at least once" in line for line in found.verdict.assumptions), found.verdict.assumptions
