@@ -29,7 +29,7 @@ from tilewright.machine.symbolic.expression import (
 from tilewright.machine.symbolic.tracker import Condition
 from tilewright.solve.bit_vectors import Applied, Contradiction, Question, Term, Variable, Witness, ask
 
-_RESOURCES = 3_000_000
+_RESOURCES = 12_000_000
 _NEAR = 12
 _CONDITIONS_MOST = 300
 _SMALL = 1 << 12
