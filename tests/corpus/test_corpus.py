@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.diagnostic import Level
-from tilewright.driver.check import check_file
+from tilewright.driver.check import CheckOptions, check_file
 from tilewright.driver.launch_file import read_launch_file
 
 _CORPUS = Path(__file__).parent.parent / "data" / "ptx" / "corpus"
 _KERNELS = sorted(path.relative_to(_CORPUS).as_posix() for path in _CORPUS.rglob("*.ptx"))
+_UNHURRIED = CheckOptions(budget_seconds=1_000)
 # Without a launch, these are proven for the trip counts that were looked at: the stage of their ring is a remainder of
 # the loop's counter, so the state at the loop's head does not return.
 _SOME_TRIP_COUNTS = {
@@ -40,7 +41,8 @@ _QUICK_WITHOUT_LAUNCH = {
 @pytest.mark.parametrize("kernel", _KERNELS)
 def test_correct_kernel_is_proven_with_its_launch(kernel: str) -> None:
     path = _CORPUS / kernel
-    report = check_file(str(path), launch=read_launch_file(str(path.with_suffix(".launch.json"))))
+    launch = read_launch_file(str(path.with_suffix(".launch.json")))
+    report = check_file(str(path), launch=launch, options=_UNHURRIED)
     assert report.error is None or report.error == ""
     (checked,) = report.kernels
     assert not [finding.message for finding in checked.findings if finding.level is Level.ERROR]
@@ -52,7 +54,7 @@ def test_correct_kernel_is_proven_with_its_launch(kernel: str) -> None:
     [name if name in _QUICK_WITHOUT_LAUNCH else pytest.param(name, marks=pytest.mark.full) for name in _KERNELS],
 )
 def test_correct_kernel_is_proven_without_a_launch(kernel: str) -> None:
-    (checked,) = check_file(str(_CORPUS / kernel)).kernels
+    (checked,) = check_file(str(_CORPUS / kernel), options=_UNHURRIED).kernels
     assert not [finding.message for finding in checked.findings if finding.level is Level.ERROR]
     assert (checked.verdict, checked.reasons) == ("proven", ())
     assert kernel in _SOME_TRIP_COUNTS or checked.scope == "all trip counts"
