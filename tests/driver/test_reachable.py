@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.driver.symbolic_instructions import Expressions, expressions
 
 from tilewright.driver.path_search import Dimension
 from tilewright.driver.reachable import Impossible, Reached, Undecided, reach, reach_difference
 from tilewright.machine.lanes import FULL
+from tilewright.machine.symbolic.expression import Evaluation
 from tilewright.machine.symbolic.tracker import Condition
 
 HOLDS, FAILS = b"\x01", b"\x00"
@@ -42,6 +44,13 @@ def test_the_largest_value_of_an_input_counts() -> None:
     goal = condition(of, "%p1", False)
     assert isinstance(reach(of.table, dimensions(of, 100), goal, (), (FAILS,)), Impossible)
     assert isinstance(reach(of.table, dimensions(of, 101), goal, (), (FAILS,)), Reached)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_overflow_are_nothing_to_warn_of() -> None:
+    of = expressions("mul.f32 %r4, %r1, %r1; sub.f32 %r5, %r4, %r4; setp.eq.f32 %p1, %r5, %r5;")
+    columns = {given: np.array([0x7F7FFFFF], np.uint64) for given in of.inputs.values()}
+    assert not Evaluation(of.table, columns, 1).of(of.registers["%p1"]).any()
 
 
 def test_what_has_no_term_may_be_anything_so_that_nothing_is_impossible() -> None:

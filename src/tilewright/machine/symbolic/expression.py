@@ -244,6 +244,7 @@ class Evaluation:
         self.count = count
         self._known: dict[int, Array | None] = {}
 
+    @np.errstate(all="ignore")
     def of(self, node: Node) -> Array:
         """One value a launch if the node is uniform, else 32, launch after launch. Raises CannotEvaluate."""
         if node.number not in self._known:
