@@ -21,7 +21,7 @@ Checked by: tests/driver/test_coverage.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -107,8 +107,7 @@ def cover(
         for each in missing:
             if each.key in answers or fresh is not None or exploration.ended_early:
                 continue
-            left_open = sum(isinstance(known, Undecided) for key, known in answers.items() if key[0] == "joint")
-            if questions >= _QUESTIONS_MOST or (each.key[0] == "joint" and left_open >= _OPEN_MOST):
+            if questions >= _QUESTIONS_MOST or (each.key[0] == "joint" and _is_idle(missing, answers)):
                 answers[each.key] = Undecided()
                 continue
             questions += 1
@@ -134,6 +133,13 @@ def cover(
     impossible = sum(isinstance(each, Impossible) for each in answers.values())
     claims = _claims(exploration, positions, span, loop_span, impossible)
     return Covered(claims, tuple(dict.fromkeys(reasons)))
+
+
+def _is_idle(missing: Sequence[Missing], answers: Mapping[tuple[object, ...], Impossible | Undecided]) -> bool:
+    """Whether to ask what is decided together leads to no proof: few of these questions stay open, or any other."""
+    joint = sum(isinstance(known, Undecided) for key, known in answers.items() if key[0] == "joint")
+    alone = (each.key for each in missing if each.key[0] != "joint")
+    return joint >= _OPEN_MOST or any(isinstance(answers.get(key), Undecided) for key in alone)
 
 
 def _clean(exploration: Exploration) -> list[Tried]:
