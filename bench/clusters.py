@@ -179,7 +179,7 @@ def name_of(words: str, cluster: tuple[int, int]) -> str:
 
 def decided_for(product: Product) -> PipelineDecisions:
     """The compiler's choice."""
-    from tilewright.driver.compile import elements_of
+    from tilewright.driver.compile.compile import elements_of
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.ir.tile_facts import the_program

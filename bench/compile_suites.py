@@ -73,7 +73,7 @@ def timed(work: _Work, turns: int) -> dict[str, Any]:
     """One product's row."""
     from bench.our_products import arguments_of
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.compile import compile_kernel
+    from tilewright.driver.compile.compile import compile_kernel
 
     case = work.case
     shape = (case.rows, case.n, case.k) if isinstance(case, Grouped) else (case.m, case.n, case.k)

@@ -171,7 +171,7 @@ def ours(work: _Work) -> dict[str, Any]:
     """One kernel's row: the first, cold turn is not counted."""
     from bench.our_products import arguments_of
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.compile import compile_kernel
+    from tilewright.driver.compile.compile import compile_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.assemble import assemble
 

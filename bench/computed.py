@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 def measure(torch: Any, name: str, shape: tuple[int, int, int], turns: int) -> dict[str, Any]:
     """One program at one shape (rows, columns, contracted), both ways."""
     from bench import tile_programs
-    from tilewright.driver.compile import compile_kernel
+    from tilewright.driver.compile.compile import compile_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.call import Program
     from tilewright.synth.wanted import Wanted

@@ -22,17 +22,24 @@ from bench.operand_suite import is_legal_as_it_stands
 from bench.record import write
 from tilewright.base.element import Element
 from tilewright.layout.strided_view import StridedView
-from tilewright.legal import form_memo, operand_plan, repairs
-from tilewright.legal.engines import ALL_ENGINES, Engines
-from tilewright.legal.field_choice import FieldChoice, choose_fields, field_values, largest_box, rule_constraints, small
-from tilewright.legal.form_search import may_have_exact_form
-from tilewright.legal.map_limits import map_limits
-from tilewright.legal.operand_plan import OperandPlan, plan_operand
-from tilewright.legal.reading import Reading
-from tilewright.legal.rule import each
-from tilewright.legal.symbolic import prove
-from tilewright.legal.symbolic_map import Dim, SymbolicMap
-from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.plan import form_memo, operand_plan, repairs
+from tilewright.legal.plan.engines import ALL_ENGINES, Engines
+from tilewright.legal.plan.field_choice import (
+    FieldChoice,
+    choose_fields,
+    field_values,
+    largest_box,
+    rule_constraints,
+    small,
+)
+from tilewright.legal.plan.form_search import may_have_exact_form
+from tilewright.legal.plan.operand_plan import OperandPlan, plan_operand
+from tilewright.legal.plan.reading import Reading
+from tilewright.legal.symbolic.symbolic import prove
+from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
+from tilewright.legal.tensor_map.map_limits import map_limits
+from tilewright.legal.tensor_map.rule import each
+from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.solve.fields import Constraint, Engine, choose
 from tilewright.targets import target
 

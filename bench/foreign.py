@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.launch_file import LaunchFile, read_launch_file
-from tilewright.driver.run_ptx import run_on_gpu
+from tilewright.driver.launch.launch_file import LaunchFile, read_launch_file
+from tilewright.driver.run.run_ptx import run_on_gpu
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.fault import MachineFault, MachineHang
-from tilewright.machine.run import run_launch
+from tilewright.machine.core.fault import MachineFault, MachineHang
+from tilewright.machine.core.run import run_launch
 
 Arrays = dict[str, NDArray[np.uint8]]
 _ZERO_WORDS = ("index", "idx", "lock", "ticket", "count", "partial", "sem", "len", "size", "ptr", "offs")

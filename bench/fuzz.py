@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.driver.check import CheckOptions, check_text
+from tilewright.driver.check.check import CheckOptions, check_text
 
 _BUDGET_SECONDS = 3.0
 _MEMORY_MEBIBYTES = 2048

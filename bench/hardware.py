@@ -28,9 +28,9 @@ from tests.mutants.mutations import BROKEN, Mutant, mutants
 
 from bench.foreign import inputs_for
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check import CheckOptions, check_text
-from tilewright.driver.launch_file import read_launch_file
-from tilewright.driver.run_ptx import run_on_gpu
+from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.launch.launch_file import read_launch_file
+from tilewright.driver.run.run_ptx import run_on_gpu
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
 

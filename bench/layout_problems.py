@@ -1,7 +1,7 @@
 """Forty tiles in shared memory that published kernels have, each with everyone who accesses it.
 
 What is taken from a publication is the tile and its accesses, never its answer: the placement is for
-`legal.swizzle_choice` to find. Accesses cover the whole tile once.
+`legal.bank.swizzle_choice` to find. Accesses cover the whole tile once.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilewright.legal.access_kind import access_kind
-from tilewright.legal.placement import Buffer, BufferAccess, Digit, Engine
+from tilewright.legal.bank.access_kind import access_kind
+from tilewright.legal.bank.placement import Buffer, BufferAccess, Digit, Engine
 
 _FIRST_LANES = (Digit(8, 1), Digit(2, 8), Digit(2, 0, 16))
 _CUTLASS = "NVIDIA/cutlass, "

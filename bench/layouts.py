@@ -11,9 +11,9 @@ import numpy as np
 
 from bench.layout_problems import Problem, problems
 from bench.record import write
-from tilewright.legal.access_kind import NUMBERED_KINDS
-from tilewright.legal.banks import wavefronts
-from tilewright.legal.swizzle_choice import SwizzleChoice, choose_placement
+from tilewright.legal.bank.access_kind import NUMBERED_KINDS
+from tilewright.legal.bank.banks import wavefronts
+from tilewright.legal.bank.swizzle_choice import SwizzleChoice, choose_placement
 
 _MARKS = ("<!-- layouts: begin -->", "<!-- layouts: end -->")
 _REPEATS = 5

@@ -234,8 +234,8 @@ def _strides(shape: Sum) -> dict[str, tuple[int, int]]:
 def _build(work: tuple[Sum, Wish]) -> Built | str:
     """(the bundle, what was decided, the predicted microseconds), or why the compiler refuses the wish."""
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.compile import compile_kernel
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.compile import compile_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.synth.time_model import predicted_time
     from tilewright.targets import target
@@ -265,7 +265,7 @@ def _measure(
     torch: Any, shape: Sum, made: Sequence[tuple[bool, Built]], replays: int
 ) -> tuple[list[Run], float, float]:
     """Each configuration's run, torch's microseconds and error, from turns in which all are replayed once."""
-    from tilewright.driver.run import CompiledKernel
+    from tilewright.driver.run.run import CompiledKernel
 
     m, n, k = shape.m, shape.n, shape.k
     sets = sets_for(2 * k * (m + n), warm=False)
@@ -340,7 +340,7 @@ def words_of(each: Run) -> str:
 
 def _occupancy() -> int:
     """Clusters of CTAs that take a multiprocessor each."""
-    from tilewright.driver.run import CompiledKernel
+    from tilewright.driver.run.run import CompiledKernel
 
     for split in SPLITS:
         built = _build((Sum(256, 512, 32768), (("tile", (64, 128)), ("split", split), ("swapped", False))))
@@ -383,7 +383,7 @@ def _judged(rows: Sequence[dict[str, Any]]) -> int:
 
 def _decided(shape: Sum, wish: Wish) -> PipelineDecisions:
     from tilewright.base.element import Element
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.ir.tile_facts import the_program

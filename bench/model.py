@@ -179,8 +179,8 @@ def wanted_of(wishes: Sequence[tuple[str, Any]]) -> Wanted:
 def build(job: Job) -> tuple[Bundle, dict[str, int], float] | None:
     """(the bundle, what was decided, the predicted microseconds), or None where the compiler refuses the wishes."""
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.compile import compile_kernel
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.compile import compile_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.synth.time_model import predicted_time
     from tilewright.targets import target
@@ -225,7 +225,7 @@ def distinct(made: Sequence[Made], count: int) -> list[Made]:
 
 def measure(torch: Any, shape: Shape, made: Sequence[Made], replays: int) -> list[Run]:
     """Each configuration's time, from turns in which all are replayed once."""
-    from tilewright.driver.run import CompiledKernel
+    from tilewright.driver.run.run import CompiledKernel
 
     m, n, k = shape
     sets = sets_for(2 * k * (m + n), warm=False)

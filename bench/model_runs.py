@@ -52,7 +52,7 @@ def write_runs(document: Mapping[str, Any], path: Path) -> None:
 def decisions_of(run: Run) -> PipelineDecisions:
     """What a run was decided to be. Raises TilewrightError where that is no longer decided."""
     from tilewright.base.element import Element
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.ir.tile_facts import the_program

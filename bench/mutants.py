@@ -20,7 +20,7 @@ from tests.mutants.judging import Outcome, findings_of, judged
 from tests.mutants.mutations import BROKEN, HARMLESS, mutants
 
 from bench.record import write
-from tilewright.driver.launch_file import read_launch_file
+from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.frontends.ptx.reader import read
 
 _OWN = Path(__file__).parent.parent / "tests" / "data" / "ptx" / "corpus"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.base.element import Element
 from tilewright.layout.strided_view import StridedView
-from tilewright.legal.want import Consumer
+from tilewright.legal.plan.want import Consumer
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from bench.operand_shapes import Operand, operands
 from bench.record import write
-from tilewright.legal.engines import ALL_ENGINES, Engines
-from tilewright.legal.legality import check
-from tilewright.legal.operand_plan import OperandPlan, plan_operand
-from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.plan.engines import ALL_ENGINES, Engines
+from tilewright.legal.plan.operand_plan import OperandPlan, plan_operand
+from tilewright.legal.tensor_map.legality import check
+from tilewright.legal.tensor_map.tensor_map import TensorMap
 
 TARGET = "sm_90a"
 _UNREMEMBERED = replace(ALL_ENGINES, memo=False)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def compile_case(case: object) -> Bundle:
     """The bundle of a case, compiled and proved. Raises TilewrightError where the compiler refuses it."""
-    from tilewright.driver.compile import compile_kernel
+    from tilewright.driver.compile.compile import compile_kernel
 
     kernel, options = arguments_of(case)
     return compile_kernel(kernel, **options).bundle()
@@ -55,7 +55,7 @@ def _wanted(wishes: Wishes) -> Wanted:
 
 def _views(case: Case) -> tuple[Kernel, dict[str, Any]]:
     """The kernel that `tilewright.matmul` makes for such arrays."""
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
 
     begins = {name: 2 * view.offset for name, _, _, view in case.views if view.misaligned}
     aligned = tuple((name, at & -at) for name, at in begins.items() if at % 4 == 0)
@@ -68,7 +68,7 @@ def _views(case: Case) -> tuple[Kernel, dict[str, Any]]:
 
 
 def _sixteen_bit(case: Product) -> tuple[Kernel, dict[str, Any]]:
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
 
     return matmul_kernel, {
         "dims": {"M": case.m, "N": case.n, "K": case.k},

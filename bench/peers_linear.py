@@ -2,8 +2,8 @@
 
 Triton runs as a subject in an environment of its own (`--python`, one that has the wheel): this sends it cases,
 compares answers, and prints how many are alike, by kind. Three sets: operations on layouts drawn at random; Gluon's
-layouts of instructions against `legal.instruction_layout`; and, with `--tests FILE...`, Triton's own tests, run against
-ours (`bench.peers_linear_tests`).
+layouts of instructions against `legal.descriptor.instruction_layout`; and, with `--tests FILE...`, Triton's own tests,
+run against ours (`bench.peers_linear_tests`).
 
 Alike means equal as maps. Where Triton chooses one of several right answers, a different one of ours is counted apart
 as `also right`, after checking it on every place.
@@ -37,7 +37,7 @@ from tilewright.layout.linear import (
 )
 from tilewright.layout.linear_inverse import invert, invert_and_compose, pseudo_inverse
 from tilewright.layout.linear_parts import product, sublayout
-from tilewright.legal.instruction_layout import instruction_layout, instruction_names
+from tilewright.legal.descriptor.instruction_layout import instruction_layout, instruction_names
 
 SUBJECT = Path(__file__).with_name("peers_linear_subject.py")
 HEADING = "## Linear layouts"

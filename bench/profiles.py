@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.profile import profile_report
+    from tilewright.driver.views.profile import profile_report
     from tilewright.report.profile import profile_to_json
 
     peers = () if arguments.no_peer else tuple(arguments.peer or ("torch",))
@@ -107,7 +107,7 @@ def watched(request: Request, *, warm: bool) -> tuple[list[Profiled], str]:
 
     Raises TilewrightError where there is no ncu; ends the process with ncu's words where it made no table.
     """
-    from tilewright.driver.profile import METRICS
+    from tilewright.driver.views.profile import METRICS
     from tilewright.runtime.nsight_compute import find_ncu
 
     with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +140,7 @@ def parts(table: str) -> list[str]:
 
 def counters_of(part: str) -> list[tuple[str, Mapping[str, float]]]:
     """(kernel, counters) of each launch of a part; none where it launched no kernel."""
-    from tilewright.driver.profile import read_table
+    from tilewright.driver.views.profile import read_table
 
     return read_table(part) if part.count("\n") > 1 else []
 

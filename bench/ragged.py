@@ -28,7 +28,7 @@ from tilewright.layout import piecewise as pw
 from tilewright.layout.answer import expect
 from tilewright.layout.piecewise import Piecewise
 from tilewright.layout.piecewise_algebra import compose, inverse
-from tilewright.machine.run import run_launch
+from tilewright.machine.core.run import run_launch
 
 LANES = 32
 EXTENTS = ((100, 257), (257, 100), (100, 1000), (1000, 257), (1000, 1000), (37, 41), (128, 512))

@@ -31,8 +31,8 @@ from bench.interleaved import calls_for, captured, quartiles, replay_millisecond
 from bench.record import write
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile import Compilation, compile_kernel
-from tilewright.driver.register_pressure import predicted_registers, without_limits
+from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.views.register_pressure import predicted_registers, without_limits
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile import language as tw
 from tilewright.frontends.tile.trace import trace

@@ -146,7 +146,7 @@ def _sanitized(work: tuple[str, str, Path]) -> tuple[int, float, str]:
     begin = time.perf_counter()
     try:
         done = subprocess.run(
-            [*command, "tilewright.driver.profile_runner", str(bundle), "1"],
+            [*command, "tilewright.driver.views.profile_runner", str(bundle), "1"],
             capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:

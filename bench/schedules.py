@@ -21,7 +21,7 @@ from tests.synth.graphs import attention_body, gated_body, gemm_body, random_gra
 
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.verdict import Proven
-from tilewright.contract.schedule_check import check_schedule
+from tilewright.contract.schedule.schedule_check import check_schedule
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
 from tilewright.solve.modulo import DEFAULT_SECONDS

@@ -127,8 +127,8 @@ def _wish(tile: tuple[int, int, int], slots: int, distance: int | None) -> Wante
 def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | None:
     """None for more slots than there is memory, and for a distance that they do not allow."""
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.compile import compile_kernel
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.compile import compile_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.synth.loop_schedule import LoopShape, schedule_of, slots_wanted
     from tilewright.targets import target
@@ -150,7 +150,7 @@ def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | No
 
 def measure(torch: Any, tile: tuple[int, int, int], repeats: int) -> list[Variant]:
     """Every number of slots that fits with every distance, for one tile."""
-    from tilewright.driver.run import CompiledKernel
+    from tilewright.driver.run.run import CompiledKernel
     from tilewright.synth.release_distance import MOST
 
     variants = [(tile, slots, distance) for slots in _STAGES for distance in range(MOST + 1)]
@@ -214,7 +214,7 @@ def chosen_distance(tile: tuple[int, int, int], slots: int) -> int:
     """How many products late the compiler of today releases the slots of such a ring. Raises TilewrightError where it
     takes none of them."""
     from tilewright.base.element import Element
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.ir.tile_facts import the_program

@@ -88,7 +88,7 @@ def decided_candidate(decided: PipelineDecisions) -> Candidate | None:
 def choice(shape: Shape, *, rows_of_b: bool) -> PipelineDecisions:
     """What the compiler decides for a product of bf16 today."""
     from tilewright.base.element import Element
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.ir.tile_facts import the_program

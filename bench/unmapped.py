@@ -79,8 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
 def compiled_ways(case: Case) -> dict[str, Bundle]:
     """The kernels of a case: by threads with several numbers of stages, copied first, and the one that is chosen."""
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.compile import compile_kernel
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.compile import compile_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.synth.wanted import Wanted
 
     strides = {name: view.strides(rows, columns) for name, rows, columns, view in case.views}

@@ -20,7 +20,7 @@ from tests.mutants.deletions import Deletion, deletions
 
 from bench.record import write
 from tilewright.base.error import TilewrightError
-from tilewright.driver.launch_file import read_launch_file
+from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.frontends.ptx.reader import read
 
 _WORDS = ("refuted", "unknown", "proven", "error")

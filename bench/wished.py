@@ -94,8 +94,8 @@ def compile_each(
 
 def _compiled(work: tuple[Shape, Wanted, bool, bool]) -> Bundle | str:
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.compile import compile_kernel
-    from tilewright.driver.kernels import matmul_kernel
+    from tilewright.driver.compile.compile import compile_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
 
     (m, n, k), wanted, rows_of_b, texts = work
     strides = {} if rows_of_b else {"b": (1, k)}

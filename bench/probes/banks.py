@@ -2,7 +2,7 @@
 
 `python -m bench.probes.banks --rows 1500 --out FOLDER --seed 2 --profiler`, on a machine with a GPU of compute
 capability 9.0, cuda-bindings and NumPy. For each kind it prints how many accesses ran and how many take other cycles
-than `legal.banks.access_cycles` says (wavefronts, and where lanes are off those of idle groups), with the worst of
+than `legal.bank.banks.access_cycles` says (wavefronts, and where lanes are off those of idle groups), with the worst of
 them; then the ten tiles of `layout_problems` that placing helps most, in cycles before and after, beside what was
 predicted; then, if asked, what the profiler's counters say of some rows of each kind (`bank_profile`). FOLDER gets
 `banks.json` with all of it and `banks.npz` with every row: kernel, addresses (the highest bit set where a lane takes no
@@ -28,9 +28,9 @@ from bench.probes.bank_cases import rows as fresh_rows
 from bench.probes.bank_kernels import kernel_names
 from bench.probes.bank_profile import Counted, counted
 from bench.probes.bank_timer import OFF, Timer
-from tilewright.legal.access_kind import access_kind
-from tilewright.legal.banks import access_cycles, wavefronts
-from tilewright.legal.placement import Buffer, BufferAccess, Placement, positions
+from tilewright.legal.bank.access_kind import access_kind
+from tilewright.legal.bank.banks import access_cycles, wavefronts
+from tilewright.legal.bank.placement import Buffer, BufferAccess, Placement, positions
 
 _SHARE, _CYCLES = 0.1, 0.25
 Integers = NDArray[np.int64]

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.probes.tensormap_rows import Columns, im2col_rows, tiled_rows
-from tilewright.legal.rows import check_im2col_rows, check_rows
+from tilewright.legal.tensor_map.rows import check_im2col_rows, check_rows
 
 MAP_BYTES = 128
 CHUNK_ROWS = 100_000

@@ -35,7 +35,7 @@ from bench.probes.tma_kernels import POISON
 from bench.probes.tma_model import Judge
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan_json import tensor_map_to_json
-from tilewright.machine.copy_engine import transaction_bytes
+from tilewright.machine.copy.copy_engine import transaction_bytes
 
 _KEPT_BYTES, _KEPT_WRONG_BYTES = 500_000, 1_200_000
 _RUNS, _SECONDS, _TOGETHER = 40, 60.0, 3

@@ -17,8 +17,8 @@ from bench.probes.tma_cases import ARENA_BYTES, WINDOW_BYTES, Case
 from bench.probes.tma_contents import BUFFER_BYTES, arena_before, content, hashed
 from bench.probes.tma_kernels import ARGUMENT_WORDS, EXPECTED, PLACE, RESULT_WORDS, THREADS, module_text
 from tilewright.base.error import TilewrightError
-from tilewright.machine.copy_engine import transaction_bytes
-from tilewright.machine.engine_fault import EngineFault
+from tilewright.machine.copy.copy_engine import transaction_bytes
+from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.runtime import device as gpu
 from tilewright.runtime.tensormap import encode
 

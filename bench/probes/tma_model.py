@@ -14,9 +14,9 @@ from bench.probes.tma_cases import ARENA_BYTES, WINDOW_BYTES, Case
 from bench.probes.tma_contents import BUFFER_BYTES, Bytes, arena_before, content, hashed
 from bench.probes.tma_kernels import POISON
 from tilewright.base.plan_json import tensor_map_from_json
-from tilewright.machine.copy_engine import CopyMode, load_box, store_box
-from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.reduction import reduction
+from tilewright.machine.copy.copy_engine import CopyMode, load_box, store_box
+from tilewright.machine.core.engine_fault import EngineFault
+from tilewright.machine.numbers.reduction import reduction
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -27,9 +27,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tilewright.base.error import TilewrightError
-    from tilewright.driver.gemm import gated_matmul, grouped_matmul, masked_matmul, matmul
-    from tilewright.driver.ready import compile
-    from tilewright.driver.run import CompiledKernel
+    from tilewright.driver.compile.gemm import gated_matmul, grouped_matmul, masked_matmul, matmul
+    from tilewright.driver.compile.ready import compile
+    from tilewright.driver.run.run import CompiledKernel
     from tilewright.frontends.tile.language import (
         Kernel,
         Tensor,
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 _LANGUAGE = "tilewright.frontends.tile.language"
 _HOMES = {
     "TilewrightError": "tilewright.base.error",
-    "CompiledKernel": "tilewright.driver.run",
-    "compile": "tilewright.driver.ready",
+    "CompiledKernel": "tilewright.driver.run.run",
+    "compile": "tilewright.driver.compile.ready",
     "load": "tilewright.runtime.bundle",
-    **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.gemm"),
+    **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.compile.gemm"),
     **dict.fromkeys(
         (
             "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f8e4m3", "f8e5m2", "f16", "f32", "gelu", "grid", "group",
@@ -134,7 +134,7 @@ def _install_launcher() -> None:
     from tilewright.frontends.tile.kernel import set_launcher
 
     def launch(kernel: Declared, arguments: tuple[object, ...], keywords: dict[str, object]) -> object:
-        from tilewright.driver.ready import launch as launch_kernel
+        from tilewright.driver.compile.ready import launch as launch_kernel
 
         return launch_kernel(kernel, arguments, keywords)
 

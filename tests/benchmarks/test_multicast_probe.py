@@ -3,8 +3,8 @@
 import pytest
 from bench.probes.multicast import CTAS, SLOT_BYTES, SLOTS, Reading, cases, kernel_of
 
-from tilewright.driver.check import CheckOptions, check_text
-from tilewright.driver.launch_file import launch_from_json
+from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.launch.launch_file import launch_from_json
 
 BUFFER_BYTES = 2 * 16 * SLOT_BYTES
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from tilewright.base.check_report import KernelReport
-from tilewright.driver.check import CheckOptions, check_file
-from tilewright.driver.launch_file import read_launch_file
+from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.launch.launch_file import read_launch_file
 
 _BUGS = Path(__file__).parents[2] / "docs" / "bugs"
 _INDEX: dict[str, dict[str, Any]] = tomllib.loads((_BUGS / "index.toml").read_text("utf-8"))

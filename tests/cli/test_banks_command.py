@@ -12,7 +12,7 @@ from tests.cli.conftest import Tilewright
 
 from tilewright.cli.banks_judge import asked_of
 from tilewright.layout import parse_layout
-from tilewright.legal.banks import wavefronts
+from tilewright.legal.bank.banks import wavefronts
 
 TILE = ("--layout", "(64,64):(64,1)", "--element-bytes", "2", "--access", "ldmatrix.x4")
 TRANSPOSE = ("--layout", "(32,32):(32,1)", "--access", "ld.shared.b32:columns", "--access", "st.shared.b32:rows")

@@ -113,7 +113,7 @@ def test_the_time_of_a_file_is_bounded_and_no_kernel_is_lost(
         while True:
             pass
 
-    monkeypatch.setattr("tilewright.driver.check.judge_kernel", endless)
+    monkeypatch.setattr("tilewright.driver.check.check.judge_kernel", endless)
     first = copy_text()
     second = first.partition(".visible")[2].replace("double(", "second(", 1)
     (kernels / "two.ptx").write_text(f"{first}.visible{second}", encoding="utf-8")

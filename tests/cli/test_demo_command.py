@@ -9,8 +9,8 @@ from tests.cli.conftest import Tilewright
 
 from tilewright.cli import demo_command
 from tilewright.cli.demo_page import demo_page
-from tilewright.driver import demo as driver_demo
-from tilewright.driver.demo import Demo, Variant
+from tilewright.driver.views import demo as driver_demo
+from tilewright.driver.views.demo import Demo, Variant
 from tilewright.report.html import render_page
 
 _kept: list[Demo] = []

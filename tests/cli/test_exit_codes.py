@@ -8,7 +8,7 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.cli import main as command_line
-from tilewright.driver import compile as compiler
+from tilewright.driver.compile import compile as compiler
 
 PROGRAM = """import tilewright as tw
 

@@ -17,7 +17,7 @@ from tilewright.layout.hierarchy import Hierarchy
 from tilewright.layout.layout import Layout
 from tilewright.layout.linear import LinearLayout
 from tilewright.layout.swizzle import Swizzle
-from tilewright.legal.instruction_layout import instruction_layout
+from tilewright.legal.descriptor.instruction_layout import instruction_layout
 
 
 def result(tilewright: Tilewright, *arguments: str) -> dict[str, Any]:

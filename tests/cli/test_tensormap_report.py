@@ -12,7 +12,7 @@ from tests.cli.conftest import Tilewright
 
 from tilewright.cli.tensormap_words import command_words, map_words
 from tilewright.legal import Im2colMap, Im2colWideMap, TensorMap
-from tilewright.legal.im2col_map import AnyMap
+from tilewright.legal.tensor_map.im2col_map import AnyMap
 
 MAPS: list[AnyMap] = [
     TensorMap("bf16", (64,), (), (64,)),

@@ -12,7 +12,7 @@ from random import Random
 
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
-from tilewright.machine import event as ev
+from tilewright.machine.core import event as ev
 
 Step = Callable[[], bool]
 Program = Iterator[Step]

@@ -6,8 +6,8 @@ from event_stream import at
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
-from tilewright.contract.happens_before import HappensBefore, Readings
-from tilewright.machine import event as ev
+from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.machine.core import event as ev
 
 BAR = 0x2000
 W = tuple(ev.WarpActor(0, index) for index in range(4))

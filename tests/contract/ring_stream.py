@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from event_stream import Program, Simulator
 
-from tilewright.machine import event as ev
+from tilewright.machine.core import event as ev
 
 STAGES = 3
 SLOT_BYTES = 2048

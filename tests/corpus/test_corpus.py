@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.diagnostic import Level
-from tilewright.driver.check import CheckOptions, check_file
-from tilewright.driver.launch_file import read_launch_file
+from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.launch.launch_file import read_launch_file
 
 _CORPUS = Path(__file__).parent.parent / "data" / "ptx" / "corpus"
 _KERNELS = sorted(path.relative_to(_CORPUS).as_posix() for path in _CORPUS.rglob("*.ptx"))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tests.guarded.text import kernel_text, wait
 from tilewright.base.check_report import KernelReport
-from tilewright.driver.check import check_text
+from tilewright.driver.check.check import check_text
 
 _SHARED = ".shared .align 8 .b64 bar[4];\n.shared .align 16 .b8 buf[1024];\n.local .align 16 .b8 frame[256];"
 _BEGIN = """

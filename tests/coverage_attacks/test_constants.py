@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.coverage_attacks.hanging import checked, hanging
-from tilewright.driver.check import check_text
-from tilewright.driver.launch_file import launch_from_json
+from tilewright.driver.check.check import check_text
+from tilewright.driver.launch.launch_file import launch_from_json
 
 _OPEN = ".const .align 4 .b8 c[16];"
 _VALUED = ".const .align 4 .u32 c[4] = {1, 2, 3, 7};"

@@ -1,5 +1,5 @@
-"""The table of contested points in docs/check.md, made from `contract.readings`: `python -m tests.docs.contested_table`
-writes it anew."""
+"""The table of contested points in docs/check.md, made from `contract.rules.readings`: `python -m
+tests.docs.contested_table` writes it anew."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 
 from tests.docs.pages import ROOT
 
-from tilewright.contract.readings import POINTS, Readings, strict, tolerant
-from tilewright.driver.isa import point_file
+from tilewright.contract.rules.readings import POINTS, Readings, strict, tolerant
+from tilewright.driver.check.isa import point_file
 
 
 def table() -> str:

@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 from tests.docs.pages import ROOT
 
 from tilewright.base.plan_json import plan_to_json
-from tilewright.driver.compile import Compilation, compile_kernel
-from tilewright.driver.demo import VARIANTS, Broken, Specimen, break_it
-from tilewright.driver.kernels import matmul_kernel
-from tilewright.driver.listing import listing
+from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.listing import listing
+from tilewright.driver.views.demo import VARIANTS, Broken, Specimen, break_it
 from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.report.text import render_verdict
 from tilewright.synth.wanted import Wanted

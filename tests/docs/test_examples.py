@@ -11,11 +11,11 @@ from tests.docs.pages import ROOT, text_of
 from tilewright.base.verdict import Proven
 from tilewright.cli.main import main
 from tilewright.cli.source import load_kernel, load_kernel_or
-from tilewright.contract.schedule_check import check_schedule
-from tilewright.driver.bank_report import bank_report_of_ptx
-from tilewright.driver.check import CheckOptions, check_file, check_text
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.launch_file import read_launch_file
+from tilewright.contract.schedule.schedule_check import check_schedule
+from tilewright.driver.check.check import CheckOptions, check_file, check_text
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.launch.launch_file import read_launch_file
+from tilewright.driver.views.bank_report import bank_report_of_ptx
 from tilewright.ir.loop_body import LoopBody
 from tilewright.synth.role_assignment import schedule_body
 from tilewright.targets import target

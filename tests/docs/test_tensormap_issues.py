@@ -8,7 +8,7 @@ from tests.docs.tensormap_issues import ISSUES, Case, current, table
 from tilewright.base.error import TilewrightError
 from tilewright.cli.tensormap_judge import maps_of
 from tilewright.legal import TensorMap, check, decode_map, encode_map, parse_where, prove
-from tilewright.legal.symbolic_map import Dim, SymbolicMap
+from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 
 CASES = [case for issue in ISSUES for case in issue.cases]
 NAMES = [f"{issue.links[0]}-{at}" for issue in ISSUES for at in range(len(issue.cases))]

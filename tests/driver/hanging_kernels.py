@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.contract.readings import tolerant
-from tilewright.driver.exploration import DEFAULT_EFFORT, Effort
-from tilewright.driver.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.contract.rules.readings import tolerant
+from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort
+from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
 from tilewright.frontends.ptx.reader import read
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from tests.solve.evaluated_terms import value_of
 
-from tilewright.driver.path_search import Dimension
-from tilewright.driver.symbolic_terms import NoTerm, Terms
+from tilewright.driver.explore.path_search import Dimension
+from tilewright.driver.explore.terms.symbolic_terms import NoTerm, Terms
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.decoder import Decoder, Places
-from tilewright.machine.model import model_of
-from tilewright.machine.program import decode_one
-from tilewright.machine.shared_layout import Frame
-from tilewright.machine.step import Plain
+from tilewright.machine.core.decoder import Decoder, Places
+from tilewright.machine.core.model import model_of
+from tilewright.machine.core.program import decode_one
+from tilewright.machine.core.shared_layout import Frame
+from tilewright.machine.core.step import Plain
 from tilewright.machine.symbolic.expression import Applied, Evaluation, Input, Leaf, Node, Source, Table
 
 _HEAD = """.version 8.6

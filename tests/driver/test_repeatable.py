@@ -19,11 +19,11 @@ from tests.cli.test_check_command import BAD_EXPECT, NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 import tilewright
-from tilewright.driver import judge_kernel
-from tilewright.driver.check import CheckOptions, check_text
-from tilewright.driver.given_launch import LaunchFile
-from tilewright.driver.launch_file import launch_from_json
-from tilewright.driver.repair import STEPS
+from tilewright.driver.check import judge_kernel
+from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.launch.given_launch import LaunchFile
+from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.repair.repair import STEPS
 from tilewright.report.check_json import check_to_json
 
 SOURCES = Path(tilewright.__file__).parent
@@ -32,15 +32,15 @@ GRID = json.loads(json.dumps({**launch_document(), "grid": [60, 1, 1]}).replace(
 """A grid of which only some clusters are run, without a step in any."""
 
 CLOCKS = {
-    "driver/budget.py": "the alarm that ends a check",
-    "driver/time_for_file.py": "the limits in seconds, whose reasons name them",
-    "driver/check_each.py": "the seconds that a report shows",
-    "driver/repair.py": "the limit in seconds of the search, which a note names",
-    "driver/reduce.py": "the limit in seconds of the search, which the result names",
-    "driver/compile.py": "the seconds that a compilation shows",
-    "driver/demo.py": "the seconds that the demonstration shows",
+    "driver/check/budget.py": "the alarm that ends a check",
+    "driver/check/time_for_file.py": "the limits in seconds, whose reasons name them",
+    "driver/check/check_each.py": "the seconds that a report shows",
+    "driver/repair/repair.py": "the limit in seconds of the search, which a note names",
+    "driver/reduce/reduce.py": "the limit in seconds of the search, which the result names",
+    "driver/compile/compile.py": "the seconds that a compilation shows",
+    "driver/views/demo.py": "the seconds that the demonstration shows",
 }
-"""Who may look at a clock, and what for. Everything else counts work (`driver.work`)."""
+"""Who may look at a clock, and what for. Everything else counts work (`driver.check.work`)."""
 WITHOUT_CLOCKS = ("base", "contract", "driver", "frontends", "ir", "legal", "machine", "solve", "targets")
 
 

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
-from tilewright.contract.claims import ProtocolClaims
-from tilewright.contract.typestate import protocol_claims
+from tilewright.contract.typestate.claims import ProtocolClaims
+from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute

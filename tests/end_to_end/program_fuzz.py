@@ -22,9 +22,9 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch
 from tilewright.base.verdict import Proven, Verdict
-from tilewright.contract.claims import ProtocolClaims
-from tilewright.contract.replay import replay
-from tilewright.contract.typestate import protocol_claims
+from tilewright.contract.replay.replay import replay
+from tilewright.contract.typestate.claims import ProtocolClaims
+from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -35,7 +35,7 @@ from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx, the_kernel
 from tilewright.lower.plan import kernel_launch, launch_plan
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.machine.run import run_launch
+from tilewright.machine.core.run import run_launch
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target

@@ -18,7 +18,7 @@ from tests.end_to_end.program_fuzz import PROGRAMS, Run, mutate, run_program, ru
 from tests.end_to_end.text_fuzz import mutate_text
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.lower.ac_to_ptx import lower_to_ptx, the_kernel
 from tilewright.lower.plan import kernel_launch
 

@@ -11,8 +11,8 @@ from tests.end_to_end import kernels
 
 import tilewright as tw
 from tilewright.base.element import Element
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.run import CompiledKernel, run_on_machine
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.run.run import CompiledKernel, run_on_machine
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.synth.decide import Wanted

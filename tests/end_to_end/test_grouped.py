@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.typestate import protocol_claims
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.reproof import replay_plan
-from tilewright.driver.small import small_instance
-from tilewright.driver.small_groups import at_these_sizes, limits_of
+from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.reproof.reproof import replay_plan
+from tilewright.driver.reproof.small import small_instance
+from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile_facts import the_program

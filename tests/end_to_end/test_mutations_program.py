@@ -14,8 +14,8 @@ from tests.end_to_end.compiled_programs import CLUSTERS, DIRECT, PROGRAMS, STAGE
 from tests.end_to_end.program_edits import Edit, announce, bypass, chain, change, drop, plus, repeat, times, to, word
 
 from tilewright.base.verdict import Proven, Refuted
-from tilewright.contract.codes import RULES
-from tilewright.contract.typestate import verify
+from tilewright.contract.rules.typestate_codes import RULES
+from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 
 SOME = ("plain", "direct-store", "cluster-2x1")

@@ -16,9 +16,9 @@ from tests.end_to_end.compiled_programs import CLUSTERS, PROGRAMS, TARGET, decid
 from tests.end_to_end.text_edits import Edit, after, both, drop, move, number, repeat, rewrite, rewrite_above
 
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.happens_before import Readings
-from tilewright.contract.replay import replay
-from tilewright.driver.reproof import reprove
+from tilewright.contract.judge.happens_before import Readings
+from tilewright.contract.replay.replay import replay
+from tilewright.driver.reproof.reproof import reprove
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx

@@ -8,8 +8,8 @@ import sys
 
 _EMIT = """
 import hashlib
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
 compiled = compile_kernel(matmul_kernel, dims={"M": 1000, "N": 1001, "K": 1023}, assembled=False, rerun=False)
 print(hashlib.sha256(compiled.ptx.encode()).hexdigest(), len(compiled.ptx))
 """

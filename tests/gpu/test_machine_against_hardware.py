@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from tests.end_to_end import kernels
 
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.run import CompiledKernel
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.run.run import CompiledKernel
 from tilewright.synth.decide import Wanted
 
 pytestmark = pytest.mark.gpu

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.guarded.kernels import GuardedKernel
-from tilewright.driver.check import CheckOptions, check_text
-from tilewright.driver.isa import readings_of
-from tilewright.driver.launch_file import launch_from_json
-from tilewright.driver.run_ptx import buffers_for, run_on_machine
+from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.isa import readings_of
+from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.run.run_ptx import buffers_for, run_on_machine
 
 
 @dataclass(frozen=True, slots=True)

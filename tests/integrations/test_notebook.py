@@ -10,9 +10,9 @@ import xml.etree.ElementTree as ET
 from tilewright.integrations.notebook import html_of_choice, register, svg_of
 from tilewright.layout import parse_layout
 from tilewright.layout.linear import identity
-from tilewright.legal.instruction_layout import instruction_layout
-from tilewright.legal.placement import Buffer, BufferAccess, Digit
-from tilewright.legal.swizzle_choice import choose_placement
+from tilewright.legal.bank.placement import Buffer, BufferAccess, Digit
+from tilewright.legal.bank.swizzle_choice import choose_placement
+from tilewright.legal.descriptor.instruction_layout import instruction_layout
 
 SESSION = """
 import json, sys, types
@@ -41,7 +41,7 @@ def session(running: str) -> list[list[list[str]]]:
 def test_an_import_in_a_notebook_registers_by_name_and_loads_nothing() -> None:
     shown, loaded = session("Shell")
     assert ["image/svg+xml", "tilewright.layout.layout", "Layout"] in shown
-    assert ["text/html", "tilewright.legal.swizzle_choice", "SwizzleChoice"] in shown
+    assert ["text/html", "tilewright.legal.bank.swizzle_choice", "SwizzleChoice"] in shown
     assert not loaded
 
 

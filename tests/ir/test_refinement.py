@@ -14,8 +14,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver import ready
-from tilewright.driver.compile import compile_kernel
+from tilewright.driver.compile import ready
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.ir.refinement import Refinement, about
 from tilewright.ir.tile import Tile
@@ -174,7 +174,7 @@ def test_an_address_that_breaks_the_promise_is_refused_at_the_call(monkeypatch: 
         program(arrays["a"], replace(arrays["b"], pointer=0x7F0000000080), out=arrays["c"])
     with pytest.raises(TilewrightError, match=r"a begins at 0x7f0000000008; .* multiples of 16"):
         program(replace(arrays["a"], pointer=0x7F0000000008), arrays["b"], out=arrays["c"])
-    monkeypatch.setattr("tilewright.driver.ready.view_array", lambda array, name: array)
+    monkeypatch.setattr("tilewright.driver.compile.ready.view_array", lambda array, name: array)
     with pytest.raises(TilewrightError, match="promises a multiple of 256") as caught:
         ready.launch(declared(align={"b": 256}), (arrays["a"], replace(arrays["b"], pointer=0x7F0000000080)), {})
     assert caught.value.span is not None and caught.value.span.file == __file__

@@ -2,9 +2,9 @@
 
 from itertools import product
 
-from tilewright.legal.reading import Reading
-from tilewright.legal.repair_plan import Repair
-from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.plan.reading import Reading
+from tilewright.legal.plan.repair_plan import Repair
+from tilewright.legal.tensor_map.tensor_map import TensorMap
 
 WIDTH_BYTES = {"u8": 1, "u16": 2, "bf16": 2, "f16": 2, "u32": 4, "i32": 4, "f32": 4, "u64": 8, "i64": 8, "f64": 8}
 

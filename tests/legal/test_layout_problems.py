@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from bench.layout_problems import Problem, problems
 
-from tilewright.legal.bank_linear import lane_count
-from tilewright.legal.banks import wavefronts
-from tilewright.legal.placement import Buffer, BufferAccess, Placement, positions
-from tilewright.legal.swizzle_choice import choose_placement
+from tilewright.legal.bank.bank_linear import lane_count
+from tilewright.legal.bank.banks import wavefronts
+from tilewright.legal.bank.placement import Buffer, BufferAccess, Placement, positions
+from tilewright.legal.bank.swizzle_choice import choose_placement
 from tilewright.targets import target
 
 PROBLEMS = problems()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.driver.check import check_text
-from tilewright.driver.isa import readings_of
-from tilewright.driver.launch_file import LaunchFile, launch_from_json
-from tilewright.driver.run_ptx import PtxRun, buffers_for, run_on_machine
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.isa import readings_of
+from tilewright.driver.launch.launch_file import LaunchFile, launch_from_json
+from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_machine
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.layout import bit_matrix
 from tilewright.layout.linear import LinearLayout

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
-from tilewright.driver.small import small_instance
+from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.reference import DTYPES, evaluate
@@ -28,7 +28,7 @@ from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.machine.plan import run_plan
+from tilewright.machine.core.plan import run_plan
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 

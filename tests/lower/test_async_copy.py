@@ -12,9 +12,9 @@ from tests.end_to_end.text_edits import drop, move, rewrite
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven, Refuted
-from tilewright.contract.replay import replay
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.run import CompiledKernel
+from tilewright.contract.replay.replay import replay
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.ptx.reader import read
 from tilewright.synth.wanted import Wanted
 

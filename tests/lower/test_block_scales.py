@@ -9,8 +9,8 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.compile import compile_kernel
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.ptx.ast import Immediate
 from tilewright.synth.decide import Wanted
 

@@ -9,7 +9,7 @@ from lowered_programs import assert_close, lower, random_inputs, small
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import Wanted
 

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import IntAttr
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.typestate import verify
-from tilewright.driver.address_proof import SameAddresses, staged_stores
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.decide import Wanted

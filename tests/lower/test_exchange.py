@@ -16,7 +16,7 @@ from tests.lower.exchange_runs import expected, ran, tile, verdict
 from tilewright.ir.exchange import Cross, ExchangePlan, Shuffle, Stage, Turn
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, equal
-from tilewright.legal.instruction_layout import instruction_layout
+from tilewright.legal.descriptor.instruction_layout import instruction_layout
 from tilewright.synth.exchange import candidate_plans, plan_exchange
 
 LAYOUTS = register_layouts(64)

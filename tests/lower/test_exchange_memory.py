@@ -7,7 +7,7 @@ import pytest
 from bench.register_layouts import register_layouts
 from tests.lower.exchange_runs import expected, launch_of, ran_through, tile
 
-from tilewright.driver.check import check_text
+from tilewright.driver.check.check import check_text
 from tilewright.ir.exchange import ExchangePlan, Load, Store
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, linear_layout

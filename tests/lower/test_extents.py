@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lowered_programs import blur, gemm, instructions, lower, matmul_bias_relu, product_of_sums, residual, small
 
 import tilewright.frontends.tile.language as tw
-from tilewright.driver.small import immediate_pairs, same_but_for_extents
+from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents
 from tilewright.frontends.ptx.ast import Immediate
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_facts import the_program

@@ -10,9 +10,9 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.address_proof import SameAddresses, staged_stores
-from tilewright.driver.compile import compile_kernel
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.frontends.tile.reference import DTYPES, converted
 from tilewright.ir import ac
 from tilewright.synth.decide import Wanted

@@ -13,8 +13,8 @@ from tests.end_to_end.kernels import consecutive
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.compile import compile_kernel
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.synth.decide import Wanted
 
 

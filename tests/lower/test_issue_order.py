@@ -8,7 +8,7 @@ from lowered_programs import Lowered, instructions, lower, random_inputs, refere
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile import compile_kernel
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.synth.wanted import Wanted
 
 

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check import check_text
-from tilewright.driver.isa import readings_of
-from tilewright.driver.launch_file import launch_from_json
-from tilewright.driver.run_ptx import PtxRun, buffers_for, run_on_gpu, run_on_machine
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.isa import readings_of
+from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_gpu, run_on_machine
 from tilewright.ir.map_patch import MapPatch
-from tilewright.legal.symbolic_map import Dim, SymbolicMap
+from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 from tilewright.lower.grouped_copy import grouped_copy_text
 from tilewright.runtime.assemble import assemble
 from tilewright.runtime.device import probe_libcuda

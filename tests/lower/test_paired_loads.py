@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntAttr
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven, Unknown
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import int_array

@@ -6,8 +6,8 @@ import pytest
 from lowered_programs import assert_close, gemm, lower, product_of_sums, random_inputs
 
 from tilewright.base.verdict import Proven, Unknown
-from tilewright.contract.typestate import verify
-from tilewright.driver.reproof import reprove
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir import ac
 from tilewright.ir.tier import int_array
 

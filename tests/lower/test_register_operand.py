@@ -8,9 +8,9 @@ from lowered_programs import assert_close, instructions, lower, random_inputs, r
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
-from tilewright.contract.typestate import protocol_claims, verify
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.reproof import replay_plan
+from tilewright.contract.typestate.typestate import protocol_claims, verify
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.lower.ac_to_ptx import the_kernel
 from tilewright.synth.decide import Wanted

@@ -15,11 +15,11 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import PointerParam
 from tilewright.base.verdict import Proven, Unknown
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir import ac
 from tilewright.ir.tier import IntAttr
-from tilewright.machine.run import run_launch
+from tilewright.machine.core.run import run_launch
 from tilewright.synth.decide import Wanted
 
 FILL_ROWS = 9

@@ -13,7 +13,7 @@ from tilewright.frontends.tile.reference import apply, evaluate
 from tilewright.ir.function import Function
 from tilewright.lower.emit import Text
 from tilewright.lower.scalar import emit_round, emit_scalar
-from tilewright.machine.run import run_launch
+from tilewright.machine.core.run import run_launch
 
 THREADS = 256
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.17549435e-38, 3.4028235e38, -3.4028235e38])

@@ -7,12 +7,12 @@ from lowered_programs import Lowered, assert_close, gemm, matmul_bias_relu, rand
 from lowered_programs import lower as lower_program
 
 from tilewright.base.verdict import Proven, Refuted
-from tilewright.contract.typestate import protocol_claims, verify
-from tilewright.driver.reproof import replay_plan
+from tilewright.contract.typestate.typestate import protocol_claims, verify
+from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.idle_registers import Idle, choose_idle
-from tilewright.machine.live_ranges import control_flow, register_widths
+from tilewright.machine.protocol.live_ranges import control_flow, register_widths
 from tilewright.synth.wanted import Wanted
 
 _HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n"

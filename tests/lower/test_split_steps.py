@@ -7,7 +7,7 @@ from lowered_programs import gemm
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.ac_split import SplitPartOp
 from tilewright.ir.tier import MemoryType, int_array

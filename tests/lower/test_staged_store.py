@@ -6,13 +6,13 @@ from lowered_programs import gemm, lower, matmul, random_inputs, run
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.address_proof import SameAddresses, staged_stores
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.exchange import Store
 from tilewright.layout.linear import LinearLayout
-from tilewright.legal.instruction_layout import instruction_layout
+from tilewright.legal.descriptor.instruction_layout import instruction_layout
 from tilewright.synth.decide import Wanted
 from tilewright.synth.staged_store import fragment_layout, staged_layout
 

@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import IntAttr
 from tilewright.base.element import Element
 from tilewright.base.plan import PointerParam
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir import ac
-from tilewright.machine.run import run_launch
+from tilewright.machine.core.run import run_launch
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.synth.decide import Wanted
 

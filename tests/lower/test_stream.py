@@ -21,10 +21,10 @@ from lowered_programs import (
 )
 
 import tilewright.frontends.tile.language as tw
-from tilewright.driver.small import immediate_pairs, same_but_for_extents, small_instance
+from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.tile_facts import the_program
-from tilewright.machine.plan import run_plan
+from tilewright.machine.core.plan import run_plan
 from tilewright.synth.decide import Wanted
 from tilewright.synth.stream_k import leftover
 

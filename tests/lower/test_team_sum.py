@@ -7,10 +7,10 @@ from lowered_programs import assert_close, gemm, lower, matmul, matmul_bias_relu
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
-from tilewright.contract.typestate import protocol_claims, verify
-from tilewright.driver.address_proof import OtherAddress, staged_stores
-from tilewright.driver.reproof import replay_plan, reprove
-from tilewright.driver.small import small_instance
+from tilewright.contract.typestate.typestate import protocol_claims, verify
+from tilewright.driver.reproof.address_proof import OtherAddress, staged_stores
+from tilewright.driver.reproof.reproof import replay_plan, reprove
+from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.ac_split import SPARE_ROWS
 from tilewright.ir.tile_facts import the_program

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.typestate import verify
-from tilewright.driver.reproof import reprove
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir import ac
 from tilewright.lower import raster
 from tilewright.lower.emit import Text

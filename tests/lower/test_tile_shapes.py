@@ -4,9 +4,9 @@ import pytest
 from lowered_programs import Lowered, assert_close, gemm, lower, matmul, matmul_bias_relu, random_inputs, residual
 
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.address_proof import SameAddresses, staged_stores
-from tilewright.driver.reproof import reprove
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
+from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir.decisions import turned_arrays
 from tilewright.synth.decide import Wanted
 

@@ -11,10 +11,10 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
-from tilewright.driver.small import immediate_pairs, same_but_for_extents
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
+from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.ir.decisions import ElementwiseDecisions

@@ -8,7 +8,7 @@ from lowered_programs import Lowered, instructions, lower, random_inputs, refere
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.synth.wanted import Wanted
 
 

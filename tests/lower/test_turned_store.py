@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import IntAttr
 
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.address_proof import OtherAddress, SameAddresses, staged_stores
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.reproof.address_proof import OtherAddress, SameAddresses, staged_stores
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute

@@ -5,8 +5,8 @@ from lowered_programs import Lowered, assert_close, filecheck, gemm, matmul, mat
 from lowered_programs import lower as lower_program
 
 from tilewright.base.verdict import Proven, Refuted
-from tilewright.contract.typestate import protocol_claims
-from tilewright.driver.reproof import replay_plan
+from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities

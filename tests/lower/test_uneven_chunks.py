@@ -6,10 +6,10 @@ import pytest
 from tests.lower.lowered_programs import assert_close, gemm, lower, random_inputs
 
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
-from tilewright.driver.address_proof import SameAddresses, staged_stores
-from tilewright.driver.kernels import batched_kernel
-from tilewright.driver.reproof import reprove
+from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.kernels import batched_kernel
+from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
+from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.wanted import Wanted

@@ -20,7 +20,7 @@ from lowered_programs import (
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.synth.decide import Wanted
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tilewright.base.plan import Launch, Param, PointerParam
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.event import Event
-from tilewright.machine.run import RunReport, run_launch
+from tilewright.machine.core.event import Event
+from tilewright.machine.core.run import RunReport, run_launch
 
 HEADER = ".version 8.6\n.target sm_90a\n.address_size 64\n"
 REGISTERS = (

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tilewright.base.plan import Launch, PointerParam
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.event import Event
-from tilewright.machine.run import run_launch
+from tilewright.machine.core.event import Event
+from tilewright.machine.core.run import run_launch
 
 HEADER = ".version 8.8\n.target {target}\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<320>; .reg .b64 %rd<16>;"

@@ -31,16 +31,16 @@ from functools import cache, lru_cache
 from tests.mutants.deletions import Deletion, deletions, instructions, single_deletions, with_traps
 from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
-from tilewright.contract.readings import POINTS, ContestedPoint, tolerant
-from tilewright.driver.check import CheckOptions, check_text
-from tilewright.driver.given_launch import LaunchFile, PartialLaunch, placed
-from tilewright.driver.isa import readings_of
-from tilewright.driver.judge_kernel import JudgeOptions, judge_kernel
-from tilewright.driver.judge_launch import judge_launch
-from tilewright.driver.launch_file import launch_from_json
+from tilewright.contract.rules.readings import POINTS, ContestedPoint, tolerant
+from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.judge_kernel import JudgeOptions, judge_kernel
+from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed
+from tilewright.driver.launch.judge_launch import judge_launch
+from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.event import (
+from tilewright.machine.core.event import (
     Access,
     BarrierArrive,
     BarrierInit,

@@ -10,7 +10,7 @@ from tests.guarded.sections import SHARED
 from tests.guarded.text import kernel_text, launch_json
 from tests.mutants.arguments import Subject, argument
 from tests.mutants.deletions import Deletion, deletions, with_traps
-from tilewright.driver.launch_file import launch_from_json, read_launch_file
+from tilewright.driver.launch.launch_file import launch_from_json, read_launch_file
 from tilewright.frontends.ptx.reader import read
 
 _CORPUS = Path(__file__).parent.parent / "data" / "ptx" / "corpus"

@@ -12,8 +12,8 @@ import pytest
 from tests.mutants.judging import Outcome, findings_of, judged
 from tests.mutants.mutations import BROKEN, HARMLESS, Mutation, mutants
 from tests.mutants.survivors import SURVIVORS
-from tilewright.driver.given_launch import LaunchFile
-from tilewright.driver.launch_file import read_launch_file
+from tilewright.driver.launch.given_launch import LaunchFile
+from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.frontends.ptx.reader import read
 
 _CORPUS = Path(__file__).parent.parent / "data" / "ptx" / "corpus"

@@ -13,8 +13,8 @@ from tests.cli.test_check_command import launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.launch_file import launch_from_json
-from tilewright.driver.run_ptx import buffers_for, run_on_gpu
+from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu
 
 
 def test_buffers_go_over_the_kernel_runs_and_every_buffer_comes_back(record: Callable[..., Any]) -> None:

@@ -22,7 +22,7 @@ from tilewright.ir.exchange import (
     Turn,
 )
 from tilewright.layout.linear import LinearLayout, images
-from tilewright.legal.banks import wavefronts
+from tilewright.legal.bank.banks import wavefronts
 
 Files = NDArray[np.int64]
 """What each thread's elements are, by warp, lane and number."""

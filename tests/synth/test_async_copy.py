@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import DEFERRED_ARRIVALS
 from tilewright.ir.tile_facts import the_program

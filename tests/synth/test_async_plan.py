@@ -8,7 +8,7 @@ import pytest
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
-from tilewright.contract.typestate import verify
+from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute

@@ -14,7 +14,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, decisions_of, to_json
 from tilewright.ir.tile_facts import the_program
-from tilewright.legal.tensormap import cautions, violations
+from tilewright.legal.tensor_map.tensormap import cautions, violations
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.model import pipeline_cycles, raster_group, rates_of
 from tilewright.targets import target

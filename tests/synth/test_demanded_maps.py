@@ -7,8 +7,8 @@ import pytest
 
 import tilewright as tw
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile import compile_kernel
-from tilewright.driver.ready import compile_for
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.ready import compile_for
 
 
 def declared(**promises: Any) -> tw.Kernel:

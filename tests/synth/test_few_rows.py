@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright.frontends.tile.language as tw
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import the_program

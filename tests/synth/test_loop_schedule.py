@@ -9,8 +9,8 @@ import pytest
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
-from tilewright.contract.schedule_check import check_schedule
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.contract.schedule.schedule_check import check_schedule
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
 from tilewright.ir.tile import ProgramOp

@@ -10,9 +10,9 @@ import pytest
 from tilewright.base.error import TilewrightError
 from tilewright.ir.map_patch import MapPatch
 from tilewright.layout.condition import holds
-from tilewright.legal.symbolic_map import Dim, SymbolicMap
-from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.tiled_rules import tiled_rules
+from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
+from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.legal.tensor_map.tiled_rules import tiled_rules
 from tilewright.synth.map_patch import plan_patch
 from tilewright.targets import target
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import the_program
-from tilewright.legal.tensormap import violations
+from tilewright.legal.tensor_map.tensormap import violations
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile import elements_of
-from tilewright.driver.kernels import matmul_kernel
-from tilewright.driver.roofline import TileWish, surviving_tiles
+from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.views.roofline import TileWish, surviving_tiles
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions

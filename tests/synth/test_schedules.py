@@ -13,7 +13,7 @@ from tests.synth.graphs import attention_body, gated_body, gemm_body, random_gra
 
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.schedule_check import check_schedule
+from tilewright.contract.schedule.schedule_check import check_schedule
 from tilewright.ir.loop_body import LoopBody
 from tilewright.ir.schedule import (
     Method,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
-from tilewright.legal.banks import wavefronts
+from tilewright.legal.bank.banks import wavefronts
 from tilewright.synth.spill_slots import refuse_spill_slots, slot_address, spill_bytes
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target

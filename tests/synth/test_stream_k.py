@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.kernels import batched_kernel, gated_kernel, matmul_kernel
+from tilewright.driver.compile.kernels import batched_kernel, gated_kernel, matmul_kernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions

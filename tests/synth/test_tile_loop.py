@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
-from tilewright.contract.schedule_check import check_schedule
+from tilewright.contract.schedule.schedule_check import check_schedule
 from tilewright.synth.tile_loop import TileCosts, loop_cycles, schedule_tiles, tile_loop
 from tilewright.targets import target
 

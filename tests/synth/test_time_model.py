@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.driver.compile import elements_of
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import the_program

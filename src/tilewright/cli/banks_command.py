@@ -12,8 +12,8 @@ from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.cli.banks_judge import TileJudged
-    from tilewright.driver.bank_report import BankReport
-    from tilewright.legal.placement import Engine
+    from tilewright.driver.views.bank_report import BankReport
+    from tilewright.legal.bank.placement import Engine
     from tilewright.report.layout_grid import LayoutGrid
 
 FORMATS = ("text", "json", "svg", "html")
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _judged(arguments: argparse.Namespace) -> TileJudged:
     from tilewright.cli.banks_judge import asked_of, judge_tile
     from tilewright.cli.layout_input import layout_of, sizes_of
-    from tilewright.legal.placement import Engine
+    from tilewright.legal.bank.placement import Engine
     from tilewright.targets import target
 
     if not 1 <= arguments.element_bytes <= _MOST_BYTES:
@@ -121,7 +121,7 @@ def _judged(arguments: argparse.Namespace) -> TileJudged:
 
 
 def _drawn(judged: TileJudged) -> LayoutGrid:
-    from tilewright.driver.bank_picture import bank_picture
+    from tilewright.driver.views.bank_picture import bank_picture
 
     if not judged.costs:
         raise TilewrightError("there is no access to draw", remedy="give --access")
@@ -131,7 +131,7 @@ def _drawn(judged: TileJudged) -> LayoutGrid:
 
 def _placed(judged: TileJudged) -> tuple[LayoutGrid, ...]:
     """The placement that was found, if that was asked for and is a layout of rows and columns."""
-    from tilewright.driver.layout_picture import WHOLE, corner, picture
+    from tilewright.driver.views.layout_picture import WHOLE, corner, picture
     from tilewright.layout.layout import Layout
 
     if judged.choice is None:
@@ -173,7 +173,7 @@ def _kernel(arguments: argparse.Namespace) -> int:
 def _of_bundle(arguments: argparse.Namespace) -> tuple[BankReport, ...]:
     from tilewright.cli.progress import Progress
     from tilewright.cli.run_command import load_bundle, require_machine_target
-    from tilewright.driver.bank_report import bank_reports_of_bundle
+    from tilewright.driver.views.bank_report import bank_reports_of_bundle
 
     if arguments.launch or arguments.inputs:
         raise TilewrightError("a bundle has its launches in it, and runs on zeros", remedy="give the bundle alone")
@@ -186,9 +186,9 @@ def _of_bundle(arguments: argparse.Namespace) -> tuple[BankReport, ...]:
 
 def _of_ptx(arguments: argparse.Namespace) -> BankReport:
     from tilewright.cli.progress import Progress
-    from tilewright.driver.bank_report import bank_report_of_ptx
-    from tilewright.driver.check import decode_text, read_text
-    from tilewright.driver.launch_file import read_launch_file
+    from tilewright.driver.check.check import decode_text, read_text
+    from tilewright.driver.launch.launch_file import read_launch_file
+    from tilewright.driver.views.bank_report import bank_report_of_ptx
 
     path = str(arguments.kernel)
     if path == "-":
@@ -211,6 +211,6 @@ def _arrays(arguments: argparse.Namespace, launch: Any) -> Any:
     if not arguments.inputs:
         return None
     from tilewright.cli.arrays import read_arrays
-    from tilewright.driver.run_ptx import buffers_for
+    from tilewright.driver.run.run_ptx import buffers_for
 
     return buffers_for(launch, read_arrays(arguments.inputs), arguments.inputs)

@@ -12,9 +12,9 @@ from typing import Any
 from tilewright.base.span import Span
 from tilewright.cli.banks_judge import TileJudged
 from tilewright.cli.layout_json import layout_to_json
-from tilewright.driver.bank_report import BankReport
+from tilewright.driver.views.bank_report import BankReport
 from tilewright.layout.layout import Layout
-from tilewright.legal.swizzle_choice import Judged
+from tilewright.legal.bank.swizzle_choice import Judged
 
 VERSION = 1
 

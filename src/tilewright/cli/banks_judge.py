@@ -15,12 +15,12 @@ from typing import TypeVar, cast, get_args
 from tilewright.base.error import TilewrightError
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.layout import Layout
-from tilewright.legal.access_kind import access_kind
-from tilewright.legal.bank_linear import lane_count, layout_wavefronts
-from tilewright.legal.banks import ideal_wavefronts
-from tilewright.legal.placement import Buffer, Engine
-from tilewright.legal.swizzle_choice import Judged, SwizzleChoice, choose_placement
-from tilewright.legal.tile_access import AccessOrder, TileAccess, access_layout, placement_layout, tile_buffer
+from tilewright.legal.bank.access_kind import access_kind
+from tilewright.legal.bank.bank_linear import lane_count, layout_wavefronts
+from tilewright.legal.bank.banks import ideal_wavefronts
+from tilewright.legal.bank.placement import Buffer, Engine
+from tilewright.legal.bank.swizzle_choice import Judged, SwizzleChoice, choose_placement
+from tilewright.legal.bank.tile_access import AccessOrder, TileAccess, access_layout, placement_layout, tile_buffer
 from tilewright.targets import Target
 
 LANES = "lanes"
@@ -39,7 +39,7 @@ class Asked:
 
     @property
     def of_tile(self) -> TileAccess:
-        """As `legal.tile_access` takes it. Raises TilewrightError where the layout is one of lanes."""
+        """As `legal.bank.tile_access` takes it. Raises TilewrightError where the layout is one of lanes."""
         if self.order == LANES:
             raise TilewrightError(
                 f"{self.kind}:lanes says where lanes are, and not what the tile is",

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from tilewright.cli.banks_judge import AccessCost, TileJudged
 from tilewright.cli.layout_lines import Line
-from tilewright.driver.bank_report import AccessLine, BankReport
+from tilewright.driver.views.bank_report import AccessLine, BankReport
 from tilewright.layout.layout import Layout
-from tilewright.legal.swizzle_choice import Judged, SwizzleChoice
+from tilewright.legal.bank.swizzle_choice import Judged, SwizzleChoice
 
 _FAMILIES = {
     "plain": "rows one after another",

@@ -14,8 +14,8 @@ from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
-    from tilewright.driver.check import CheckOptions
-    from tilewright.driver.given_launch import LaunchFile
+    from tilewright.driver.check.check import CheckOptions
+    from tilewright.driver.launch.given_launch import LaunchFile
 
 FORMATS = ("text", "json", "sarif", "github", "html")
 
@@ -112,9 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.check_report import exit_code
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check import DEFAULT_BUDGET_SECONDS, CheckOptions, expand
-    from tilewright.driver.isa import readings_of
-    from tilewright.driver.launch_file import read_launch_file
+    from tilewright.driver.check.check import DEFAULT_BUDGET_SECONDS, CheckOptions, expand
+    from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.launch.launch_file import read_launch_file
 
     readings_of(arguments.isa)
     require_writable(
@@ -181,14 +181,14 @@ def _repair_steps(arguments: argparse.Namespace) -> int:
         if arguments.fix or arguments.diff:
             raise TilewrightError("--no-repair leaves nothing to write or show", remedy="drop it, or --fix and --diff")
         return 0
-    from tilewright.driver.repair import STEPS
+    from tilewright.driver.repair.repair import STEPS
 
     return _MORE_REPAIR * STEPS if arguments.fix or arguments.diff else STEPS
 
 
 def _check(paths: Sequence[str], launch: LaunchFile | None, options: CheckOptions) -> tuple[FileReport, ...]:
     from tilewright.base.check_report import FileReport
-    from tilewright.driver.check import check_file, check_text, decode_text, expand
+    from tilewright.driver.check.check import check_file, check_text, decode_text, expand
 
     if paths.count("-") > 1:
         raise TilewrightError("standard input can be read once", remedy="give - once")
@@ -214,8 +214,8 @@ def _mend(
 ) -> tuple[tuple[FileReport, ...], str]:
     """Reports of the files as they are afterwards, and the patch. Files are written where --fix asks for it."""
     from tilewright.cli.files import write_files
-    from tilewright.driver.check import check_text
-    from tilewright.driver.edits import patch, repaired_text
+    from tilewright.driver.check.check import check_text
+    from tilewright.driver.repair.edits import patch, repaired_text
 
     results: list[FileReport] = []
     contents: dict[Path, bytes] = {}
@@ -247,7 +247,7 @@ def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> s
 
             return json.dumps(check_to_json(files, tool=f"tilewright {__version__}"), indent=2)
         case "sarif":
-            from tilewright.driver.rules import all_rules
+            from tilewright.driver.check.rules import all_rules
             from tilewright.report.sarif import RuleDescription, check_to_sarif
 
             rules = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.driver.compile import Compilation
+    from tilewright.driver.compile.compile import Compilation
 
 _SUFFIXES = {
     "tile": "tile.mlir", "ac": "ac.mlir", "nvgpu": "nvgpu.mlir", "ptx": "ptx", "cubin": "cubin", "plan": "plan.json",
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
-    from tilewright.driver.compile import compile_kernel
+    from tilewright.driver.compile.compile import compile_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.bundle import to_bytes
     from tilewright.synth.decide import Wanted
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         (bundle_path, *(bundle_path.with_suffix(f".{_SUFFIXES[stage]}") for stage in dict.fromkeys(stages)))
     )
     if "nvgpu" in stages:
-        from tilewright.driver.upstream import writable
+        from tilewright.driver.compile.upstream import writable
 
         wanted, left_out = writable(kernel, wanted, target=arguments.target, dims=dims, dtype=dtype)
         if left_out:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilewright.driver.demo import Broken, Demo
+    from tilewright.driver.views.demo import Broken, Demo
 
 EXAMPLES = """examples:
   tilewright demo
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.demo_page import demo_page
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.demo import demonstrate
+    from tilewright.driver.views.demo import demonstrate
     from tilewright.report.html import render_page
 
     path = Path(arguments.report)
@@ -85,7 +85,7 @@ def show_demo(demo: Demo) -> None:
 def demo_to_json(demo: Demo) -> dict[str, object]:
     """What `--format json` prints of the demo."""
     from tilewright.cli.compile_command import summary
-    from tilewright.driver.demo import RELATIVE_ERROR_LIMIT
+    from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT
     from tilewright.report.findings_json import verdict_to_json
 
     comparison = demo.comparison

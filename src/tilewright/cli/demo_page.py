@@ -8,10 +8,10 @@ from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.cli.show import first_of_each_rule
 from tilewright.cli.words import comparison_rows, decision_rows, size_rows
-from tilewright.driver.compile import Compilation
-from tilewright.driver.demo import Broken, Demo, Judged
-from tilewright.driver.history import History, Interval
-from tilewright.driver.kernels import matmul_kernel
+from tilewright.driver.compile.compile import Compilation
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.views.demo import Broken, Demo, Judged
+from tilewright.driver.views.history import History, Interval
 from tilewright.ir import ac
 from tilewright.ir.tier import MemoryType
 from tilewright.report.figure import Bar, Lane, LaneChart, MemoryMap, Region

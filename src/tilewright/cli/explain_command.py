@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.contract.codes import Rule
-    from tilewright.contract.readings import ContestedPoint
+    from tilewright.contract.rules.readings import ContestedPoint
+    from tilewright.contract.rules.typestate_codes import Rule
 
 EXAMPLES = """examples:
   tilewright explain TX001
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _write(Path(arguments.write), arguments)
     if arguments.code is None:
         return _list(arguments)
-    from tilewright.driver.rules import explain
+    from tilewright.driver.check.rules import explain
 
     rules = explain(arguments.code)
     if not rules and (point := _contested(arguments.code)) is not None:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from tilewright.driver.rules import all_rules
+    from tilewright.driver.check.rules import all_rules
 
     rules = all_rules()
     if arguments.format == "json":
@@ -72,7 +72,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _write(folder: Path, arguments: argparse.Namespace) -> int:
     """Pages of codes that no longer exist are removed."""
     from tilewright.cli.files import write_files
-    from tilewright.driver.rules import rule_pages
+    from tilewright.driver.check.rules import rule_pages
 
     if arguments.code is not None:
         raise TilewrightError("--write writes all rules", remedy="give no code with it")
@@ -97,8 +97,8 @@ def nearest_rule(code: str) -> str:
     """What may have been meant by a code or name that no rule has, in words."""
     from difflib import get_close_matches
 
-    from tilewright.contract.readings import POINTS
-    from tilewright.driver.rules import all_rules
+    from tilewright.contract.rules.readings import POINTS
+    from tilewright.driver.check.rules import all_rules
 
     known = [name for rule in all_rules() for name in (rule.code, rule.name)] + [point.name for point in POINTS]
     near = get_close_matches(code.upper(), known, n=1) or get_close_matches(code.lower(), known, n=1)
@@ -106,7 +106,7 @@ def nearest_rule(code: str) -> str:
 
 
 def _contested(name: str) -> ContestedPoint | None:
-    from tilewright.contract.readings import POINTS
+    from tilewright.contract.rules.readings import POINTS
 
     wanted = name.strip().lower().replace("-", "_")
     return next((point for point in POINTS if point.name == wanted), None)
@@ -125,7 +125,7 @@ def _point_words(point: ContestedPoint) -> str:
 
 
 def _words(rule: Rule) -> str:
-    from tilewright.driver.rules import sentence
+    from tilewright.driver.check.rules import sentence
 
     rows = (("Rule", rule.rule), ("Source", rule.source), ("Example", rule.example), ("Remedy", rule.remedy))
     lines = [f"{rule.code} {rule.name}", "", sentence(rule.summary), *(f"{title}: {text}" for title, text in rows)]

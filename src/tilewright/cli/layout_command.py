@@ -11,8 +11,8 @@ from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.cli.layout_steps import Chain, Value
-    from tilewright.driver.layout_picture import Drawable, Window
-    from tilewright.legal.instruction_layout import InstructionLayout
+    from tilewright.driver.views.layout_picture import Drawable, Window
+    from tilewright.legal.descriptor.instruction_layout import InstructionLayout
 
 FORMATS = ("text", "json", "svg", "html")
 
@@ -158,7 +158,7 @@ def _start(
 ) -> tuple[Value, InstructionLayout | None, list[tuple[str, str]]]:
     """The value to begin with, the operand that it is of, and the operations."""
     from tilewright.cli.layout_input import layout_of
-    from tilewright.legal.instruction_layout import instruction_layout
+    from tilewright.legal.descriptor.instruction_layout import instruction_layout
 
     given: list[str] = arguments.layouts
     operations: list[tuple[str, str]] = arguments.operations
@@ -204,7 +204,7 @@ def _exchange(arguments: argparse.Namespace, operand: InstructionLayout | None) 
 
 def _first_operand(name: str) -> str:
     """Of an instruction; empty where there is no such, which `instruction_layout` then says with the nearest name."""
-    from tilewright.legal.instruction_layout import operands_of
+    from tilewright.legal.descriptor.instruction_layout import operands_of
 
     try:
         return operands_of(name)[0]
@@ -214,7 +214,7 @@ def _first_operand(name: str) -> str:
 
 def _list(arguments: argparse.Namespace) -> int:
     from tilewright.cli.terminal import say
-    from tilewright.legal.instruction_layout import instruction_names, operands_of
+    from tilewright.legal.descriptor.instruction_layout import instruction_names, operands_of
 
     names = [name for name in instruction_names(arguments.target) if name.startswith(arguments.list)]
     if not names:
@@ -240,7 +240,7 @@ def _must_have_result(chain: Chain) -> None:
 
 
 def _picture(drawn: Drawable, window: Window, element_bytes: int) -> Any:
-    from tilewright.driver.layout_picture import picture
+    from tilewright.driver.views.layout_picture import picture
 
     return picture(drawn, window, element_bytes)
 
@@ -259,7 +259,7 @@ def _say(
 ) -> None:
     from tilewright.cli.layout_lines import chain_lines
     from tilewright.cli.terminal import say, say_grid, say_lines
-    from tilewright.driver.layout_picture import corner
+    from tilewright.driver.views.layout_picture import corner
 
     say_lines(chain_lines(chain, operand))
     if arguments.show:

@@ -16,7 +16,7 @@ from tilewright.cli.layout_lines import Line
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout
-from tilewright.legal.instruction_layout import InstructionLayout, instruction_layout
+from tilewright.legal.descriptor.instruction_layout import InstructionLayout, instruction_layout
 from tilewright.synth.exchange import candidate_plans, plan_exchange
 
 

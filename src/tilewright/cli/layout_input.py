@@ -15,7 +15,7 @@ from tilewright.layout.swizzle import Swizzle
 
 if TYPE_CHECKING:
     from tilewright.cli.layout_steps import Sizes
-    from tilewright.driver.layout_picture import Window
+    from tilewright.driver.views.layout_picture import Window
     from tilewright.layout.composition import Tiler
     from tilewright.layout.layout import Layout
 
@@ -86,7 +86,7 @@ def facts_of(text: str | None, values: dict[str, int]) -> Sizes:
 
 def window_of(rows: str | None, columns: str | None) -> Window:
     """Rows and columns written as `BEGIN:END`, or one number for one alone. Raises TilewrightError."""
-    from tilewright.driver.layout_picture import Window
+    from tilewright.driver.views.layout_picture import Window
 
     return Window(_range("--rows", rows), _range("--columns", columns))
 

@@ -21,7 +21,7 @@ from tilewright.layout.piecewise import Piecewise
 from tilewright.solve.layout_relation import Relation
 
 if TYPE_CHECKING:
-    from tilewright.legal.instruction_layout import InstructionLayout
+    from tilewright.legal.descriptor.instruction_layout import InstructionLayout
     from tilewright.report.layout_grid import LayoutGrid
 
 VERSION = 1

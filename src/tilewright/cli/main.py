@@ -1,9 +1,9 @@
 """`tilewright`: which commands there are, and what every one of them does with errors.
 
 Exit codes: 0 done; 1 something was refuted or did not match; 2 the input or the environment is at fault, with one
-message that names the place and the remedy, or this program is (`driver.defect`); 3 undecided. With `--format json`
-such a message is a JSON object too. A reader of the output that goes away changes none of them (see `streams`). What is
-needed to parse arguments is light; what a command needs is imported when it runs.
+message that names the place and the remedy, or this program is (`driver.check.defect`); 3 undecided. With `--format
+json` such a message is a JSON object too. A reader of the output that goes away changes none of them (see `streams`).
+What is needed to parse arguments is light; what a command needs is imported when it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib import import_module
 from tilewright import __version__
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.cli.streams import OutputLost, lasting_streams
-from tilewright.driver.defect import defects_as_errors
+from tilewright.driver.check.defect import defects_as_errors
 
 COMMANDS = {
     "check": "prove or refute the asynchronous protocol of PTX kernels",

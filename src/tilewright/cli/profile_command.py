@@ -1,6 +1,6 @@
 """`tilewright profile FILE.twb`: what the hardware's counters say of a program, beside what the model predicted.
 
-Options are read and results printed here; the answers are those of `driver.profile`. Checked by:
+Options are read and results printed here; the answers are those of `driver.views.profile`. Checked by:
 tests/cli/test_profile_command.py.
 """
 
@@ -43,8 +43,8 @@ def _launches(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.run_command import load_bundle
-    from tilewright.driver.profile import profile_report, run_ncu
-    from tilewright.driver.profile_runner import require_gpu
+    from tilewright.driver.views.profile import profile_report, run_ncu
+    from tilewright.driver.views.profile_runner import require_gpu
 
     bundle = load_bundle(arguments.bundle)
     require_writable((arguments.keep, arguments.output), (arguments.bundle, arguments.table))

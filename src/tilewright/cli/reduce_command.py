@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.driver.reduce import ReducedFinding
+    from tilewright.driver.reduce.reduce import ReducedFinding
 
 EXAMPLES = """examples:
   tilewright reduce kernel.ptx --code MB013
@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.explain_command import nearest_rule
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check import decode_text, read_text
-    from tilewright.driver.isa import readings_of
-    from tilewright.driver.launch_file import read_launch_file
-    from tilewright.driver.reduce import reduce_finding
-    from tilewright.driver.rules import explain
+    from tilewright.driver.check.check import decode_text, read_text
+    from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.check.rules import explain
+    from tilewright.driver.launch.launch_file import read_launch_file
+    from tilewright.driver.reduce.reduce import reduce_finding
 
     if not explain(arguments.code):
         raise TilewrightError(f"there is no rule {arguments.code}", remedy=nearest_rule(arguments.code))

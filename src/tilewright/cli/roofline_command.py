@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright import __version__
     from tilewright.cli.progress import Progress
     from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
-    from tilewright.driver.roofline import kernel_roofline
+    from tilewright.driver.views.roofline import kernel_roofline
     from tilewright.report.roofline import roofline_lines, roofline_page, roofline_to_json
     from tilewright.synth.wanted import Wanted
     from tilewright.targets import target as target_named

@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.arrays import npz_bytes, random_inputs, read_inputs
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.place import gpu_runs
-    from tilewright.driver.run import CompiledKernel, run_on_machine
+    from tilewright.driver.compile.place import gpu_runs
+    from tilewright.driver.run.run import CompiledKernel, run_on_machine
 
     bundle = load_bundle(arguments.bundle)
     require_writable((arguments.outputs,), (arguments.bundle, arguments.inputs))

@@ -14,7 +14,7 @@ from tilewright.base.diagnostic import Level
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.driver.run_ptx import PtxRun
+    from tilewright.driver.run.run_ptx import PtxRun
 
 
 def run_ptx(arguments: argparse.Namespace) -> int:
@@ -24,10 +24,10 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.cli.arrays import read_arrays
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check import decode_text, read_text
-    from tilewright.driver.isa import readings_of
-    from tilewright.driver.launch_file import read_launch_file
-    from tilewright.driver.run_ptx import buffers_for, run_on_gpu, run_on_machine
+    from tilewright.driver.check.check import decode_text, read_text
+    from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.launch.launch_file import read_launch_file
+    from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
 
     path = str(arguments.bundle)
     if not arguments.launch:

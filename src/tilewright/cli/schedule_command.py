@@ -1,7 +1,7 @@
 """`tilewright schedule FILE.py:NAME`: when does each task of a loop run, and why is no turn shorter?
 
-Options are read and results printed here; the answers are those of `driver.schedule_loop`, `synth.role_assignment` and
-`contract.schedule_check`. Checked by: tests/cli/test_schedule_command.py.
+Options are read and results printed here; the answers are those of `driver.compile.schedule_loop`,
+`synth.role_assignment` and `contract.schedule.schedule_check`. Checked by: tests/cli/test_schedule_command.py.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.progress import Progress
-    from tilewright.driver.schedule_picture import MOST_TURNS, schedule_chart
-    from tilewright.driver.schedule_proof import prove_schedule
+    from tilewright.driver.reproof.schedule_proof import prove_schedule
+    from tilewright.driver.views.schedule_picture import MOST_TURNS, schedule_chart
 
     if not 1 <= arguments.turns <= MOST_TURNS:
         raise TilewrightError(f"{arguments.turns} turns cannot be drawn", remedy=f"draw 1 to {MOST_TURNS}")
@@ -142,7 +142,7 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule, list
                 )
         return *schedule_body(named, facts, method, arguments.assignment, helpers=arguments.helpers), []
     from tilewright.cli.source import parse_dtypes, parse_shape, parse_tile
-    from tilewright.driver.schedule_loop import decided_schedule, decided_tiles
+    from tilewright.driver.compile.schedule_loop import decided_schedule, decided_tiles
     from tilewright.synth.wanted import Wanted
 
     if arguments.assignment is not None or arguments.helpers:

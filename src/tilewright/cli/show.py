@@ -10,7 +10,7 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.cli.terminal import console, say
 from tilewright.cli.words import Rows, decision_rows, proof_rows, size_rows, time_words
-from tilewright.driver.compile import Compilation
+from tilewright.driver.compile.compile import Compilation
 from tilewright.report.text import printable, render_finding
 
 _NAME_COLUMNS = 15

@@ -11,9 +11,9 @@ from tilewright.base.error import TilewrightError
 if TYPE_CHECKING:
     from tilewright.cli.tensormap_judge import Driver, Judged, Question
     from tilewright.cli.tensormap_text import Line
-    from tilewright.legal.im2col_map import AnyMap
-    from tilewright.legal.symbolic import SymbolicLegality
-    from tilewright.legal.symbolic_map import SymbolicMap
+    from tilewright.legal.symbolic.symbolic import SymbolicLegality
+    from tilewright.legal.symbolic.symbolic_map import SymbolicMap
+    from tilewright.legal.tensor_map.im2col_map import AnyMap
 
 FORMATS = ("text", "json", "sarif", "html")
 
@@ -83,8 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.tensormap_json import judged_to_json, symbolic_to_json
     from tilewright.cli.tensormap_judge import judge
     from tilewright.cli.tensormap_text import REPAIRS_SHOWN, judged_lines, symbolic_lines
-    from tilewright.legal.symbolic import prove
-    from tilewright.legal.symbolic_map import SymbolicMap
+    from tilewright.legal.symbolic.symbolic import prove
+    from tilewright.legal.symbolic.symbolic_map import SymbolicMap
 
     maps = _maps(arguments)
     question = _question(arguments)
@@ -151,7 +151,7 @@ def _say(reports: list[list[Line]]) -> None:
 def _maps(arguments: argparse.Namespace) -> list[tuple[AnyMap | SymbolicMap, tuple[str, ...]]]:
     from tilewright.cli.tensormap_input import map_of_options, maps_of_bytes, maps_of_json
     from tilewright.cli.tensormap_judge import null_remarks
-    from tilewright.legal.symbolic_map import SymbolicMap
+    from tilewright.legal.symbolic.symbolic_map import SymbolicMap
 
     sources = [name for name in ("from_bytes", "json") if getattr(arguments, name) is not None]
     spelled = [name for name in ("dtype", "dims", "strides", "box") if getattr(arguments, name) is not None]
@@ -182,7 +182,7 @@ _COPY_OPTIONS = ("coords", "shared_address", "shared_bytes", "direction", "reduc
 def _question(arguments: argparse.Namespace) -> Question:
     from tilewright.cli.tensormap_input import number, numbers
     from tilewright.cli.tensormap_judge import Question
-    from tilewright.legal.want import Want
+    from tilewright.legal.plan.want import Want
 
     def listed(name: str) -> tuple[int, ...] | None:
         text = getattr(arguments, name)

@@ -21,10 +21,10 @@ from typing import Any, cast
 from tilewright.base.error import TilewrightError
 from tilewright.layout.condition import names_of
 from tilewright.layout.condition_parser import parse_expression, parse_where
-from tilewright.legal.im2col_map import AnyMap, Im2colMap, Im2colWideMap
-from tilewright.legal.symbolic_map import Dim, SymbolicMap
-from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.tensor_map_format import SIZE_BYTES, DecodedMap, read_map
+from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
+from tilewright.legal.tensor_map.im2col_map import AnyMap, Im2colMap, Im2colWideMap
+from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.legal.tensor_map.tensor_map_format import SIZE_BYTES, DecodedMap, read_map
 
 _MOST_BYTES = 1 << 20
 """Of an input file: 8,192 encoded maps."""

@@ -13,10 +13,10 @@ from tilewright.cli.tensormap_judge import Judged, maps_of
 from tilewright.cli.tensormap_words import command_words, kind_words, map_words, plain
 
 if TYPE_CHECKING:
-    from tilewright.legal.im2col_map import AnyMap
-    from tilewright.legal.repair_plan import Repair
-    from tilewright.legal.symbolic import SymbolicLegality
-    from tilewright.legal.symbolic_map import SymbolicMap
+    from tilewright.legal.plan.repair_plan import Repair
+    from tilewright.legal.symbolic.symbolic import SymbolicLegality
+    from tilewright.legal.symbolic.symbolic_map import SymbolicMap
+    from tilewright.legal.tensor_map.im2col_map import AnyMap
 
 VERSION = 1
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.legal.copy_check import check_copy
-from tilewright.legal.im2col_map import AnyMap
-from tilewright.legal.legality import Legality, check
-from tilewright.legal.repair_plan import Repair
-from tilewright.legal.repairs import repair
-from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.violation import Violation
-from tilewright.legal.want import Want
+from tilewright.legal.plan.repair_plan import Repair
+from tilewright.legal.plan.repairs import repair
+from tilewright.legal.plan.want import Want
+from tilewright.legal.tensor_map.copy_check import check_copy
+from tilewright.legal.tensor_map.im2col_map import AnyMap
+from tilewright.legal.tensor_map.legality import Legality, check
+from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.legal.tensor_map.violation import Violation
 
 _RANK_PLANNED = 1000
 """No plan is looked for beyond: plans take time that grows with the square of the rank."""

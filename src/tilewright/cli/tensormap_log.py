@@ -13,11 +13,11 @@ from tilewright import __version__
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.cli.tensormap_judge import Judged
-from tilewright.driver.rules import all_rules
+from tilewright.driver.check.rules import all_rules
 from tilewright.report.sarif import RuleDescription, sarif_log
 
 if TYPE_CHECKING:
-    from tilewright.legal.symbolic import SymbolicLegality
+    from tilewright.legal.symbolic.symbolic import SymbolicLegality
 
 
 def tensormap_log(answers: Sequence[Judged | SymbolicLegality], source: str) -> dict[str, object]:

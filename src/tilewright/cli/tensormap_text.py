@@ -15,12 +15,12 @@ from tilewright.cli.tensormap_words import command_words, map_words
 
 if TYPE_CHECKING:
     from tilewright.cli.tensormap_judge import Judged
-    from tilewright.legal.im2col_map import AnyMap
-    from tilewright.legal.legality import Legality
-    from tilewright.legal.repair_plan import Repair
-    from tilewright.legal.symbolic import SymbolicFinding, SymbolicLegality
-    from tilewright.legal.symbolic_map import SymbolicMap
-    from tilewright.legal.violation import Violation
+    from tilewright.legal.plan.repair_plan import Repair
+    from tilewright.legal.symbolic.symbolic import SymbolicFinding, SymbolicLegality
+    from tilewright.legal.symbolic.symbolic_map import SymbolicMap
+    from tilewright.legal.tensor_map.im2col_map import AnyMap
+    from tilewright.legal.tensor_map.legality import Legality
+    from tilewright.legal.tensor_map.violation import Violation
 
 Tone = Literal["heading", "good", "bad", "doubt", "quiet", "plain"]
 Line = tuple[Tone, str]
@@ -98,7 +98,7 @@ def _finding_lines(finding: SymbolicFinding, *, broken: bool) -> Iterator[Line]:
 
 
 def _remedy(code: str) -> str:
-    from tilewright.driver.rules import explain
+    from tilewright.driver.check.rules import explain
 
     return next((rule.remedy for rule in explain(code)), "")
 
@@ -152,7 +152,7 @@ def _repair_lines(number: int, repair: Repair, judged: Judged, *, whole: bool) -
 
 
 def _sizes(map: AnyMap, judged: Judged) -> tuple[int, int] | None:
-    from tilewright.legal.footprint import copy_bytes
+    from tilewright.legal.tensor_map.footprint import copy_bytes
 
     return copy_bytes(map, judged.legality.target)
 
@@ -179,7 +179,7 @@ def _picture(map: AnyMap, legality: Legality) -> Iterator[Line]:
 
 def _rows(map: AnyMap, transaction_bytes: int) -> tuple[int, int] | None:
     """Rows of a tiled box and the bytes of each. None where rows are not what shared memory holds: slices, columns."""
-    from tilewright.legal.tensor_map import TensorMap
+    from tilewright.legal.tensor_map.tensor_map import TensorMap
 
     data_type = map.data_type
     if not isinstance(map, TensorMap) or data_type is None or map.interleave != "none":

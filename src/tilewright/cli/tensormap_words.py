@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, cast
 
-from tilewright.legal.im2col_map import AnyMap, Im2colMap, Im2colWideMap
+from tilewright.legal.tensor_map.im2col_map import AnyMap, Im2colMap, Im2colWideMap
 
 if TYPE_CHECKING:
-    from tilewright.legal.symbolic_map import SymbolicMap
+    from tilewright.legal.symbolic.symbolic_map import SymbolicMap
 
 _FLAGS = {"mode": "--wide-mode"}
 _DEFAULTS: dict[str, object] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.driver.compile import Compilation
-from tilewright.driver.demo import RELATIVE_ERROR_LIMIT, Comparison
+from tilewright.driver.compile.compile import Compilation
+from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
 from tilewright.ir.decisions import ElementwiseDecisions, OperandDecision, PipelineDecisions
 
 Rows = list[tuple[str, str]]

@@ -2,8 +2,8 @@
 
 `import tilewright` registers the drawings where IPython has been loaded, by the types' names: nothing else is imported
 until a layout is shown. Shapes with strides, linear layouts, hierarchies, piecewise maps and instructions' operands
-come as SVG; a placement that was chosen (`legal.swizzle_choice`) as a table in HTML. What is too large to draw whole
-shows its corner, and what cannot be drawn, such as symbolic sizes, its text alone.
+come as SVG; a placement that was chosen (`legal.bank.swizzle_choice`) as a table in HTML. What is too large to draw
+whole shows its corner, and what cannot be drawn, such as symbolic sizes, its text alone.
 
 Not handled: a notebook that loads IPython after `tilewright` calls `register` itself, or says
 `%load_ext tilewright.integrations.notebook`. Checked by tests/integrations/test_notebook.py.
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.driver.layout_picture import Drawable
-    from tilewright.legal.swizzle_choice import SwizzleChoice
+    from tilewright.driver.views.layout_picture import Drawable
+    from tilewright.legal.bank.swizzle_choice import SwizzleChoice
 
 _DRAWABLE = (
     ("tilewright.layout.layout", "Layout"),
     ("tilewright.layout.linear", "LinearLayout"),
     ("tilewright.layout.hierarchy", "Hierarchy"),
     ("tilewright.layout.piecewise", "Piecewise"),
-    ("tilewright.legal.instruction_layout", "InstructionLayout"),
+    ("tilewright.legal.descriptor.instruction_layout", "InstructionLayout"),
 )
-_CHOICE = ("tilewright.legal.swizzle_choice", "SwizzleChoice")
+_CHOICE = ("tilewright.legal.bank.swizzle_choice", "SwizzleChoice")
 _ROWS, _COLUMNS = 32, 64
 """Cells that a notebook shows at most."""
 
@@ -59,7 +59,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 def svg_of(value: Drawable) -> str | None:
     """The drawing as SVG; None, so that the text is shown, where there is none."""
-    from tilewright.driver.layout_picture import Window, corner, picture
+    from tilewright.driver.views.layout_picture import Window, corner, picture
     from tilewright.report.layout_figure import draw_grid
     from tilewright.report.layout_grid import window
 

@@ -19,7 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
-    from tilewright.driver.given_launch import LaunchFile
+    from tilewright.driver.launch.given_launch import LaunchFile
 
 Ptx = str | PathLike[str]
 """PTX text (a string of several lines, or one that begins with a directive or a comment), or the path of a file."""
@@ -57,7 +57,7 @@ def assert_proven(
     unknown, unless `allow_unknown`. Raises TilewrightError for a mistake in the launch.
     """
     __tracebackhide__ = True
-    from tilewright.driver.check import CheckOptions, check_file, check_text
+    from tilewright.driver.check.check import CheckOptions, check_file, check_text
     from tilewright.report.check_text import render_check
 
     options = CheckOptions(isa, entry, budget_seconds)
@@ -78,7 +78,7 @@ def _is_text(ptx: str) -> bool:
 
 
 def _launch(launch: Launch) -> LaunchFile:
-    from tilewright.driver.launch_file import launch_from_json, read_launch_file
+    from tilewright.driver.launch.launch_file import launch_from_json, read_launch_file
 
     if isinstance(launch, Mapping):
         return launch_from_json(dict(launch), "launch")

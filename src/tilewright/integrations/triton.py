@@ -40,9 +40,9 @@ from tilewright.base.plan import (
     TensorMap,
     TensorMapParam,
 )
-from tilewright.driver.check import CheckOptions, check_text
-from tilewright.driver.given_launch import BufferSize, LaunchFile
-from tilewright.driver.origin import at_origin
+from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.origin import at_origin
+from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
 from tilewright.report.check_text import render_check
 
 _ELEMENTS: dict[str, Element] = {

@@ -1,7 +1,7 @@
 """Loops of the asynchronous contract: over a slice of work, and over a CTA's tiles, of a matrix or of groups of rows.
 
-The dialect they belong to is `ac`. Checked by: tests/ir/test_ac_text.py, tests/contract/test_group_tiles.py and
-test_turn_steps.py.
+The dialect they belong to is `ac`. Checked by: tests/ir/test_ac_text.py,
+tests/contract/typestate/steps/test_group_tiles.py and test_turn_steps.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ the same for all terms of the slot. It also keeps the long sum in float32, of wh
   added to in place.
 - `!ac.scales<m, n>`: numbers at an accumulator's places, loaded for one slot.
 
-Checked by: tests/contract/test_promotion.py and tests/lower/test_block_scales.py.
+Checked by: tests/contract/typestate/steps/test_promotion.py and tests/lower/test_block_scales.py.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from registers and B from the same slot. Nothing is written to memory in between
   needs what was read.
 - `!ac.vector<k>`: numbers of a vector along the contracted axis in one slice, at the places of an operand.
 
-Source: PTX ISA, wgmma.mma_async with A in registers. Checked by: tests/contract/test_register_operand.py and
-tests/lower/test_register_operand.py.
+Source: PTX ISA, wgmma.mma_async with A in registers. Checked by:
+tests/contract/typestate/steps/test_register_operand.py and tests/lower/test_register_operand.py.
 """
 
 from __future__ import annotations

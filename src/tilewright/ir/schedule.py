@@ -4,7 +4,7 @@ A modulo schedule: turn i of a task begins at its start plus i times the interva
 by the interval: how many turns later than the oldest one in flight it runs. The value holds choices alone; what follows
 from them (lifetimes, occupancy) is computed from the graph. A certificate says why no shorter interval exists.
 
-Checked by: `contract.schedule_check`, against the task graph; tests/contract/test_schedule_check.py.
+Checked by: `contract.schedule.schedule_check`, against the task graph; tests/contract/schedule/test_schedule_check.py.
 """
 
 from __future__ import annotations

@@ -16,23 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.layout.condition_parser import parse_expression, parse_where
-    from tilewright.legal.box_banks import bank_conflict_ways
-    from tilewright.legal.conflicts import Conflict
-    from tilewright.legal.copy_check import CopyLegality, check_copy
-    from tilewright.legal.costs import Cost
-    from tilewright.legal.engines import Engines
-    from tilewright.legal.guard import Guard
-    from tilewright.legal.im2col_map import Im2colMap, Im2colWideMap
-    from tilewright.legal.im2col_rules import im2col_rules, im2col_wide_rules
-    from tilewright.legal.legality import Legality, check
-    from tilewright.legal.loaded_tile import DestinationPhase, destination_phase, loaded_layout
-    from tilewright.legal.operand_feed import Feeds, tma_feeds_mma
-    from tilewright.legal.operand_plan import OperandPlan, plan_operand
-    from tilewright.legal.repair_plan import Repair
-    from tilewright.legal.repairs import repair
-    from tilewright.legal.rows import check_im2col_rows, check_rows
-    from tilewright.legal.rule import Fields, Rule
-    from tilewright.legal.shared_operand import (
+    from tilewright.legal.bank.box_banks import bank_conflict_ways
+    from tilewright.legal.descriptor.operand_feed import Feeds, tma_feeds_mma
+    from tilewright.legal.descriptor.shared_operand import (
         OperandDescriptor,
         decode_tcgen05,
         decode_wgmma,
@@ -40,67 +26,81 @@ if TYPE_CHECKING:
         encode_wgmma,
         layout_of,
     )
-    from tilewright.legal.shared_operand_fit import NotEncodable, OperandFit, descriptor_for
-    from tilewright.legal.symbolic import SymbolicFinding, SymbolicLegality, decide_fields, prove
-    from tilewright.legal.symbolic_map import Dim, SymbolicMap
-    from tilewright.legal.tensor_map import TensorMap
-    from tilewright.legal.tensor_map_format import DecodedMap, decode_map, encode_map, read_map
-    from tilewright.legal.tiled_rules import tiled_rules
-    from tilewright.legal.violation import Violation
-    from tilewright.legal.want import Want
+    from tilewright.legal.descriptor.shared_operand_fit import NotEncodable, OperandFit, descriptor_for
+    from tilewright.legal.plan.costs import Cost
+    from tilewright.legal.plan.engines import Engines
+    from tilewright.legal.plan.operand_plan import OperandPlan, plan_operand
+    from tilewright.legal.plan.repair_plan import Repair
+    from tilewright.legal.plan.repairs import repair
+    from tilewright.legal.plan.want import Want
+    from tilewright.legal.symbolic.guard import Guard
+    from tilewright.legal.symbolic.symbolic import SymbolicFinding, SymbolicLegality, decide_fields, prove
+    from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
+    from tilewright.legal.tensor_map.conflicts import Conflict
+    from tilewright.legal.tensor_map.copy_check import CopyLegality, check_copy
+    from tilewright.legal.tensor_map.im2col_map import Im2colMap, Im2colWideMap
+    from tilewright.legal.tensor_map.im2col_rules import im2col_rules, im2col_wide_rules
+    from tilewright.legal.tensor_map.legality import Legality, check
+    from tilewright.legal.tensor_map.loaded_tile import DestinationPhase, destination_phase, loaded_layout
+    from tilewright.legal.tensor_map.rows import check_im2col_rows, check_rows
+    from tilewright.legal.tensor_map.rule import Fields, Rule
+    from tilewright.legal.tensor_map.tensor_map import TensorMap
+    from tilewright.legal.tensor_map.tensor_map_format import DecodedMap, decode_map, encode_map, read_map
+    from tilewright.legal.tensor_map.tiled_rules import tiled_rules
+    from tilewright.legal.tensor_map.violation import Violation
 
 _HOMES = {
-    "CopyLegality": "tilewright.legal.copy_check",
-    "check_copy": "tilewright.legal.copy_check",
-    "Conflict": "tilewright.legal.conflicts",
-    "Cost": "tilewright.legal.costs",
-    "DecodedMap": "tilewright.legal.tensor_map_format",
-    "DestinationPhase": "tilewright.legal.loaded_tile",
-    "Dim": "tilewright.legal.symbolic_map",
-    "Engines": "tilewright.legal.engines",
-    "Feeds": "tilewright.legal.operand_feed",
-    "Fields": "tilewright.legal.rule",
-    "Guard": "tilewright.legal.guard",
-    "Im2colMap": "tilewright.legal.im2col_map",
-    "Im2colWideMap": "tilewright.legal.im2col_map",
-    "Legality": "tilewright.legal.legality",
-    "NotEncodable": "tilewright.legal.shared_operand_fit",
-    "OperandDescriptor": "tilewright.legal.shared_operand",
-    "OperandFit": "tilewright.legal.shared_operand_fit",
-    "OperandPlan": "tilewright.legal.operand_plan",
-    "Repair": "tilewright.legal.repair_plan",
-    "Rule": "tilewright.legal.rule",
-    "SymbolicFinding": "tilewright.legal.symbolic",
-    "SymbolicLegality": "tilewright.legal.symbolic",
-    "SymbolicMap": "tilewright.legal.symbolic_map",
-    "TensorMap": "tilewright.legal.tensor_map",
-    "Violation": "tilewright.legal.violation",
-    "Want": "tilewright.legal.want",
-    "bank_conflict_ways": "tilewright.legal.box_banks",
-    "check": "tilewright.legal.legality",
-    "check_im2col_rows": "tilewright.legal.rows",
-    "check_rows": "tilewright.legal.rows",
-    "decide_fields": "tilewright.legal.symbolic",
-    "decode_map": "tilewright.legal.tensor_map_format",
-    "decode_tcgen05": "tilewright.legal.shared_operand",
-    "decode_wgmma": "tilewright.legal.shared_operand",
-    "descriptor_for": "tilewright.legal.shared_operand_fit",
-    "destination_phase": "tilewright.legal.loaded_tile",
-    "encode_map": "tilewright.legal.tensor_map_format",
-    "encode_tcgen05": "tilewright.legal.shared_operand",
-    "encode_wgmma": "tilewright.legal.shared_operand",
-    "im2col_rules": "tilewright.legal.im2col_rules",
-    "im2col_wide_rules": "tilewright.legal.im2col_rules",
-    "layout_of": "tilewright.legal.shared_operand",
-    "loaded_layout": "tilewright.legal.loaded_tile",
+    "CopyLegality": "tilewright.legal.tensor_map.copy_check",
+    "check_copy": "tilewright.legal.tensor_map.copy_check",
+    "Conflict": "tilewright.legal.tensor_map.conflicts",
+    "Cost": "tilewright.legal.plan.costs",
+    "DecodedMap": "tilewright.legal.tensor_map.tensor_map_format",
+    "DestinationPhase": "tilewright.legal.tensor_map.loaded_tile",
+    "Dim": "tilewright.legal.symbolic.symbolic_map",
+    "Engines": "tilewright.legal.plan.engines",
+    "Feeds": "tilewright.legal.descriptor.operand_feed",
+    "Fields": "tilewright.legal.tensor_map.rule",
+    "Guard": "tilewright.legal.symbolic.guard",
+    "Im2colMap": "tilewright.legal.tensor_map.im2col_map",
+    "Im2colWideMap": "tilewright.legal.tensor_map.im2col_map",
+    "Legality": "tilewright.legal.tensor_map.legality",
+    "NotEncodable": "tilewright.legal.descriptor.shared_operand_fit",
+    "OperandDescriptor": "tilewright.legal.descriptor.shared_operand",
+    "OperandFit": "tilewright.legal.descriptor.shared_operand_fit",
+    "OperandPlan": "tilewright.legal.plan.operand_plan",
+    "Repair": "tilewright.legal.plan.repair_plan",
+    "Rule": "tilewright.legal.tensor_map.rule",
+    "SymbolicFinding": "tilewright.legal.symbolic.symbolic",
+    "SymbolicLegality": "tilewright.legal.symbolic.symbolic",
+    "SymbolicMap": "tilewright.legal.symbolic.symbolic_map",
+    "TensorMap": "tilewright.legal.tensor_map.tensor_map",
+    "Violation": "tilewright.legal.tensor_map.violation",
+    "Want": "tilewright.legal.plan.want",
+    "bank_conflict_ways": "tilewright.legal.bank.box_banks",
+    "check": "tilewright.legal.tensor_map.legality",
+    "check_im2col_rows": "tilewright.legal.tensor_map.rows",
+    "check_rows": "tilewright.legal.tensor_map.rows",
+    "decide_fields": "tilewright.legal.symbolic.symbolic",
+    "decode_map": "tilewright.legal.tensor_map.tensor_map_format",
+    "decode_tcgen05": "tilewright.legal.descriptor.shared_operand",
+    "decode_wgmma": "tilewright.legal.descriptor.shared_operand",
+    "descriptor_for": "tilewright.legal.descriptor.shared_operand_fit",
+    "destination_phase": "tilewright.legal.tensor_map.loaded_tile",
+    "encode_map": "tilewright.legal.tensor_map.tensor_map_format",
+    "encode_tcgen05": "tilewright.legal.descriptor.shared_operand",
+    "encode_wgmma": "tilewright.legal.descriptor.shared_operand",
+    "im2col_rules": "tilewright.legal.tensor_map.im2col_rules",
+    "im2col_wide_rules": "tilewright.legal.tensor_map.im2col_rules",
+    "layout_of": "tilewright.legal.descriptor.shared_operand",
+    "loaded_layout": "tilewright.legal.tensor_map.loaded_tile",
     "parse_expression": "tilewright.layout.condition_parser",
     "parse_where": "tilewright.layout.condition_parser",
-    "plan_operand": "tilewright.legal.operand_plan",
-    "prove": "tilewright.legal.symbolic",
-    "read_map": "tilewright.legal.tensor_map_format",
-    "repair": "tilewright.legal.repairs",
-    "tiled_rules": "tilewright.legal.tiled_rules",
-    "tma_feeds_mma": "tilewright.legal.operand_feed",
+    "plan_operand": "tilewright.legal.plan.operand_plan",
+    "prove": "tilewright.legal.symbolic.symbolic",
+    "read_map": "tilewright.legal.tensor_map.tensor_map_format",
+    "repair": "tilewright.legal.plan.repairs",
+    "tiled_rules": "tilewright.legal.tensor_map.tiled_rules",
+    "tma_feeds_mma": "tilewright.legal.descriptor.operand_feed",
 }
 
 __all__ = [

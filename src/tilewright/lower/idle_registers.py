@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.live_ranges import (
+from tilewright.machine.protocol.live_ranges import (
     as_bits,
     constant_registers,
     liveness,
@@ -32,7 +32,7 @@ from tilewright.machine.live_ranges import (
     writers_of,
     written_once,
 )
-from tilewright.machine.slice_operands import Facts, facts_of, is_volatile
+from tilewright.machine.protocol.slice_operands import Facts, facts_of, is_volatile
 
 REGISTER = re.compile(r"%[A-Za-z]+[0-9]+")
 _MULTIPLY = "wgmma.mma_async"

@@ -6,9 +6,9 @@ of shared memory that belongs to the very thread: `slot * threads * 4 + thread *
 a warp's 32 threads take 32 banks in one wavefront. No barrier is needed, since a thread reads what it wrote itself.
 What special registers and constants tell is computed again instead.
 
-How many slots there are is decided (`synth.spill_slots`) by what the assembler reports (`driver.spills`); what waits in
-them is chosen in the text itself. Not handled: threads outside warpgroups with a budget of their own.
-Checked by: tests/lower/test_spill_slots.py; `contract` proves the text, and `machine` runs it.
+How many slots there are is decided (`synth.spill_slots`) by what the assembler reports (`driver.compile.spills`); what
+waits in them is chosen in the text itself. Not handled: threads outside warpgroups with a budget of their own. Checked
+by: tests/lower/test_spill_slots.py; `contract` proves the text, and `machine` runs it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tilewright.ir.tier import MemoryType
 from tilewright.lower.build import Build
 from tilewright.lower.emit import Text
 from tilewright.lower.idle_registers import REGISTER, Idle, choose_idle
-from tilewright.machine.live_ranges import control_flow, register_widths
+from tilewright.machine.protocol.live_ranges import control_flow, register_widths
 
 SLOT_BYTES = 4
 """Of one register of one thread."""

@@ -18,9 +18,9 @@ The edges, by the ISA's memory model, from a value written by thread t of CTA c 
   to a phase before its own. The slots are used for nothing else, so that the first round waits for nobody; the parity
   goes on by one with each tile. Peers have begun (the cluster's barrier after the inits) and have not ended (the one at
   the end).
-Every one of these is judged again on the text, where scopes count (`contract.hearsay`). The exchange takes seven tenths
-of the time of one by plain stores and an arrival for all of a CTA's, in which compute-sanitizer's racecheck, besides,
-sees hazards (`bench.probes.racecheck`).
+Every one of these is judged again on the text, where scopes count (`contract.judge.order.out_of_scope_order`). The
+exchange takes seven tenths of the time of one by plain stores and an arrival for all of a CTA's, in which
+compute-sanitizer's racecheck, besides, sees hazards (`bench.probes.racecheck`).
 
 Source: PTX ISA, mapa, st.async, mbarrier.arrive, memory consistency model (causality order). Checked by:
 tests/lower/test_split_product.py.

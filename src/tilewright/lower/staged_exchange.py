@@ -6,7 +6,7 @@ used. The address of an instruction is linear in lane and warp, exclusive-or a c
 thread's address has are added by the instruction.
 
 Not handled: plans with moves between threads, of which there are none to given memory. Checked by:
-tests/lower/test_staged_store.py, and for every program by `driver.address_proof`.
+tests/lower/test_staged_store.py, and for every program by `driver.reproof.address_proof`.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilewright.machine.box_image import BoxImage, copy_box
+    from tilewright.machine.copy.box_image import BoxImage, copy_box
 
 __all__ = ["BoxImage", "copy_box"]
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        import tilewright.machine.box_image as module
+        import tilewright.machine.copy.box_image as module
 
         return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Where is Nsight Compute's command line? Checked by: tests/driver/test_profile.py."""
+"""Where is Nsight Compute's command line? Checked by: tests/driver/views/test_profile.py."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ constraints hold of any rotation.
 
 Effort is counted in the solver's deterministic seconds, on one worker: the same question ends the same way. At the
 limit the answer is `Undetermined`, or a schedule without certificate, never a certificate. Checked by:
-tests/solve/test_modulo.py, against brute force, and every solution by `contract.schedule_check`.
+tests/solve/test_modulo.py, against brute force, and every solution by `contract.schedule.schedule_check`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tilewright.ir.decisions import MapDecision, OperandDecision, StoreDecision
 from tilewright.ir.tile_facts import grouping, index_offset, parameter_name
 from tilewright.ir.tile_products import SharedProducts
 from tilewright.ir.tile_types import tensor_type, value_type
-from tilewright.legal.tensor_map import TensorMap
+from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.operands import Site, workspace_operand
 
 

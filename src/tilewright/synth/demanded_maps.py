@@ -25,8 +25,8 @@ from tilewright.ir.tile_types import MAX_TENSOR_ELEMENTS, TensorType, tensor_typ
 from tilewright.layout.condition import Condition, condition_text, every, is_zero, names_of, parts_of
 from tilewright.layout.condition_facts import simplify
 from tilewright.layout.integer_expression import variable
-from tilewright.legal.symbolic import prove
-from tilewright.legal.symbolic_map import Dim, SymbolicMap
+from tilewright.legal.symbolic.symbolic import prove
+from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 from tilewright.targets import Target
 
 _STORED_MULTIPLE_BYTES = 16

@@ -3,8 +3,8 @@
 Theory: the memory's layout is a one-to-one matrix from offsets to coordinates; the images of its lowest offset bits are
 the run that the widest access could move. Every width of which each thread holds a run, and the matrix instructions
 whose rows are such runs, are candidates; since addresses are linear, one constant XORed to all of a warp's addresses
-permutes the banks, and the wavefronts of one access, counted by `legal.banks`, are those of all. Swizzles by XOR, such
-as the copy engine's, are such layouts.
+permutes the banks, and the wavefronts of one access, counted by `legal.bank.banks`, are those of all. Swizzles by XOR,
+such as the copy engine's, are such layouts.
 
 Not handled: memory with padding or offsets that are no power of two, and moves between lanes before a store or after a
 load. Who checks: tests/lower/test_exchange_memory.py.
@@ -24,7 +24,7 @@ from tilewright.layout import bit_matrix
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.bit_matrix import Columns
 from tilewright.layout.linear import LinearLayout
-from tilewright.legal.banks import wavefronts
+from tilewright.legal.bank.banks import wavefronts
 from tilewright.synth.exchange_chain import plan_of_chain
 from tilewright.synth.exchange_held import LANE_BITS, Held, aligned, held_of, independent
 from tilewright.synth.exchange_lanes import rearranged

@@ -11,11 +11,11 @@ vectors of either modulo their intersection, and what completes both. Hence ever
 its bytes; what remains to choose is how wide the accesses are, by cost. Linear layouts: arXiv 2505.23819, section 5.
 
 A source that repeats elements stores each once: lanes first, then warps, then elements are taken. Groups of lanes:
-`legal.banks`, measured; matrices: PTX ISA, `stmatrix`, `ldmatrix`.
+`legal.bank.banks`, measured; matrices: PTX ISA, `stmatrix`, `ldmatrix`.
 
 Loads of 8 and 16 bytes serve twice as many lanes together where neighbours ask for the same address: their space P is
 that of all of these. Not handled: lines longer than 128 bytes (64 banks). Who checks: tests/synth/test_exchange.py
-counts wavefronts of every access by `legal.banks`.
+counts wavefronts of every access by `legal.bank.banks`.
 """
 
 from __future__ import annotations

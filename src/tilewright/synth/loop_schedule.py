@@ -11,7 +11,7 @@ schedule needs where memory is no matter, and some to spare: no more are taken t
 given up rather than have fewer than the schedule's.
 
 Not handled: what clusters save of copies; the epilogue, in whose time the producer runs ahead. Checked by:
-`contract.schedule_check` in `driver.schedule_proof`, and tests/synth/test_loop_schedule.py.
+`contract.schedule.schedule_check` in `driver.reproof.schedule_proof`, and tests/synth/test_loop_schedule.py.
 """
 
 from __future__ import annotations

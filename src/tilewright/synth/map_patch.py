@@ -29,11 +29,11 @@ from tilewright.layout.condition import (
 from tilewright.layout.condition_facts import refine, simplify
 from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder, as_expression, variable
 from tilewright.layout.integer_fact import IntegerFact
-from tilewright.legal.guard import INT64, fits_in
-from tilewright.legal.symbolic import prove
-from tilewright.legal.symbolic_map import SymbolicMap
-from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.tiled_rules import tiled_rules
+from tilewright.legal.symbolic.guard import INT64, fits_in
+from tilewright.legal.symbolic.symbolic import prove
+from tilewright.legal.symbolic.symbolic_map import SymbolicMap
+from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.legal.tensor_map.tiled_rules import tiled_rules
 from tilewright.targets import Target
 
 _PLACEHOLDER_STRIDE_BYTES = 128

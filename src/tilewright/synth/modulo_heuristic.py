@@ -8,7 +8,7 @@ they need after. Where the registers of a role are exceeded, values are first ma
 overlap in a role; only then grows the interval.
 
 What it misses against the optimum is measured by `python -m bench schedules`. Checked by:
-tests/synth/test_modulo_heuristic.py, where every schedule is judged by `contract.schedule_check`.
+tests/synth/test_modulo_heuristic.py, where every schedule is judged by `contract.schedule.schedule_check`.
 """
 
 from __future__ import annotations

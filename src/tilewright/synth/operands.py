@@ -1,8 +1,8 @@
 """How each operand reaches shared memory and each result leaves it: by which tensor map, or round which obstacle.
 
-Every array is put to `legal.operand_plan` as the view that it is, with the tile that a stage needs, for each axis that
-may lie innermost in shared memory. The cheapest plan that this compiler can carry out is taken: a tensor map of the
-array as it stands, or one of a workspace into which the operand is copied first. An operand that is computed goes
+Every array is put to `legal.plan.operand_plan` as the view that it is, with the tile that a stage needs, for each axis
+that may lie innermost in shared memory. The cheapest plan that this compiler can carry out is taken: a tensor map of
+the array as it stands, or one of a workspace into which the operand is copied first. An operand that is computed goes
 through a workspace in any case. Threads may copy it into the ring in pieces instead (`synth.async_copy`). A result is
 stored by bulk copies where a map is legal and no row ends inside the 16 bytes that the copy engine writes at once; else
 by plain stores. Every detour leaves its reason and its cost.
@@ -25,12 +25,12 @@ from tilewright.ir.decisions import RUN_BYTES, MapDecision, OperandDecision, Sto
 from tilewright.ir.tile_facts import index_offset, parameter_name
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.layout.strided_view import StridedView
-from tilewright.legal.engines import Engines
-from tilewright.legal.legality import check
-from tilewright.legal.operand_plan import OperandPlan, plan_operand
-from tilewright.legal.repairs import repair
-from tilewright.legal.tensor_map import TensorMap
-from tilewright.legal.want import Want
+from tilewright.legal.plan.engines import Engines
+from tilewright.legal.plan.operand_plan import OperandPlan, plan_operand
+from tilewright.legal.plan.repairs import repair
+from tilewright.legal.plan.want import Want
+from tilewright.legal.tensor_map.legality import check
+from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.async_copy import operand_in_pieces
 from tilewright.synth.store_chunks import StagedRow
 from tilewright.targets import Target

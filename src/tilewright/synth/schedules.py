@@ -2,7 +2,8 @@
 
 The graph becomes a problem of plain numbers for `solve` and back. The heuristic answers in milliseconds; the optimum
 begins from its answer and ends with a certificate: a lower bound that is met, or a search in which every shorter
-interval was found impossible. Checked by: `contract.schedule_check` on every schedule; tests/synth/test_schedules.py.
+interval was found impossible. Checked by: `contract.schedule.schedule_check` on every schedule;
+tests/synth/test_schedules.py.
 """
 
 from __future__ import annotations

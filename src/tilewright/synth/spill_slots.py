@@ -5,7 +5,7 @@ bytes, so that a warp takes 32 neighbouring words, in one wavefront. What waits 
 (`lower.spill_slots`); here their bytes are set aside, which stages would have had. They are a last resort: a kernel
 gets slots where its assembler spilled, or where they are asked for.
 
-Checked by: tests/synth/test_spill_slots.py, with `legal.banks`.
+Checked by: tests/synth/test_spill_slots.py, with `legal.bank.banks`.
 """
 
 from __future__ import annotations

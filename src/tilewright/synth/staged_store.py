@@ -9,7 +9,7 @@ The plan is written into the store's decision, and the lowering follows it.
 Columns that lie one after another (`synth.turned_store`) are such a chunk too: `stmatrix` turns its matrices.
 Not handled, and left without a plan: chunks whose rows or columns are no power of two, for which the lowering has rules
 of its own; elements that no layout divides. Who checks: tests/lower/test_staged_store.py; the text's staged addresses
-are proved by `driver.address_proof`.
+are proved by `driver.reproof.address_proof`.
 """
 
 from __future__ import annotations

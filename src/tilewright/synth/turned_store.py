@@ -9,7 +9,7 @@ several blocks stores one block after the other.
 
 Not handled: elements of 8 and of 32 bits, results of several elements, rows in groups; those leave by plain stores.
 Source: PTX ISA, stmatrix; tensor swizzling modes. Checked by: tests/lower/test_turned_store.py; the text's staged
-addresses are proved by `driver.address_proof`.
+addresses are proved by `driver.reproof.address_proof`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which instructions have operands spread over registers, lanes or tensor memory, and by which rule?
 
 Reads `data/fragments.toml`, whose head describes its rows, and fills names and numbers in: one `FragmentRow` for each
-instruction and operand. Knows no layouts: a row's digits are numbers, of which `legal.instruction_layout` makes them.
+instruction and operand. Knows no layouts: a row's digits are numbers, of which `legal.descriptor.instruction_layout`
+makes them.
 
 Not handled: operands in shared memory, which descriptors name; sparse operands and their metadata; matrix instructions
 of several blocks, and of the f8f6f4 types, on CDNA. Checked by tests/targets/test_fragment_table.py.

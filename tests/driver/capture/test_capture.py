@@ -14,7 +14,7 @@ from tests.runtime.fake_driver import SCALE, FakeDriver, compiled_driver
 
 from tilewright.cli.main import main
 from tilewright.driver.capture.names import short_name, unique_name
-from tilewright.driver.launch_file import read_launch_file
+from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.frontends.ptx.reader import read
 
 DATA = Path(__file__).parents[2] / "data"

@@ -11,7 +11,7 @@ from tilewright.base.plan import TensorMapParam
 from tilewright.driver.capture.launches import BufferContent, captured
 from tilewright.driver.capture.maps import described, span_bytes
 from tilewright.driver.capture.records import EncodedMap, KernelRecord, LaunchRecord, MemoryRange
-from tilewright.driver.launch_file import launch_from_json
+from tilewright.driver.launch.launch_file import launch_from_json
 
 A, B = MemoryRange(0x7F0000000000, 4096), MemoryRange(0x7F0000100010, 8192)
 KERNEL = KernelRecord("k", None, 90, None)

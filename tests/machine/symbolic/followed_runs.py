@@ -13,8 +13,8 @@ import numpy as np
 from tilewright.base.plan import Launch, NullPointerParam, Param, PointerParam, ScalarParam
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.machine.lanes import selector
-from tilewright.machine.protocol_run import run_protocol
+from tilewright.machine.core.lanes import selector
+from tilewright.machine.protocol.protocol_run import run_protocol
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Table
 from tilewright.machine.symbolic.tracker import Condition, Inputs, SymbolicRun
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.driver.symbolic_instructions import expressions, rows_of
 
-from tilewright.machine.lanes import FULL
+from tilewright.machine.core.lanes import FULL
 from tilewright.machine.symbolic.expression import (
     CannotEvaluate,
     Evaluation,

@@ -22,7 +22,7 @@ from typing import cast
 
 from tilewright.driver.capture.maps import described, span_bytes
 from tilewright.driver.capture.records import TENSOR_MAP_BYTES, EncodedMap, LaunchRecord, MemoryRange
-from tilewright.driver.given_launch import DEFAULT_ALIGNMENT_BYTES
+from tilewright.driver.launch.given_launch import DEFAULT_ALIGNMENT_BYTES
 
 _MAP_ALIGNMENT_BYTES = 64
 """Of a tensor map in memory (CUDA Driver API, cuTensorMapEncodeTiled)."""

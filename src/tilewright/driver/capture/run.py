@@ -18,10 +18,10 @@ from types import FrameType
 from typing import Any
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.cache import cache_folder
 from tilewright.driver.capture.convert import Capture, convert
 from tilewright.driver.capture.records import read_processes
 from tilewright.driver.capture.texts import TextFinder
+from tilewright.driver.compile.cache import cache_folder
 from tilewright.runtime.shim.build import built_shim, preloaded, require_linux
 
 DEFAULT_FOLDER = "captured"

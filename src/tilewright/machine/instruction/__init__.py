@@ -1,7 +1,7 @@
 """What does each instruction do? One handler a row of the instruction table: from syntax to a step.
 
 A handler reads operands and modifiers through the decoder and returns a `Plain` or `Control` step; whatever it does
-not ask for is refused. Handlers that only compute are checked by tests/machine/test_instructions.py.
+not ask for is refused. Handlers that only compute are checked by tests/machine/instruction/test_instructions.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.decoder import Decoder, Modifiers
+from tilewright.machine.core.decoder import Decoder, Modifiers
+from tilewright.machine.core.step import Control, Plain
 from tilewright.machine.instruction import (
     async_copy,
     async_store,
@@ -36,7 +37,6 @@ from tilewright.machine.instruction import (
     warp_wide,
     wgmma,
 )
-from tilewright.machine.step import Control, Plain
 
 Handler = Callable[[Decoder, Instruction, Modifiers], Plain | Control]
 

@@ -2,7 +2,7 @@
 
 A text has a load of one form for each element that a thread takes, so what the words say is read once
 (`Decoder.form`). Source: PTX ISA, `ld`, `ldu`, `st`, `atom`; Memory Consistency Model. Not handled: textures.
-Checked by: tests/machine/test_memory_access.py.
+Checked by: tests/machine/instruction/test_memory_access.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.decoder import Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.event import MemoryOrder
+from tilewright.machine.core.decoder import Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.event import MemoryOrder
 
 _SPACES = (
     "shared", "shared::cta", "shared::cluster", "global", "const", "local", "param", "param::entry", "param::func",

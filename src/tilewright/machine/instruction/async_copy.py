@@ -2,7 +2,7 @@
 
 Source: PTX ISA, `cp.async`, `cp.async.commit_group`, `cp.async.wait_group`, `cp.async.wait_all`,
 `cp.async.mbarrier.arrive`. A source size above the copy's size is refused (the ISA leaves it undefined).
-Checked by: tests/machine/test_async_copy.py.
+Checked by: tests/machine/copy/test_async_copy.py.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register
-from tilewright.machine import async_copies
-from tilewright.machine.async_copies import LanePiece
-from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import AsyncCopyCommit, AsyncCopyWait
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.copy import async_copies
+from tilewright.machine.copy.async_copies import LanePiece
+from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import AsyncCopyCommit, AsyncCopyWait
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import FULL, Lanes, indices, of_lanes, to_bits
+from tilewright.machine.core.memory import locate
+from tilewright.machine.core.state import Block, Warp
+from tilewright.machine.core.step import Control, Signal
+from tilewright.machine.events_only.joined_copies import LaneCopies, issue_row, may_join
 from tilewright.machine.instruction.mbarriers import BarrierOperand
-from tilewright.machine.joined_copies import LaneCopies, issue_row, may_join
-from tilewright.machine.lanes import FULL, Lanes, indices, of_lanes, to_bits
-from tilewright.machine.memory import locate
-from tilewright.machine.state import Block, Warp
-from tilewright.machine.step import Control, Signal
 
 
 def _is_predicate(decoder: Decoder, instruction: Instruction, operand: Operand) -> bool:

@@ -9,7 +9,8 @@ which then overflows. `st.bulk` fills shared memory with zeros, in program order
 zeros), unless whoever started the cluster has given it others' work to take.
 
 Source: PTX ISA 9.7.9.13 (st.async), 9.7.9.14 (st.bulk), 9.7.13.14 (red.async), 9.7.13.16 (clusterlaunchcontrol).
-Not handled: `st.async` and `red.async` with `.mmio` to global memory. Checked by: tests/machine/test_bulk_forms.py.
+Not handled: `st.async` and `red.async` with `.mmio` to global memory. Checked by:
+tests/machine/copy/test_bulk_forms.py.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import copies
-from tilewright.machine.copies import Combine, Destination
-from tilewright.machine.decoder import (
+from tilewright.machine.copy import copies
+from tilewright.machine.copy.copies import Combine, Destination
+from tilewright.machine.core.decoder import (
     PREDICATE,
     WORD32,
     WORD64,
@@ -33,14 +34,14 @@ from tilewright.machine.decoder import (
     expect_operands,
     unsupported,
 )
-from tilewright.machine.event import Access, Ranges
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.core.event import Access, Ranges
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import WARP_SIZE, Lanes, indices, to_bits
+from tilewright.machine.core.memory import OFFSET_MASK, RANK_SHIFT
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control, Plain, compute, compute_many
 from tilewright.machine.instruction.bulk_operands import At, barrier_place, shared_place
-from tilewright.machine.lanes import WARP_SIZE, Lanes, indices, to_bits
-from tilewright.machine.memory import OFFSET_MASK, RANK_SHIFT
-from tilewright.machine.reduction import OPERATIONS, reduction
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Control, Plain, compute, compute_many
+from tilewright.machine.numbers.reduction import OPERATIONS, reduction
 
 WORD128 = TypeName("b128", 128)
 RESPONSE_BYTES = 16

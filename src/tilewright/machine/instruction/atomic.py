@@ -3,7 +3,7 @@
 Atomics of one warp instruction happen lane by lane, lowest first; the elements of a vector, and the halves of a packed
 element, are separate atomics. Where the text names no order or scope, `.relaxed` and `.gpu` hold. Source: PTX ISA,
 `atom`, `red`. Not handled: that f32 additions in global memory may flush subnormals. Checked by:
-tests/machine/test_memory.py, test_atomic.py.
+tests/machine/core/test_memory.py, test_atomic.py.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import arithmetic
-from tilewright.machine.decoder import Decoder, Modifiers, TypeName, unsupported
-from tilewright.machine.event import MemoryOrder
+from tilewright.machine.core.decoder import Decoder, Modifiers, TypeName, unsupported
+from tilewright.machine.core.event import MemoryOrder
+from tilewright.machine.core.lanes import FULL, UNINITIALISED, Lanes, Registers, of_lanes, poison
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Plain
 from tilewright.machine.instruction.access_form import CACHE_WORDS, ORDERS, SCOPES, Strength, space_of
 from tilewright.machine.instruction.memory_access import Place, report_access
-from tilewright.machine.lanes import FULL, UNINITIALISED, Lanes, Registers, of_lanes, poison
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Plain
+from tilewright.machine.numbers import arithmetic
 
 Combine = Callable[[Lanes, Lanes, Lanes], Lanes]
 """(what memory holds, operand b, operand c of `cas`) to what it holds next, bits of each lane."""

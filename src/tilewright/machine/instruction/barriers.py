@@ -1,7 +1,7 @@
 """Named barriers, warp barriers, cluster barriers and register budgets: binds `rendezvous` to instructions.
 
 Source: PTX ISA, `bar` / `barrier{.cta}`, `bar.warp.sync`, `barrier.cluster`, `setmaxnreg`.
-Checked by: tests/machine/test_barriers.py.
+Checked by: tests/machine/barrier/test_barriers.py.
 """
 
 from __future__ import annotations
@@ -11,13 +11,19 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import MemoryFence
-from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import FULL, WARP_SIZE, from_bits, indices, merge, to_bits, uniform_value
-from tilewright.machine.rendezvous import arrive_named, cluster_arrive, cluster_wait, passes_again, set_registers
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Control, Signal
+from tilewright.machine.barrier.rendezvous import (
+    arrive_named,
+    cluster_arrive,
+    cluster_wait,
+    passes_again,
+    set_registers,
+)
+from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import MemoryFence
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import FULL, WARP_SIZE, from_bits, indices, merge, to_bits, uniform_value
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control, Signal
 
 ALL_MEMBERS = 0xFFFF_FFFF
 """The member mask of all lanes."""

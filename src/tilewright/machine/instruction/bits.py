@@ -2,7 +2,7 @@
 
 Shifts by the width or more give 0, or the sign. Source: PTX ISA, Logic and Shift Instructions; `bfe`, `bfi`, `popc`,
 `clz`, `brev`, `bfind`, `fns`, `bmsk`, `szext`, `prmt`.
-Checked by: tests/machine/test_instructions.py, test_instructions_integer.py.
+Checked by: tests/machine/instruction/test_instructions.py, test_instructions_integer.py.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, PairOfPredicates
-from tilewright.machine import integer
-from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.decoder import (
+    PREDICATE,
+    WORD32,
+    Decoder,
+    Modifiers,
+    TypeName,
+    expect_operands,
+    unsupported,
+)
+from tilewright.machine.core.lanes import Lanes, Registers, indices, merge
+from tilewright.machine.core.step import LaneFunction, Plain, compute, compute_many
 from tilewright.machine.instruction.integer import Operation, operation, refuse_float
-from tilewright.machine.lanes import Lanes, Registers, indices, merge
-from tilewright.machine.step import LaneFunction, Plain, compute, compute_many
+from tilewright.machine.numbers import integer
 
 
 def _logic(function: Operation, boolean: Operation, count: int) -> Callable[[Decoder, Instruction, Modifiers], Plain]:

@@ -4,18 +4,21 @@ Source: PTX ISA 9.7.9.25 to 9.7.9.27: `cp.async.bulk`, `cp.async.bulk.tensor` (m
 tile::scatter4, im2col, im2col_no_offs), `cp.reduce.async.bulk`, `commit_group`, `wait_group`. Modes im2col::w and
 im2col::w::128 run through unknown tensor maps only.
 
-Checked by: tests/machine/test_copies.py, test_bulk_forms.py, test_copy_im2col.py.
+Checked by: tests/machine/copy/test_copies.py, test_bulk_forms.py, test_copy_im2col.py.
 """
 
 from __future__ import annotations
 
 from tilewright.frontends.ptx.ast import Instruction, Operand, Vector
-from tilewright.machine import copies
-from tilewright.machine.copies import Combine, Destination
-from tilewright.machine.copy_engine import CopyMode
-from tilewright.machine.decoder import WORD16, WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import BulkCommit, BulkWait
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.copy import copies
+from tilewright.machine.copy.copies import Combine, Destination
+from tilewright.machine.copy.copy_engine import CopyMode
+from tilewright.machine.core.decoder import WORD16, WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import BulkCommit, BulkWait
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import indices
+from tilewright.machine.core.state import Block, Warp
+from tilewright.machine.core.step import Control, Signal
 from tilewright.machine.instruction.bulk_operands import (
     At,
     Tensor,
@@ -26,10 +29,7 @@ from tilewright.machine.instruction.bulk_operands import (
     global_place,
     shared_place,
 )
-from tilewright.machine.lanes import indices
-from tilewright.machine.reduction import OPERATIONS, reduction
-from tilewright.machine.state import Block, Warp
-from tilewright.machine.step import Control, Signal
+from tilewright.machine.numbers.reduction import OPERATIONS, reduction
 
 _RANKS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
 _ROWS4 = ("tile::gather4", "tile::scatter4")

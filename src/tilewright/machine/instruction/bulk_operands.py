@@ -3,7 +3,7 @@
 A shared address is 32 bits, or generic within the window. A tensor map is found by its generic address: among the
 parameters, or in constant or global memory, where a kernel may have written it. With `.cta_group::2` the barrier may
 lie in either CTA of a pair, and each destination's signal goes to the CTA of its own pair that has the barrier's parity
-(PTX ISA 9.7.9.27.1.2). Checked by: tests/machine/test_copies.py, test_bulk_forms.py.
+(PTX ISA 9.7.9.27.1.2). Checked by: tests/machine/copy/test_copies.py, test_bulk_forms.py.
 """
 
 from __future__ import annotations
@@ -15,14 +15,9 @@ import numpy.typing as npt
 
 from tilewright.base.plan import TensorMap
 from tilewright.frontends.ptx.ast import Instruction, Operand, TensorAddress
-from tilewright.machine import signals
-from tilewright.machine.copies import Destination
-from tilewright.machine.decoder import WORD32, Decoder, unsupported
-from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.fault import MachineFault
-from tilewright.machine.memory import CONST_WINDOW, OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, Region
-from tilewright.machine.state import Cta, Warp
-from tilewright.machine.tensor_map_bytes import (
+from tilewright.machine.barrier import signals
+from tilewright.machine.copy.copies import Destination
+from tilewright.machine.copy.tensor_map_bytes import (
     ALIGNMENT_BYTES,
     SIZE_BYTES,
     MapFields,
@@ -30,6 +25,11 @@ from tilewright.machine.tensor_map_bytes import (
     encode_unknown,
     tensor_map_of,
 )
+from tilewright.machine.core.decoder import WORD32, Decoder, unsupported
+from tilewright.machine.core.engine_fault import EngineFault
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.memory import CONST_WINDOW, OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, Region
+from tilewright.machine.core.state import Cta, Warp
 
 _MAPS_KEPT = 64
 BULK_BYTES = 16

@@ -2,7 +2,7 @@
 
 Every lane has one flag, which `.cc` sets and `addc`, `subc` and `madc` add or subtract; for subtractions it holds the
 borrow. It is a register without a name in the text. Source: PTX ISA, Extended-Precision Integer Arithmetic
-Instructions. Checked by: tests/machine/test_instructions_integer.py.
+Instructions. Checked by: tests/machine/instruction/test_instructions_integer.py.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import integer
-from tilewright.machine.decoder import PREDICATE, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.lanes import WARP_SIZE, Lanes
-from tilewright.machine.step import Plain, compute, compute_many
+from tilewright.machine.core.decoder import PREDICATE, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.lanes import WARP_SIZE, Lanes
+from tilewright.machine.core.step import Plain, compute, compute_many
+from tilewright.machine.numbers import integer
 
 FLAG = "condition code: carry"
 

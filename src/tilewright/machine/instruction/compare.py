@@ -1,7 +1,7 @@
 """Comparisons: `setp` and `set` with their boolean combinations, packed or not; `slct` and `testp`.
 
 Source: PTX ISA, Comparison and Selection Instructions; Half Precision Comparison Instructions; `testp`.
-Checked by: tests/machine/test_instructions.py, test_instructions_floating.py.
+Checked by: tests/machine/instruction/test_instructions.py, test_instructions_floating.py.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction, PairOfPredicates
-from tilewright.machine import arithmetic
-from tilewright.machine.decoder import PREDICATE, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.decoder import PREDICATE, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.lanes import Lanes
+from tilewright.machine.core.step import Plain, compute, compute_many
 from tilewright.machine.instruction import floating
 from tilewright.machine.instruction.integer import Operation, operation
 from tilewright.machine.instruction.move import select
-from tilewright.machine.lanes import Lanes
-from tilewright.machine.step import Plain, compute, compute_many
+from tilewright.machine.numbers import arithmetic
 
 _COMPARISONS: dict[str, Operation] = {
     "eq": np.equal,

@@ -1,19 +1,19 @@
 """Branches, exits, and instructions that only delay or hint.
 
 Calls have been expanded before (`inline`); what is left of them fails when it is executed. Source: PTX ISA, Control
-Flow Instructions; Miscellaneous Instructions. Checked by: tests/machine/test_run.py, test_calls.py.
+Flow Instructions; Miscellaneous Instructions. Checked by: tests/machine/core/test_run.py, test_calls.py.
 """
 
 from __future__ import annotations
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Arguments, Instruction, Symbol
-from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands
-from tilewright.machine.event import GridDependency
-from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import indices
-from tilewright.machine.state import Strand, Warp
-from tilewright.machine.step import Control, Plain, Signal, nothing
+from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands
+from tilewright.machine.core.event import GridDependency
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import indices
+from tilewright.machine.core.state import Strand, Warp
+from tilewright.machine.core.step import Control, Plain, Signal, nothing
 
 _ASSERTIONS = frozenset({"__assertfail", "__assert_fail", "__cxa_pure_virtual", "abort"})
 """Functions of the CUDA device runtime that stop the kernel."""

@@ -3,7 +3,7 @@
 Frequent conversions without a rounding difficulty (f32 to bf16 to nearest, widening, integers) are computed directly;
 a NaN sends the vector to `conversion`. Pairs of narrow floats are converted by `convert_packed`. Source: PTX ISA,
 `cvt`. Not handled: `cvt.rs` (stochastic rounding).
-Checked by: tests/machine/test_instructions.py, test_narrow_float.py.
+Checked by: tests/machine/instruction/test_instructions.py, test_narrow_float.py.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import conversion
-from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
+from tilewright.machine.core.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
+from tilewright.machine.core.lanes import Lanes
+from tilewright.machine.core.step import LaneFunction, Plain, compute
 from tilewright.machine.instruction import convert_packed
-from tilewright.machine.lanes import Lanes
-from tilewright.machine.step import LaneFunction, Plain, compute
+from tilewright.machine.numbers import conversion
 
 _F32 = TypeName("f32", 32)
 _FLOATS = ("f16", "bf16", "f32", "f64")

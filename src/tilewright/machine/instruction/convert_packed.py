@@ -2,7 +2,7 @@
 
 A pair of 8- and 6-bit floats stands in 16 bits, one byte each; a pair of 4-bit floats in 8 bits. The first source is
 the upper element. Source: PTX ISA, `cvt`, `cvt.pack`. Not handled: stochastic rounding (`.rs`), `.scaled`.
-Checked by: tests/machine/test_narrow_float.py.
+Checked by: tests/machine/numbers/test_narrow_float.py.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import narrow_float
-from tilewright.machine.decoder import WORD16, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.lanes import Lanes
-from tilewright.machine.step import Plain, compute
+from tilewright.machine.core.decoder import WORD16, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.lanes import Lanes
+from tilewright.machine.core.step import Plain, compute
+from tilewright.machine.numbers import narrow_float
 
 NARROW = ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "e2m1x2")
 SCALE = "ue8m0x2"

@@ -2,7 +2,7 @@
 
 A fence yields its event and changes no value, since warps interleave at instructions. `fence.proxy.alias` and
 `membar.proxy.alias` order accesses of one location through several virtual addresses; buffers have one address here, so
-they yield nothing. Source: PTX ISA, `membar`, `fence`, `fence.proxy`. Checked by: tests/machine/test_fences.py.
+they yield nothing. Source: PTX ISA, `membar`, `fence`, `fence.proxy`. Checked by: tests/machine/barrier/test_fences.py.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Literal, cast
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction
-from tilewright.machine.decoder import Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import FenceOrder, MemoryFence, ProxyFence, TensorMapFence
-from tilewright.machine.fault import MachineFault
-from tilewright.machine.lanes import FULL, Registers, indices, of_lanes, to_bits
-from tilewright.machine.step import Plain, nothing
+from tilewright.machine.core.decoder import Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import FenceOrder, MemoryFence, ProxyFence, TensorMapFence
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import FULL, Registers, indices, of_lanes, to_bits
+from tilewright.machine.core.step import Plain, nothing
 
 _TENSOR_MAP_BYTES = 128
 _RESTRICTIONS = ("sync_restrict::shared::cta", "sync_restrict::shared::cluster")

@@ -5,7 +5,7 @@ the same: one IEEE operation, with NaN made canonical; a fused multiply-add goes
 a sum that lies exactly between two floats or is subnormal, and those lanes' vectors go through `arithmetic`.
 
 Source: PTX ISA, Floating Point Instructions; Half Precision and Mixed Precision Floating Point Instructions. Not
-handled: `fma.oob`. Checked by: tests/machine/test_instructions.py, test_instructions_floating.py.
+handled: `fma.oob`. Checked by: tests/machine/instruction/test_instructions.py, test_instructions_floating.py.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import arithmetic, conversion
-from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
-from tilewright.machine.lanes import Lanes
-from tilewright.machine.step import LaneFunction, Plain, compute
+from tilewright.machine.core.decoder import Decoder, Modifiers, TypeName, expect_operands, type_name, unsupported
+from tilewright.machine.core.lanes import Lanes
+from tilewright.machine.core.step import LaneFunction, Plain, compute
+from tilewright.machine.numbers import arithmetic, conversion
 
 _KINDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "f16x2": "f16", "bf16x2": "bf16", "f32x2": "f32"}
 _CANONICAL = np.uint32(0x7FFF_FFFF)

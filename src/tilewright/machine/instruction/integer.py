@@ -1,8 +1,9 @@
-"""Integer arithmetic: binds `machine.integer`'s functions, and NumPy's where they are the same, to instructions.
+"""Integer arithmetic: binds `machine.numbers.integer`'s functions, and NumPy's where they are the same, to
+instructions.
 
 Arithmetic wraps modulo the width. Rows that serve integers and floating-point types alike are dispatched here, those
 with a carry go to `carry`. Source: PTX ISA, Integer Arithmetic Instructions.
-Checked by: tests/machine/test_instructions.py, test_instructions_integer.py.
+Checked by: tests/machine/instruction/test_instructions.py, test_instructions_integer.py.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import integer
-from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.lanes import Lanes
+from tilewright.machine.core.step import LaneFunction, Plain, compute
 from tilewright.machine.instruction import carry, floating
-from tilewright.machine.lanes import Lanes
-from tilewright.machine.step import LaneFunction, Plain, compute
+from tilewright.machine.numbers import integer
 
 Operation = Callable[..., Any]
 

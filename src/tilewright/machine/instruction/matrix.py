@@ -2,7 +2,7 @@
 
 Rows have 16 bytes, and lane i supplies the address of row i of all matrices together. Source: PTX ISA, `ldmatrix`,
 `stmatrix`, `movmatrix`. Not handled: expansion of 4- and 6-bit elements (`.b8x16.b4x16_p64`, `.b8x16.b6x16_p32`).
-Checked by: tests/machine/test_instructions.py, test_matrix_instructions.py.
+Checked by: tests/machine/instruction/test_instructions.py, test_matrix_instructions.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.dropped_values import MovedValues
-from tilewright.machine.event import TOGETHER, Access
-from tilewright.machine.fragment import MatrixFragment, MatrixShape, matrix_fragment
-from tilewright.machine.lanes import WARP_SIZE, Lanes, from_bits
-from tilewright.machine.memory import Located, locate, merge_ranges
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Control
+from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import TOGETHER, Access
+from tilewright.machine.core.lanes import WARP_SIZE, Lanes, from_bits
+from tilewright.machine.core.memory import Located, locate, merge_ranges
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control
+from tilewright.machine.events_only.dropped_values import MovedValues
+from tilewright.machine.tensor_core.fragment import MatrixFragment, MatrixShape, matrix_fragment
 
 _LINE_BYTES = 16
 _MET_MOST = 256

@@ -1,7 +1,7 @@
 """mbarrier instructions. A wait that would fail parks its warp until the phase changes, at most one failure aside.
 
 Source: PTX ISA, Parallel Synchronization and Communication Instructions: mbarrier. Not handled: objects of
-`.layout::v1`. Checked by: tests/machine/test_barriers.py.
+`.layout::v1`. Checked by: tests/machine/barrier/test_barriers.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction, Operand, PairOfPredicates, Register
-from tilewright.machine import copies, mbarrier, signals
-from tilewright.machine.decoder import (
+from tilewright.machine.barrier import mbarrier, signals
+from tilewright.machine.copy import copies
+from tilewright.machine.core.decoder import (
     PREDICATE,
     WORD32,
     WORD64,
@@ -22,9 +23,9 @@ from tilewright.machine.decoder import (
     expect_operands,
     unsupported,
 )
-from tilewright.machine.event import BarrierInit, BarrierInvalidate, BarrierWait
-from tilewright.machine.fault import Awaited, MachineFault
-from tilewright.machine.lanes import (
+from tilewright.machine.core.event import BarrierInit, BarrierInvalidate, BarrierWait
+from tilewright.machine.core.fault import Awaited, MachineFault
+from tilewright.machine.core.lanes import (
     FULL,
     SINK_SLOT,
     UNINITIALISED,
@@ -35,9 +36,9 @@ from tilewright.machine.lanes import (
     to_bits,
     uniform_value,
 )
-from tilewright.machine.memory import SHARED_WINDOW
-from tilewright.machine.state import Block, Cta, Warp
-from tilewright.machine.step import Control, Signal
+from tilewright.machine.core.memory import SHARED_WINDOW
+from tilewright.machine.core.state import Block, Cta, Warp
+from tilewright.machine.core.step import Control, Signal
 
 _FALSE_ODDS = 0.2
 _SOURCE = "PTX ISA, mbarrier"

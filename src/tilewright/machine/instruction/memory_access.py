@@ -8,7 +8,7 @@ Lanes that store to the same bytes in one instruction: the highest lane wins (th
 modifiers (`.relaxed`, `.acquire`, `.release`, `.volatile`) change no value here, since warps interleave at
 instructions; the event tells them. Cache hints and policies change nothing. Local and parameter memory yields no
 events: no other thread sees it. Accesses of local memory go to `Cluster.observe_local` instead. Source: PTX ISA, `ld`,
-`ldu`, `st`. Checked by: tests/machine/test_memory.py, test_memory_access.py.
+`ldu`, `st`. Checked by: tests/machine/core/test_memory.py, test_memory_access.py.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ import numpy as np
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.access_shapes import AccessShapes
-from tilewright.machine.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.dropped_values import MovedValues
-from tilewright.machine.event import Access, LaneRows, Places
-from tilewright.machine.instruction.access_form import AccessForm, Space, Strength, load_form, store_form
-from tilewright.machine.joined_accesses import JOINABLE_SPACES, WaitingAccess
-from tilewright.machine.lanes import (
+from tilewright.machine.core.decoder import Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.event import Access, LaneRows, Places
+from tilewright.machine.core.lanes import (
     FULL,
     UNINITIALISED,
     WARP_SIZE,
@@ -39,9 +35,13 @@ from tilewright.machine.lanes import (
     to_bits,
     zeros_of,
 )
-from tilewright.machine.memory import PARAM_WINDOW, Region, locate, merge_ranges
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Plain
+from tilewright.machine.core.memory import PARAM_WINDOW, Region, locate, merge_ranges
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Plain
+from tilewright.machine.events_only.access_shapes import AccessShapes
+from tilewright.machine.events_only.dropped_values import MovedValues
+from tilewright.machine.events_only.joined_accesses import JOINABLE_SPACES, WaitingAccess
+from tilewright.machine.instruction.access_form import AccessForm, Space, Strength, load_form, store_form
 
 Words = Sequence[tuple[int, int, int]]
 """Offset, contents before and after, of words that a strong access touched."""

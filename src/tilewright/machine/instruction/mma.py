@@ -5,7 +5,7 @@ rounded once (to nearest; f16 accumulators to f16). The ISA states neither order
 results agree up to rounding, and exactly where every partial sum is exact. Integer and bit products are exact.
 
 Source: PTX ISA, `mma`. Not handled: sparse and block-scaled forms, m8n8k4 of f16.
-Checked by: tests/machine/test_mma.py.
+Checked by: tests/machine/instruction/test_mma.py.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction, Operand
-from tilewright.machine import tensor_core
-from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.lanes import WARP_SIZE, Lanes, Registers
-from tilewright.machine.mma_fragment import Coordinates, a_coordinates, accumulator_coordinates, b_coordinates
-from tilewright.machine.rounding import canonical
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Control
+from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, TypeName, expect_operands, unsupported
+from tilewright.machine.core.lanes import WARP_SIZE, Lanes, Registers
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control
+from tilewright.machine.numbers.rounding import canonical
+from tilewright.machine.tensor_core import wgmma as tensor_core
+from tilewright.machine.tensor_core.mma_fragment import (
+    Coordinates,
+    a_coordinates,
+    accumulator_coordinates,
+    b_coordinates,
+)
 
 Matrix = npt.NDArray[Any]
 

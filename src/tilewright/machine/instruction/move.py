@@ -2,7 +2,7 @@
 
 `cvta` of `.const` and `.global` is the identity here: those windows are already generic. Source: PTX
 ISA, `mov`, `cvta`, `mapa`, `getctarank`, `isspacep`, `selp`, `createpolicy`.
-Checked by: tests/machine/test_instructions.py.
+Checked by: tests/machine/instruction/test_instructions.py.
 """
 
 from __future__ import annotations
@@ -13,9 +13,17 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction, Register, Vector
-from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.lanes import UNINITIALISED, WARP_SIZE, Lanes, Registers, merge
-from tilewright.machine.memory import (
+from tilewright.machine.core.decoder import (
+    PREDICATE,
+    WORD32,
+    Decoder,
+    Modifiers,
+    TypeName,
+    expect_operands,
+    unsupported,
+)
+from tilewright.machine.core.lanes import UNINITIALISED, WARP_SIZE, Lanes, Registers, merge
+from tilewright.machine.core.memory import (
     CONST_WINDOW,
     FUNCTION_WINDOW,
     LOCAL_WINDOW,
@@ -24,8 +32,8 @@ from tilewright.machine.memory import (
     RANK_SHIFT,
     SHARED_WINDOW,
 )
-from tilewright.machine.special import CLOCKS
-from tilewright.machine.step import Plain, compute, compute_many
+from tilewright.machine.core.special import CLOCKS
+from tilewright.machine.core.step import Plain, compute, compute_many
 
 _SPACES = (
     "shared", "shared::cta", "shared::cluster", "global", "const", "param", "param::entry", "param::func", "local",

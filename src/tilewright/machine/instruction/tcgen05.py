@@ -1,7 +1,7 @@
 """Tensor memory: allocation and fences. Binds `tensor_memory` to instructions.
 
 Source: PTX ISA, `tcgen05.alloc`, `dealloc`, `relinquish_alloc_permit`, `fence`. Checked by:
-tests/machine/test_tcgen05.py.
+tests/machine/tensor_core/test_tcgen05.py.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Literal
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import (
+from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import (
     Access,
     TensorMemoryAllocate,
     TensorMemoryDeallocate,
     TensorMemoryFence,
     TensorMemoryRelinquish,
 )
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.memory import locate
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control, Signal
 from tilewright.machine.instruction.barriers import uniform
-from tilewright.machine.memory import locate
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Control, Signal
-from tilewright.machine.tensor_memory import allocate, deallocate, group_of, memory_of
+from tilewright.machine.tensor_core.tensor_memory import allocate, deallocate, group_of, memory_of
 
 _GROUPS = {"cta_group::1": 1, "cta_group::2": 2}
 

@@ -7,7 +7,8 @@ many lanes; 4 rows to one lane of each quarter, 32 lanes apart; 64 rows to lanes
 rows then refreshes. With `.cta_group::2` each CTA of the pair copies or shifts its own. Source: PTX ISA,
 `tcgen05.cp`, `shift`, `commit`; CUTLASS, copy_traits_sm100.hpp.
 
-Not handled, and refused where values are wanted: decompressing copies. Checked by: tests/machine/test_tcgen05_mma.py.
+Not handled, and refused where values are wanted: decompressing copies. Checked by:
+tests/machine/tensor_core/test_tcgen05_mma.py.
 """
 
 from __future__ import annotations
@@ -16,19 +17,25 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine import signals
-from tilewright.machine.decoder import WORD16, WORD64, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import Ranges, TensorBlock
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.barrier import signals
+from tilewright.machine.core.decoder import WORD16, WORD64, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import Ranges, TensorBlock
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import indices
+from tilewright.machine.core.memory import SHARED_WINDOW, out_of_bounds
+from tilewright.machine.core.state import Cta, Warp
+from tilewright.machine.core.step import Control
 from tilewright.machine.instruction.tcgen05 import take_group
-from tilewright.machine.lanes import indices
-from tilewright.machine.memory import SHARED_WINDOW, out_of_bounds
-from tilewright.machine.state import Cta, Warp
-from tilewright.machine.step import Control
-from tilewright.machine.tensor_memory import LANES, blocks_of, group_of, memory_of, require, split
-from tilewright.machine.tensor_operand import CHUNK_BYTES, chunk_ranges, load_chunks, read_descriptor, row_chunks
-from tilewright.machine.tensor_operation import commit, issue
-from tilewright.machine.tensor_product import OPERAND_COLUMNS
+from tilewright.machine.tensor_core.tensor_memory import LANES, blocks_of, group_of, memory_of, require, split
+from tilewright.machine.tensor_core.tensor_operand import (
+    CHUNK_BYTES,
+    chunk_ranges,
+    load_chunks,
+    read_descriptor,
+    row_chunks,
+)
+from tilewright.machine.tensor_core.tensor_operation import commit, issue
+from tilewright.machine.tensor_core.tensor_product import OPERAND_COLUMNS
 
 _ROWS = {"128x256b": (128, 2), "128x128b": (128, 1), "4x256b": (4, 2), "64x128b": (64, 1), "32x128b": (32, 1)}
 

@@ -4,7 +4,7 @@ Everything that the operands say is read and judged when a thread issues; the mu
 Source: PTX ISA, `tcgen05.mma`, `mma.sp`, `mma.ws`, `mma.ws.sp`.
 
 Not handled, and refused where values are wanted: sparse operands, `.ashift`, zero-column masks, A of 4- and 6-bit
-elements in tensor memory under kinds of mixed width. Checked by: tests/machine/test_tcgen05_mma.py.
+elements in tensor memory under kinds of mixed width. Checked by: tests/machine/tensor_core/test_tcgen05_mma.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Operand, Vector
-from tilewright.legal.tensor_core_descriptor import (
+from tilewright.legal.descriptor.tensor_core_descriptor import (
     KINDS,
     InstructionDescriptor,
     Kind,
@@ -26,20 +26,20 @@ from tilewright.legal.tensor_core_descriptor import (
     decode_instruction,
     instruction_problems,
 )
-from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, unsupported
-from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Ranges, TensorBlock
+from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, unsupported
+from tilewright.machine.core.engine_fault import EngineFault
+from tilewright.machine.core.event import Ranges, TensorBlock
+from tilewright.machine.core.state import Cta, Warp
+from tilewright.machine.core.step import Control
 from tilewright.machine.instruction.tcgen05 import take_group
 from tilewright.machine.instruction.tcgen05_copy import only_lane, require_shared
-from tilewright.machine.state import Cta, Warp
-from tilewright.machine.step import Control
-from tilewright.machine.tensor_memory import LANES, blocks_of, group_of, require, split
-from tilewright.machine.tensor_operand import (
+from tilewright.machine.tensor_core.tensor_memory import LANES, blocks_of, group_of, require, split
+from tilewright.machine.tensor_core.tensor_operand import (
     Major,
     tile_ranges,
 )
-from tilewright.machine.tensor_operation import issue
-from tilewright.machine.tensor_product import Product, blocks, data_path, multiply
+from tilewright.machine.tensor_core.tensor_operation import issue
+from tilewright.machine.tensor_core.tensor_product import Product, blocks, data_path, multiply
 from tilewright.targets import target
 
 _TARGET = target("sm_100a")

@@ -13,7 +13,7 @@ and column as origin (PTX ISA, tcgen05: Data movement shape; the same in CUTLASS
 `tcgen05.ld.red` gives besides the least or greatest of a thread's registers. With `.pack::16b` and `.unpack::16b` a
 register holds the low halves of two neighbouring columns, so columns double.
 
-Source: PTX ISA, `tcgen05.ld`, `ld.red`, `st`, `wait`. Checked by: tests/machine/test_tcgen05.py.
+Source: PTX ISA, `tcgen05.ld`, `ld.red`, `st`, `wait`. Checked by: tests/machine/tensor_core/test_tcgen05.py.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand
-from tilewright.machine.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import TensorBlock, TensorMemoryIssue, TensorMemoryWait
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import TensorBlock, TensorMemoryIssue, TensorMemoryWait
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import FULL, UNINITIALISED, WARP_SIZE, indices, merge
+from tilewright.machine.core.state import Block, Warp
+from tilewright.machine.core.step import Control, Signal
 from tilewright.machine.instruction.barriers import uniform
-from tilewright.machine.lanes import FULL, UNINITIALISED, WARP_SIZE, indices, merge
-from tilewright.machine.state import Block, Warp
-from tilewright.machine.step import Control, Signal
-from tilewright.machine.tensor_memory import memory_of, require, split
-from tilewright.machine.tensor_operation import hold, new_operation, release, state_of, store_later
+from tilewright.machine.tensor_core.tensor_memory import memory_of, require, split
+from tilewright.machine.tensor_core.tensor_operation import hold, new_operation, release, state_of, store_later
 
 _REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 _MOST_REGISTERS = 128

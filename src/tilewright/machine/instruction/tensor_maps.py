@@ -3,7 +3,7 @@
 A replacement reads and writes the whole 128-byte object through the generic proxy. `cp_fenceproxy` copies one from
 shared to global memory and is a release fence towards the tensormap proxy; every lane that runs it would copy the same
 bytes, so it is done once. Source: PTX ISA 9.7.9.28 (tensormap.replace), 9.7.13.12 (tensormap.cp_fenceproxy).
-Checked by: tests/machine/test_tensor_maps.py.
+Checked by: tests/machine/copy/test_tensor_maps.py.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.engine_fault import EngineFault
-from tilewright.machine.event import Access, TensorMapFence
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.copy.tensor_map_bytes import ALIGNMENT_BYTES, FIELDS, SIZE_BYTES, encode_unknown, replaced
+from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.engine_fault import EngineFault
+from tilewright.machine.core.event import Access, TensorMapFence
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import indices, to_bits
+from tilewright.machine.core.memory import SHARED_WINDOW, Region
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control
 from tilewright.machine.instruction.bulk_operands import At, global_place, map_bytes, shared_place
-from tilewright.machine.lanes import indices, to_bits
-from tilewright.machine.memory import SHARED_WINDOW, Region
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Control
-from tilewright.machine.tensor_map_bytes import ALIGNMENT_BYTES, FIELDS, SIZE_BYTES, encode_unknown, replaced
 
 _ORDINAL_FIELDS = ("box_dim", "global_dim", "element_stride", "global_stride")
 _WIDE_FIELDS = ("global_address", "global_stride")

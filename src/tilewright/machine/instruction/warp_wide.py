@@ -2,7 +2,7 @@
 
 Each waits until every live lane of its member mask has come to the instruction. Source: PTX ISA, `elect.sync`,
 `shfl.sync`, `vote.sync`, `activemask`, `match.sync`, `redux.sync`. The leader that `elect.sync` picks is the lowest
-lane of the mask. Checked by: tests/machine/test_instructions.py.
+lane of the mask. Checked by: tests/machine/instruction/test_instructions.py.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction, PairOfPredicates
-from tilewright.machine import arithmetic
-from tilewright.machine.decoder import PREDICATE, WORD32, Decoder, Modifiers, TypeName, expect_operands, unsupported
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.core.decoder import (
+    PREDICATE,
+    WORD32,
+    Decoder,
+    Modifiers,
+    TypeName,
+    expect_operands,
+    unsupported,
+)
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import FULL, SINK_SLOT, WARP_SIZE, Lanes, indices, merge, selector, to_bits
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control, Plain, Signal
 from tilewright.machine.instruction.barriers import ALL_MEMBERS, member_lanes
-from tilewright.machine.lanes import FULL, SINK_SLOT, WARP_SIZE, Lanes, indices, merge, selector, to_bits
-from tilewright.machine.state import Warp
-from tilewright.machine.step import Control, Plain, Signal
+from tilewright.machine.numbers import arithmetic
 
 
 def _collective(

@@ -1,7 +1,7 @@
 """wgmma: binds `warpgroup` to instructions.
 
 Source: PTX ISA, `wgmma.mma_async`, `wgmma.fence`, `wgmma.commit_group`, `wgmma.wait_group`. Not handled: `.sp`.
-Checked by: tests/machine/test_wgmma.py.
+Checked by: tests/machine/tensor_core/test_wgmma.py.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from typing import Any
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Vector
-from tilewright.machine.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.event import WgmmaCommit, WgmmaFence, WgmmaForm, WgmmaIssue, WgmmaWait
-from tilewright.machine.fault import MachineFault
+from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.event import WgmmaCommit, WgmmaFence, WgmmaForm, WgmmaIssue, WgmmaWait
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.lanes import FULL, UNINITIALISED, predicate_mask
+from tilewright.machine.core.state import Block, Warp
+from tilewright.machine.core.step import Control, Signal
 from tilewright.machine.instruction.barriers import uniform
-from tilewright.machine.lanes import FULL, UNINITIALISED, predicate_mask
-from tilewright.machine.state import Block, Warp
-from tilewright.machine.step import Control, Signal
-from tilewright.machine.warpgroup import (
+from tilewright.machine.tensor_core.warpgroup import (
     WARPS,
     Committing,
     Fencing,
@@ -31,7 +31,7 @@ from tilewright.machine.warpgroup import (
     footprint,
     operand_bytes,
 )
-from tilewright.machine.wgmma_registers import check_registers, define, fencing, settle, write_back
+from tilewright.machine.tensor_core.wgmma_registers import check_registers, define, fencing, settle, write_back
 
 _DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
 _INTEGERS = ("s8", "u8", "b1")

@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
-from tilewright.machine.lanes import WARP_SIZE, selector
-from tilewright.machine.step import FullFunction
+from tilewright.machine.core.lanes import WARP_SIZE, selector
+from tilewright.machine.core.step import FullFunction
 from tilewright.machine.symbolic.addresses import Bases, bases_of_result, joined
 
 Array = npt.NDArray[Any]

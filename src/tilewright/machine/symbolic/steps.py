@@ -18,20 +18,29 @@ import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Register
-from tilewright.machine.constant_words import LoadAddress, load_address, reads_open_constants
-from tilewright.machine.decoder import Decoder, type_name
-from tilewright.machine.event import Access
-from tilewright.machine.lanes import FULL, SINK_SLOT, UNINITIALISED, Lanes, Registers, indices, predicate_mask, selector
-from tilewright.machine.memory import PARAM_WINDOW, SHARED_WINDOW
-from tilewright.machine.program import decode_one
-from tilewright.machine.several_devices import writes_to_several
-from tilewright.machine.slice import Slice
-from tilewright.machine.slice_operands import Role
-from tilewright.machine.state import Strand, Warp
-from tilewright.machine.step import Control, Plain, Signal, Step
+from tilewright.machine.core.decoder import Decoder, type_name
+from tilewright.machine.core.event import Access
+from tilewright.machine.core.lanes import (
+    FULL,
+    SINK_SLOT,
+    UNINITIALISED,
+    Lanes,
+    Registers,
+    indices,
+    predicate_mask,
+    selector,
+)
+from tilewright.machine.core.memory import PARAM_WINDOW, SHARED_WINDOW
+from tilewright.machine.core.program import decode_one
+from tilewright.machine.core.state import Strand, Warp
+from tilewright.machine.core.step import Control, Plain, Signal, Step
+from tilewright.machine.protocol.constant_words import LoadAddress, load_address, reads_open_constants
+from tilewright.machine.protocol.several_devices import writes_to_several
+from tilewright.machine.protocol.slice import Slice
+from tilewright.machine.protocol.slice_operands import Role
 from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
 from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun, leaf_of
-from tilewright.machine.taint_local import LocalAccess
+from tilewright.machine.taint.local import LocalAccess
 
 _SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
 _VALUES: tuple[Role, ...] = ("shared address", "generic address", "barrier", "sync", "descriptor")

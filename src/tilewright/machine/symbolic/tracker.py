@@ -22,11 +22,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.machine.event import Access
-from tilewright.machine.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
-from tilewright.machine.state import Warp
+from tilewright.machine.core.event import Access
+from tilewright.machine.core.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
+from tilewright.machine.core.state import Warp
 from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant
-from tilewright.machine.taint_local import LocalAccess
+from tilewright.machine.taint.local import LocalAccess
 
 _SOMEWHERE = 1 << 40
 _UNWRITTEN = np.zeros(1, np.uint32)

@@ -1,0 +1,1 @@
+"""What does each kind of event mean to the judge? One file for each kind."""

@@ -1,0 +1,213 @@
+"""Bulk copies: whose bytes do they touch, and who may touch those before the copy is known to be done?
+
+A load is done for whoever knows that the mbarrier phase it completes in has ended; a store for whoever learnt of its
+bulk group's wait from the thread that issued it. A tensor map that lies in global memory is read through the tensormap
+proxy from the issue to the completion: who wrote it must have released it through that proxy, and the issuer acquired
+it. Source: PTX ISA 9.7.9.25 to 9.7.9.27, 9.7.13.4. Checked by: tests/contract/judge/test_happens_before_rules.py,
+test_tensor_maps.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.base.diagnostic import Level
+from tilewright.contract.history.shadow_memory import Completion, Record
+from tilewright.contract.judge import phase_ledger
+from tilewright.contract.judge.launch_state import LaunchState
+from tilewright.contract.judge.race import describe_race
+from tilewright.contract.judge.run_state import BulkThread, ClusterState, CopyState, WarpState, is_ordered, name_of
+from tilewright.contract.judge.vector_clock import VectorClock
+from tilewright.machine.core.event import BarrierComplete, BulkCommit, BulkWait, CopyIssue, TensorMapFence
+
+_TENSOR_MAP_BYTES = 128
+
+
+def issue(state: LaunchState, event: CopyIssue) -> None:
+    """A bulk copy begins."""
+    cluster, warp = state.step(event.actor)
+    copy = CopyState(
+        event.copy, warp, cluster, event.direction, warp.clock.copy(), warp.order.copy(), event.span,
+        event.barrier_address, 1 << event.lane, {}, event.barrier_ctas,
+    )  # fmt: skip
+    state.copies[event.copy.copy] = copy
+    state.roles.note(event.actor, event.direction)
+    cluster.copies.append(copy)
+    if event.direction == "store":
+        _issue_store(state, cluster, warp, event, copy)
+        return
+    for cta, owner in zip(event.destinations, event.barrier_ctas or event.destinations, strict=True):
+        _issue_load(state, cluster, warp, event, copy, cta, owner)
+
+
+def _issue_store(
+    state: LaunchState, cluster: ClusterState, warp: WarpState, event: CopyIssue, copy: CopyState
+) -> None:  # fmt: skip
+    copy.constant = _name_of_store(warp, event)
+    copy.reads, copy.written = Completion(), Completion()
+    thread = _bulk_thread(cluster, warp, event.lane)
+    thread.uncommitted.append(copy)
+    thread.last_span = event.span
+    record = copy.record(("bulk", warp.track, event.lane), False, event.shared, copy.reads)
+    for cta in event.destinations:
+        state.enter(cluster.shared_memory(cta), cluster, record, copy.clock, "shared")
+    _use_tensor_map(state, cluster, warp, event, copy, copy.reads)
+
+
+def _issue_load(
+    state: LaunchState, cluster: ClusterState, warp: WarpState, event: CopyIssue, copy: CopyState, cta: int, owner: int
+) -> None:
+    """A load into one CTA, which tells a barrier of CTA `owner`."""
+    span, clock = event.span, copy.clock
+    done = copy.writes[cta] = Completion()
+    if cta != event.actor.cta:  # how long the copy reaches into the peer is judged by its completion
+        state.check_started(cluster, warp, cta, span)
+    address = -1 if event.barrier_address is None else event.barrier_address
+    live = cluster.barriers.get(owner)
+    barrier = None if live is None else live.get(address)
+    if barrier is None:
+        state.findings.report(
+            "MB101",
+            f"a bulk copy into CTA {cta} signals no live mbarrier (+{address:#x} of CTA {owner})",
+            span,
+        )
+    else:
+        engine = Level.ERROR if state.readings.fenced_init == "always" else Level.REVIEW
+        phase_ledger.check_init(cluster, barrier, clock, warp, span, state.findings, engine)
+        barrier.users[warp.track] = warp.mark(span)
+    state.check_barrier_bytes(cluster, cta, event.shared, span, clock)
+    record = copy.record(("copy", copy.actor, cta), True, event.shared, done)
+    state.enter(cluster.shared_memory(cta), cluster, record, clock, "shared")
+    if event.tensor_map is not None:
+        _use_tensor_map(state, cluster, warp, event, copy, done)
+
+
+def _name_of_store(warp: WarpState, event: CopyIssue) -> tuple[int, ...]:
+    """Names the data of a store: the same for the lanes of a warp that issue it by one instruction."""
+    begin, source = warp.repeated.get(event.span, (-1, ()))
+    flat = tuple(bound for part in event.shared for bound in part)
+    if begin < 0 or source[1:] != flat or begin + 1 != warp.epoch:
+        source = (event.copy.copy, *flat)
+    warp.repeated[event.span] = (warp.epoch, source)
+    return source
+
+
+def _use_tensor_map(
+    state: LaunchState, cluster: ClusterState, warp: WarpState, event: CopyIssue, copy: CopyState, done: Completion
+) -> None:
+    """The copy reads a tensor map in global memory: it must be there, and stay."""
+    if event.tensor_map is None:
+        return
+    cells = ((event.tensor_map, event.tensor_map + _TENSOR_MAP_BYTES),)
+    record = Record(
+        copy.actor, ("tensor map", copy.actor), False, False, event.span, cells, completion=done,
+        issuer=warp.actor, operation="reads (tensor map)", by_engine=True,
+    )  # fmt: skip
+    acquired = warp.tensor_maps.get(event.tensor_map)
+    level: Level | None = Level.ERROR
+    if acquired is None:
+        acquired = _acquired_for(cluster, warp, event.tensor_map)
+        level = state.readings.tensor_map_acquire
+    state.map_readers.add(cluster.index)
+    for earlier in cluster.global_memory.conflicts(record):
+        if not is_ordered(earlier, copy.clock):
+            code, message, steps = describe_race(earlier, record, "global")
+            state.findings.report(code, message, event.span, earlier.span, steps)
+            continue
+        covered = acquired is not None and (
+            cluster.at(acquired, ("tensor map release", earlier.warp_track)) >= earlier.epoch
+        )
+        gravity = level if covered else Level.ERROR
+        own = warp.tensor_maps.get(event.tensor_map) is not None
+        if gravity is not None and not (covered and own):
+            lacking = "release" if own else "acquire by the issuer"
+            state.findings.report(
+                "TM104",
+                f"{name_of(copy.actor, warp.actor)} uses the tensor map at {event.tensor_map:#x}, which "
+                f"{name_of(earlier.actor)} writes, without fence.proxy.tensormap ({lacking})",
+                event.span,
+                earlier.span,
+                (
+                    f"{name_of(earlier.actor)} writes the tensor map ({earlier.span}) through the generic proxy",
+                    "the threads synchronize without fence.proxy.tensormap::generic.release and .acquire",
+                    f"{name_of(warp.actor)} issues a copy ({event.span}), which reads a stale tensor map",
+                ),
+                gravity,
+            )
+
+
+def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: int) -> VectorClock | None:
+    """What another warp of the CTA knew at an acquire of a tensor map that `warp` knows of."""
+    for other in cluster.warps.values():
+        known = other.tensor_maps.get(tensor_map)
+        if known is None or other.actor.cta != warp.actor.cta:
+            continue
+        if warp.clock.at(other.track) >= known.at(other.track):
+            return known
+    return None
+
+
+def tensor_map_fence(state: LaunchState, event: TensorMapFence) -> None:
+    """fence.proxy.tensormap::generic: a release of what was written, or an acquire of one tensor map."""
+    cluster, warp = state.step(event.actor)
+    if event.kind == "release":
+        cluster.advance(warp.clock, ("tensor map release", warp.access_track), warp.epoch)
+    elif event.address is not None:
+        warp.tensor_maps[event.address] = warp.clock.copy()
+
+
+def complete(state: LaunchState, event: BarrierComplete) -> None:
+    """A copy's bytes are counted by a barrier."""
+    copy = state.copies.get(event.actor.copy)
+    if copy is None:
+        state.findings.doubt(f"{event.span}: bulk copy {event.actor.copy} completes and was never issued")
+        return
+    phase_ledger.complete(copy.cluster, copy, event, state.findings)
+
+
+def _bulk_thread(cluster: ClusterState, warp: WarpState, lane: int) -> BulkThread:
+    thread = warp.bulk.get(lane)
+    if thread is None:
+        thread = warp.bulk[lane] = BulkThread(
+            cluster.tracks.of(("bulk read", warp.actor, lane)), cluster.tracks.of(("bulk write", warp.actor, lane))
+        )
+    return thread
+
+
+def commit(state: LaunchState, event: BulkCommit) -> None:
+    """cp.async.bulk.commit_group."""
+    cluster, warp = state.step(event.actor)
+    thread = _bulk_thread(cluster, warp, event.lane)
+    members = {copy.copy for copy in event.copies}
+    for copy in thread.uncommitted:
+        if copy.actor.copy in members:
+            copy.reads.track, copy.reads.value = thread.read_track, event.group + 1
+            copy.written.track, copy.written.value = thread.write_track, event.group + 1
+    thread.uncommitted = [copy for copy in thread.uncommitted if copy.actor.copy not in members]
+    thread.groups = event.group + 1
+    thread.waited_after = False
+
+
+def wait(state: LaunchState, event: BulkWait) -> None:
+    """cp.async.bulk.wait_group, and .read."""
+    cluster, warp = state.step(event.actor)
+    thread = _bulk_thread(cluster, warp, event.lane)
+    thread.waits += 1
+    thread.waited_after = True
+    done = thread.groups - event.pending
+    if done > 0:
+        thread.told.append((warp.epoch, done, event.read))
+        thread.read_waited = max(thread.read_waited, done)
+        warp.advance(thread.read_track, done)
+        if not event.read:
+            warp.advance(thread.write_track, done)
+
+
+HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
+    CopyIssue: issue,
+    BulkCommit: commit,
+    BulkWait: wait,
+    BarrierComplete: complete,
+    TensorMapFence: tensor_map_fence,
+}

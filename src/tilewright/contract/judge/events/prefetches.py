@@ -1,0 +1,36 @@
+"""May a kernel ask for boxes of a tensor to be brought into the cache?
+
+A prefetch of a tensor map changes nothing that a thread or a copy sees: L2 is the point of coherence of a device's
+memory, so it may come before `griddepcontrol.wait`. What remains is that the engine takes its coordinates: along the
+innermost dimension only multiples of 16 bytes, as for copies. Which boxes are asked for is of no consequence.
+Source: PTX ISA, cp.async.bulk.prefetch.tensor. Checked by: tests/lower/test_prefetch.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.contract.typestate.finding import Findings
+from tilewright.ir import ac
+from tilewright.ir.tile_order import fits_order
+from tilewright.targets import target
+
+_MULTIPLE_BYTES = target("sm_90a").limit("tensor_map.coordinate_0_multiple_bytes")
+
+
+def check_prefetch(op: ac.PrefetchOp, boxes: tuple[int, int] | None, findings: Findings) -> None:
+    """Doubt in `findings` what the engine may refuse. boxes: rank of the map and bytes of its element, or None if the
+    operand is no declared map."""
+    if boxes is None or boxes[0] != 2:
+        findings.doubt("asks for boxes of something that is no declared map of two dimensions", op)
+        return
+    if op.dimension.data not in (0, 1) or op.depth_inner.data not in (0, 1) or op.slices.data < 0:
+        findings.doubt(f"dimension {op.dimension.data}, {op.slices.data} slices", op)
+    if min(op.tiles_m.data, op.tiles_n.data, op.raster_group.data) < 1:
+        findings.doubt("an order of no tiles", op)
+    elif not fits_order(op.raster_group.data, "grouped" if op.order is None else op.order.data):
+        findings.doubt("an order of tiles of which nothing is known", op)
+    inner = op.depth_inner.data
+    offsets = op.depth_offsets if inner else op.outer_offsets
+    step = op.slice_depth.data if inner else op.extent.data
+    moves = [step, *(item.data for item in offsets)]
+    if any(move * boxes[1] % _MULTIPLE_BYTES for move in moves):
+        findings.doubt(f"its innermost coordinate may be no multiple of {_MULTIPLE_BYTES} bytes", op)

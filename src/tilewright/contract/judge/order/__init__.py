@@ -1,0 +1,1 @@
+"""What orders lanes, CTAs and grids with one another, apart from barriers?"""

@@ -1,0 +1,699 @@
+"""Do the mbarriers of a cluster count what they should, in the phases they should, in every interleaving?
+
+The machine's run shows one order. What makes it stand for all orders, barrier by barrier:
+
+- every use is ordered after init (and, from a peer CTA, after the fence that publishes it);
+- every arrival and every copy that counts in phase p knows that phase p-1 has ended, so it can't count earlier;
+- phase p cannot end without all its contributions, since arrivals equal the count and bytes expected equal bytes
+  completed, and every bare expect_tx is followed by an arrival of the phase, which holds it open;
+- a waiter for phase p knows that phase p-1 has ended (so the parity names no older phase), and phase p+1 ends only
+  after that wait (so the parity names no younger one).
+
+Then each contribution and each wait has the same phase in every interleaving. "Knows" is of order in time (a warp's
+`order` clock), not of visibility: a phase that ended with a copy's bytes ended after whatever the copy's issuer had
+waited for, though complete_tx publishes nothing of it (PTX ISA 8.9.1.1). What must be visible, since executing it does
+not perform it at once: init to its users, expect_tx to the arrival that follows it, and any signal to who ends the
+barrier's life (inval, or the owner's exit).
+Source: PTX ISA 9.7.13.15. Checked by: tests/contract/judge/test_happens_before_rules.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.base.diagnostic import Level
+from tilewright.base.span import Span
+from tilewright.contract.judge.order import lane_order
+from tilewright.contract.judge.run_state import (
+    Arrivals,
+    BarrierState,
+    ClusterState,
+    CommitState,
+    CopyState,
+    LateWait,
+    Mark,
+    PhaseState,
+    Signal,
+    WarpState,
+    name_of,
+)
+from tilewright.contract.judge.vector_clock import VectorClock
+from tilewright.contract.rules.readings import Reading, Readings
+from tilewright.contract.rules.replay_codes import RunFindings
+from tilewright.machine.barrier.mbarrier import SIGNED_ODD
+from tilewright.machine.core.event import (
+    AsyncCopyArrive,
+    BarrierArrive,
+    BarrierComplete,
+    BarrierExpect,
+    BarrierInit,
+    BarrierInvalidate,
+    BarrierWait,
+    CommitArrive,
+    PhaseEnd,
+)
+
+BARRIER_BYTES = 8
+
+
+def initialise(
+    cluster: ClusterState, warp: WarpState, event: BarrierInit, findings: RunFindings, repeated: Level | None
+) -> None:
+    """mbarrier.init. repeated: how grave it is that one is executed again with the same count, before any use."""
+    live = cluster.barriers.setdefault(event.cta, {})
+    old = live.get(event.address)
+    mark = warp.mark(event.span)
+    warp.initialises = True
+    lane_order.note_access(warp)
+    if old is not None and _is_repeated(old, event):
+        if repeated is not None:
+            _report_repeated(old, warp, event, findings, repeated)
+        old.initialisers.add((warp.track, event.lane))
+        if mark.track == old.init.track:
+            old.init = mark
+        else:
+            old.repeats[mark.track] = mark
+        return
+    if old is not None:
+        findings.report(
+            "MB103",
+            f"{old} is initialised again while it is live",
+            event.span,
+            old.init.span,
+            (f"{name_of(old.init.actor)} initialises it ({old.init.span})", f"{name_of(warp.actor)} does so again"),
+        )
+        cluster.ended_barriers.append(old)
+    generation = cluster.barrier_generations.get((event.cta, event.address), 0)
+    cluster.barrier_generations[event.cta, event.address] = generation + 1
+    track = cluster.tracks.of(("barrier", event.cta, event.address, generation))
+    live[event.address] = BarrierState(
+        event.cta, event.address, track, mark, event.count, event.count, initialisers={(warp.track, event.lane)}
+    )
+
+
+def _is_repeated(barrier: BarrierState, event: BarrierInit) -> bool:
+    """Does an init leave a barrier as it was: with the same count, and unused so far?"""
+    return barrier.is_unused and barrier.count == barrier.next_count == event.count
+
+
+def _report_repeated(
+    barrier: BarrierState, warp: WarpState, event: BarrierInit, findings: RunFindings, level: Level
+) -> None:
+    first, span = name_of(barrier.init.actor), barrier.init.span
+    if span == event.span and (warp.track, event.lane) not in barrier.initialisers:
+        message = f"several threads initialise {barrier} by one instruction, all with count {event.count}"
+    else:
+        message = f"{barrier} is initialised again with count {event.count}, and nobody has used it"
+    steps = (
+        f"{first} initialises it ({span})",
+        f"{name_of(warp.actor)} initialises the live object again ({event.span})",
+    )
+    findings.report("MB115", message, event.span, span, steps, level)
+
+
+def taken_as_data(
+    barrier: BarrierState, clock: VectorClock, span: Span, findings: RunFindings, level: Reading
+) -> bool:  # fmt: skip
+    """Is a barrier that a write touches unused, with its inits known to the `clock` of who writes? Then the object is
+    gone, which is reported at `level`."""
+    inits = (barrier.init, *barrier.repeats.values())
+    if not barrier.is_unused or not all(init.known_to(clock) for init in inits):
+        return False
+    if level is None:
+        return True
+    findings.report(
+        "MB116", f"a write touches the bytes of {barrier}, which was initialised and never used", span,
+        barrier.init.span,
+        (f"{name_of(barrier.init.actor)} initialises it ({barrier.init.span})",
+         f"nobody uses it; its bytes are overwritten ({span})"),
+        level,
+    )  # fmt: skip
+    return True
+
+
+def invalidate(cluster: ClusterState, warp: WarpState, event: BarrierInvalidate, findings: RunFindings) -> None:
+    """mbarrier.inval: must follow every other use."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    unordered = [use for use in barrier.users.values() if not use.known_to(warp.order)]
+    unordered += [signal.mark for signal in barrier.signals.values() if not barrier.has_counted(signal, warp.clock)]
+    for use in unordered:
+        findings.report(
+            "MB103",
+            f"{barrier} is invalidated while {name_of(use.actor)} may still use it",
+            event.span,
+            use.span,
+            _steps(
+                f"{name_of(warp.actor)} invalidates it ({event.span})",
+                f"nothing orders that after {name_of(use.actor)}",
+                f"{name_of(use.actor)} uses it ({use.span})",
+            ),
+        )
+    del cluster.barriers[event.cta][event.address]
+    cluster.ended_barriers.append(barrier)
+
+
+def arrive(
+    cluster: ClusterState, warp: WarpState, event: BarrierArrive, published: VectorClock, findings: RunFindings
+) -> None:
+    """mbarrier.arrive in its forms. published: what its lanes publish."""
+    barrier = _signalled(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
+    if barrier.before is not None and warp.order.at(barrier.track) < barrier.phase:
+        _report_arrival(cluster, barrier, barrier.before, warp, event.span, findings)
+    phase, track, span = barrier.current, warp.track, event.span
+    phase.arrivals += event.count
+    phase.contributors[track] = barrier.users[track]
+    to = None if event.relaxed else _published_to(phase, warp.actor.cta == event.cta, event.scope)
+    if to is None and not event.relaxed:
+        _arrive_together(warp, phase, span, phase.published, cluster.hearsay.track_of(track))
+    else:
+        _arrive_together(warp, phase, span, to, track)
+    phase.last_span = span
+    if event.expect_bytes:
+        phase.expected_bytes += event.expect_bytes
+        phase.last_expect = span
+    phase.order.join(warp.order)
+    if phase.arrived is not None:
+        phase.arrived.join(warp.clock)
+    if to is not None:
+        to.join(published)
+    elif not event.relaxed:
+        phase.published.join(cluster.hearsay.of(published))
+    if event.drop:
+        barrier.next_count -= event.count
+
+
+def _published_to(phase: PhaseState, own: bool, scope: str) -> VectorClock | None:
+    """The clock of a phase that a release goes to; None if its scope does not reach those who wait there."""
+    if own:
+        return phase.published
+    if scope == "cta":
+        return None
+    if phase.published_by_peers is None:
+        phase.published_by_peers = VectorClock()
+    return phase.published_by_peers
+
+
+def _arrive_together(warp: WarpState, phase: PhaseState, span: Span, to: VectorClock | None, along: int) -> None:
+    """Lanes of one instruction arrive at once, on whichever barriers: who learns of one arrival learns of all. to,
+    along: the clock that it publishes to, and the warp's track there."""
+    last, epoch = warp.arrivals, warp.epoch
+    if last is None:
+        last = warp.arrivals = Arrivals(span)
+    elif last.epoch + 1 != epoch or last.span != span:
+        last.span, last.phases = span, []
+    else:
+        for other, published, track in last.phases:
+            other.order.advance(warp.track, epoch)
+            if other.arrived is not None:
+                other.arrived.advance(warp.track, epoch)
+            if published is not None:
+                published.advance(track, epoch)
+    last.epoch = epoch
+    last.phases.append((phase, to, along))
+
+
+def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive, findings: RunFindings) -> None:
+    """The arrival of a tcgen05.commit: the operations that it covers are complete, for whoever waits for the phase."""
+    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    if barrier is None:
+        findings.report("MB101", f"a tcgen05.commit signals +{event.address:#x}, which holds no mbarrier", event.span)
+        return
+    check_init(cluster, barrier, made.clock, made.issuer, event.span, findings)
+    _engine_arrives(cluster, barrier, made.issuer, made.clock, made.order, 1, event.phase, event.span, findings)
+    phase = barrier.current
+    phase.published.advance(made.track, made.ordinal)
+    phase.order.advance(made.track, made.ordinal)
+
+
+def deferred_arrive(
+    cluster: ClusterState, warp: WarpState, event: AsyncCopyArrive, track: int,
+    issued: tuple[VectorClock, VectorClock, int], findings: RunFindings,
+) -> None:  # fmt: skip
+    """An arrival of cp.async.mbarrier.arrive. issued: what the warp knew at its issue, visible and in order, and how
+    many of its cp.asyncs (along `track`) the arrival waits for. Without .noinc the arrival was added to the count of
+    its phase when it was issued."""
+    barrier = cluster.barriers.get(event.cta, {}).get(event.address)
+    if barrier is None:
+        findings.report("MB101", f"a deferred arrival at +{event.address:#x}, which holds no mbarrier", event.span)
+        return
+    clock, order, covered = issued
+    check_init(cluster, barrier, clock, warp, event.span, findings)
+    if event.count < event.lanes.bit_count():
+        # Which lanes come in time is chance: whoever waits for the phase knows nothing of the copies of the others.
+        findings.report(
+            "MB107",
+            f"the lanes of one arrival of {name_of(warp.actor)} count in two phases of {barrier}: "
+            f"phase {event.phase} takes {event.count} of {event.lanes.bit_count()}",
+            event.span,
+            barrier.init.span,
+        )
+    count = event.count if event.no_increment else 0
+    _engine_arrives(cluster, barrier, warp, clock, order, count, event.phase, event.span, findings)
+    for known in (barrier.current.published, barrier.current.order):
+        known.advance(track, covered)
+
+
+def _engine_arrives(
+    cluster: ClusterState, barrier: BarrierState, issuer: WarpState, clock: VectorClock, order: VectorClock, count: int,
+    phase_index: int, span: Span, findings: RunFindings,
+) -> None:  # fmt: skip
+    """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope."""
+    if phase_index != barrier.phase:
+        _doubt_phase(barrier, phase_index, findings)
+    if barrier.before is not None and order.at(barrier.track) < barrier.phase:
+        _report_arrival(cluster, barrier, barrier.before, issuer, span, findings)
+    phase = barrier.current
+    phase.arrivals += count
+    mark = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
+    phase.contributors[issuer.track] = mark
+    barrier.signals.setdefault(issuer.track, Signal(mark, phase_index))
+    phase.last_span = span
+    phase.order.join(order)
+    if phase.arrived is not None:
+        phase.arrived.join(clock)
+    to = _published_to(phase, issuer.actor.cta == barrier.cta, "cluster")
+    if to is not None:
+        to.join(clock)
+
+
+def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, findings: RunFindings) -> None:
+    """mbarrier.expect_tx."""
+    barrier = _signalled(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
+    if barrier.before is not None and warp.order.at(barrier.track) < barrier.phase:
+        _report_arrival(cluster, barrier, barrier.before, warp, event.span, findings)
+    phase = barrier.current
+    phase.expected_bytes += event.expect_bytes
+    phase.expects.append(barrier.users[warp.track])
+    if phase.arrived is None:
+        phase.arrived = VectorClock()
+    phase.last_span = phase.last_expect = event.span
+
+
+def complete(cluster: ClusterState, copy: CopyState, event: BarrierComplete, findings: RunFindings) -> None:
+    """A copy's bytes are counted: the copy is done, for whoever knows that this phase has ended."""
+    barrier = cluster.barrier_at(event.cta, event.address)
+    if barrier is None:
+        findings.report(
+            "MB101", f"bulk copy {event.actor.copy} signals +{event.address:#x}, no live mbarrier", event.span
+        )
+        return
+    order, track = copy.order, barrier.track
+    if not barrier.is_released_to(copy.clock):
+        check_init(cluster, barrier, copy.clock, copy.issuer, event.span, findings)
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
+    if order.at(track) < barrier.phase:
+        last = barrier.before.last_span if barrier.before is not None else None
+        findings.report(
+            "TX102",
+            f"bytes of {name_of(copy.actor, copy.issuer.actor)} for phase {barrier.phase} of {barrier} may arrive in "
+            f"phase {barrier.phase - 1}",
+            event.span,
+            last,
+            _steps(
+                f"{name_of(copy.issuer.actor)} issues the copy ({event.span}) without knowing that phase "
+                f"{barrier.phase - 1} has ended",
+                f"the copy completes while phase {barrier.phase - 1} is current",
+                f"its {event.bytes} bytes are subtracted there, and phase {barrier.phase} lacks them",
+            ),
+        )
+    phase = barrier.current
+    phase.completed_bytes += event.bytes
+    phase.last_copy = event.span
+    phase.order.join(order)
+    phase.last_span = event.span
+    told = copy.told_by(event.cta)
+    if not told:
+        findings.doubt(f"{event.span}: bulk copy {event.actor.copy} completes in CTA {event.cta}, no destination of it")
+        return
+    for done in told:  # a copy into several CTAs that tells one barrier has completed when the last has
+        done.track, done.value = track, event.phase + 1
+
+
+def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> None:
+    """A phase has ended: its books are closed."""
+    barrier = cluster.barrier_at(event.cta, event.address)
+    if barrier is None:
+        findings.report("MB101", f"a phase ends at +{event.address:#x} of CTA {event.cta}, no live mbarrier", None)
+        return
+    if event.phase != barrier.phase:
+        _doubt_phase(barrier, event.phase, findings)
+    phase = barrier.current
+    if phase.arrivals != barrier.count:
+        findings.report(
+            "MB106",
+            f"phase {barrier.phase} of {barrier} ends with {phase.arrivals} arrivals; its count is {barrier.count}",
+            phase.last_span,
+            barrier.init.span,
+        )
+    if phase.expected_bytes != phase.completed_bytes:
+        _report_bytes(barrier, phase, "ends with", findings)
+    for mark in phase.expects:
+        if phase.arrived is None or not mark.known_to(phase.arrived):
+            findings.report(
+                "TX103",
+                f"phase {barrier.phase} of {barrier} may end before {name_of(mark.actor)} performs expect_tx",
+                mark.span,
+                phase.last_span,
+                _steps(
+                    f"all {barrier.count} arrivals of phase {barrier.phase} come in",
+                    "the phase ends",
+                    f"{name_of(mark.actor)} performs expect_tx ({mark.span}), in phase {barrier.phase + 1}",
+                ),
+            )
+    for mark in barrier.waits.values():
+        if not mark.known_to(phase.order):
+            barrier.late.append(LateWait(mark, barrier.phase, phase.last_span))
+    barrier.before = phase
+    barrier.current = PhaseState()
+    barrier.phase = ended = barrier.phase + 1
+    phase.order.advance(barrier.track, ended)  # whoever waits for it learns that it has ended
+    phase.published.advance(barrier.track, ended)
+    barrier.count = barrier.next_count
+    barrier.waits = {}
+
+
+def late_waits(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
+    """Waits that may come when the phase after theirs has ended as well. What the warp did next is known by now: one
+    that only waited again, or exited, follows others, and is contested."""
+    barriers = [barrier for each in cluster.barriers.values() for barrier in each.values()] + cluster.ended_barriers
+    for barrier in barriers:
+        for late in barrier.late:
+            warp = cluster.warps.get(late.mark.actor)
+            follows = warp is not None and warp.only_follows(late.mark.epoch)
+            level = readings.level_of("idle_followers") if follows else Level.ERROR
+            if level is not None:
+                _report_late(barrier, late, level, findings)
+        barrier.late = []
+
+
+def _report_late(barrier: BarrierState, late: LateWait, level: Level, findings: RunFindings) -> None:
+    who, phase, span = name_of(late.mark.actor), late.phase, late.mark.span
+    findings.report(
+        "MB108",
+        f"{who} may wait for phase {phase - 1} of {barrier} only after phase {phase} has ended as well",
+        span,
+        late.last_span,
+        _steps(
+            f"phase {phase - 1} of {barrier} ends; {who} is late",
+            f"phase {phase} ends, though {who} has not waited ({late.last_span})",
+            f"{who} waits for parity {(phase - 1) & 1} ({span}): phase {phase + 1} has that parity and is not "
+            "complete, so the wait blocks",
+        ),
+        level,
+    )
+
+
+def wait(
+    cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: RunFindings, signed: Reading = Level.ERROR
+) -> None:
+    """A wait that succeeded: acquires what the phase published. signed: how grave a parity of -1 is."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is None:
+        return
+    if event.parity == SIGNED_ODD and signed is not None:
+        findings.report("MB117", f"{name_of(warp.actor)} waits for parity -1 of {barrier}", event.span, level=signed)
+    if event.phase + 1 != barrier.phase:
+        _doubt_phase(barrier, event.phase + 1, findings)
+    if event.phase > 0 and warp.order.at(barrier.track) < event.phase:
+        last = barrier.before.last_span if barrier.before is not None else None
+        findings.report(
+            "MB108",
+            f"{name_of(warp.actor)} waits for phase {event.phase} of {barrier} and may be let through by phase "
+            f"{event.phase - 2}",
+            event.span,
+            last,
+            _steps(
+                f"phase {event.phase - 2} of {barrier} has ended, phase {event.phase - 1} has not, and "
+                f"{name_of(warp.actor)} does not know",
+                f"{name_of(warp.actor)} waits for parity {event.parity & 1} ({event.span}): the phase before the "
+                "current one has that parity, so the wait passes at once",
+                f"{name_of(warp.actor)} goes on as if phase {event.phase} had ended",
+            ),
+        )
+    if warp.epoch == warp.waited + 1:
+        warp.followed.add(warp.waited)
+    warp.waited = warp.epoch
+    barrier.waits[warp.track] = barrier.users[warp.track]
+    before = barrier.before
+    if before is None:
+        return
+    warp.order.join(before.order)
+    if not event.relaxed:
+        lane_order.learn(warp, before.published)
+        warp.clock.join(before.published)
+        peers = before.published_by_peers
+        if peers is not None:
+            lane_order.learn(warp, peers)
+            warp.clock.join(peers if event.scope != "cta" else cluster.hearsay.of(peers))
+
+
+def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings) -> None:
+    """What a barrier is left with when its cluster has ended."""
+    phase = barrier.current
+    if phase.expected_bytes != phase.completed_bytes:
+        _report_bytes(barrier, phase, "is left with", findings)
+    elif phase.arrivals:
+        findings.report(
+            "MB110",
+            f"phase {barrier.phase} of {barrier} is left with {phase.arrivals} of {barrier.count} arrivals",
+            phase.last_span,
+            barrier.init.span,
+            level=Level.REVIEW,
+        )
+    if barrier.remote:
+        visible = cluster.visible_in(barrier.cta)
+        for signal in barrier.remote.values():
+            if not barrier.has_counted(signal, visible):
+                told = barrier.has_counted(signal, cluster.hearsay.believed(visible))
+                level = findings.narrow_release if told else Level.ERROR
+                report_after_exit(signal.mark, f"uses {barrier}", barrier.cta, findings, level)
+
+
+def report_after_exit(
+    mark: Mark, action: str, cta: int, findings: RunFindings, level: Level = Level.ERROR
+) -> None:  # fmt: skip
+    """A remote access that nothing orders before the owner's end."""
+    findings.report(
+        "CL103",
+        f"{name_of(mark.actor)} {action} and CTA {cta} may have ended by then",
+        mark.span,
+        None,
+        _steps(
+            f"all warps of CTA {cta} exit; none of them waits for {name_of(mark.actor)} here",
+            "its shared memory is given to another CTA",
+            f"{name_of(mark.actor)} {action} ({mark.span})",
+        ),
+        level,
+    )
+
+
+def check_init(
+    cluster: ClusterState,
+    barrier: BarrierState,
+    clock: VectorClock,
+    user: WarpState,
+    span: Span,
+    findings: RunFindings,
+    engine: Level | None = None,
+) -> None:
+    """Is the init visible to a use by `user` (or an engine that works for it) that knows `clock`?
+
+    engine: set if an engine of the barrier's own CTA is to signal it; how grave it is that no fence comes before.
+    Within the CTA a fence.proxy.async by who initialised does as well.
+    """
+    if barrier.release_track < 0:
+        known = cluster.tracks.known(("init", barrier.init.track))
+        barrier.release_track = -1 if known is None else known
+    if barrier.is_released_to(clock):
+        return
+    for init in (barrier.init, *barrier.repeats.values()):
+        _check_one_init(cluster, barrier, init, clock, user, span, findings, engine)
+
+
+def _check_one_init(
+    cluster: ClusterState, barrier: BarrierState, init: Mark, clock: VectorClock, user: WarpState, span: Span,
+    findings: RunFindings, engine: Level | None,
+) -> None:  # fmt: skip
+    """The same of one of the inits of a barrier."""
+    if cluster.at(clock, ("init", init.track)) >= init.epoch:
+        return
+    remote = user.actor.cta != barrier.cta
+    who = name_of(user.actor)
+    if not init.known_to(clock):
+        told = cluster.at(cluster.hearsay.believed(clock), ("init", init.track)) >= init.epoch
+        findings.report(
+            "MB104",
+            f"{who} may use {barrier} before it is initialised",
+            span,
+            init.span,
+            _steps(
+                f"{who} reaches {span} before {name_of(init.actor)} reaches {init.span}: nothing orders them",
+                f"{who} uses 8 bytes that hold no mbarrier",
+                f"{name_of(init.actor)} initialises them",
+            ),
+            findings.narrow_release if told else Level.ERROR,
+        )
+    elif remote:
+        findings.report(
+            "MB105",
+            f"{who} uses {barrier}, whose init no fence.mbarrier_init publishes to the cluster",
+            span,
+            init.span,
+            _steps(
+                f"{name_of(init.actor)} initialises {barrier} ({init.span}) and synchronizes, without a fence",
+                f"{who} uses the barrier ({span}), possibly before the init has reached the cluster",
+            ),
+            level=findings.released_init,
+        )
+    elif engine is not None and not _proxy_fenced(cluster, init, clock):
+        findings.report(
+            "MB105",
+            f"a copy of {who} signals {barrier}, whose init no fence makes visible to the copy engine",
+            span,
+            init.span,
+            _steps(
+                f"{name_of(init.actor)} initialises {barrier} ({init.span}) through the generic proxy, without a fence",
+                f"{who} issues a copy ({span})",
+                "the copy engine signals the barrier through the async proxy, possibly before it sees the init",
+            ),
+            level=engine,
+        )
+
+
+def _proxy_fenced(cluster: ClusterState, init: Mark, clock: VectorClock) -> bool:
+    """Does `clock` know a fence.proxy.async after an init, by its warp? Which lane is not asked: an init names none."""
+    access = cluster.warp(init.actor).access_track
+    if clock.at(cluster.fence_track("shared", access)) >= init.epoch:
+        return True
+    keys = [("fence", "shared", access, lane) for lane in range(32)]
+    return any(cluster.at(clock, key) >= init.epoch for key in keys)
+
+
+def _used(
+    cluster: ClusterState,
+    warp: WarpState,
+    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierInvalidate,
+    findings: RunFindings,
+) -> BarrierState | None:
+    """The barrier that a warp uses now, its newest user; None if there is none."""
+    barrier = cluster.barrier_at(event.cta, event.address)
+    if barrier is None:
+        findings.report(
+            "MB101",
+            f"{name_of(warp.actor)} uses +{event.address:#x} of CTA {event.cta}, which holds no live mbarrier",
+            event.span,
+        )
+        return None
+    track = warp.track
+    if track == barrier.init.track:
+        _check_lanes_of_init(warp, barrier, event, findings)
+    if track not in barrier.informed:
+        check_init(cluster, barrier, warp.clock, warp, event.span, findings)
+        if barrier.is_released_to(warp.clock):
+            barrier.informed.add(track)
+    barrier.users[track] = Mark(warp.actor, track, warp.epoch, event.span)
+    return barrier
+
+
+def _check_lanes_of_init(
+    warp: WarpState,
+    barrier: BarrierState,
+    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierInvalidate,
+    findings: RunFindings,
+) -> None:
+    """Do the lanes of the warp that use a barrier now know that another one of them has initialised it? Not asked of
+    those that expect bytes or invalidate, nor where several lanes initialised."""
+    level, init = findings.lanes_in_step, barrier.init
+    if level is None or not isinstance(event, BarrierArrive | BarrierWait) or len(barrier.initialisers) != 1:
+        return
+    ((_, lane),) = barrier.initialisers
+    if lane_order.lanes_know_init(warp, lane, init.epoch, event.lanes):
+        return
+    who = name_of(warp.actor)
+    findings.report(
+        "NB106",
+        f"a lane of {who} uses {barrier}, which another lane initialises, with no bar.warp.sync between",
+        event.span,
+        init.span,
+        (
+            f"one lane of {who} has not come to {init.span}",
+            f"nothing makes the lanes wait for each other before {event.span}",
+            f"another lane uses 8 bytes that hold no mbarrier ({event.span})",
+        ),
+        level,
+    )
+
+
+def _signalled(
+    cluster: ClusterState, warp: WarpState, event: BarrierArrive | BarrierExpect, findings: RunFindings
+) -> BarrierState | None:
+    """The same where the use is one that a phase counts."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is not None:
+        signal = barrier.signals[warp.track] = Signal(barrier.users[warp.track], event.phase)
+        if warp.actor.cta != barrier.cta:
+            barrier.remote[warp.track] = signal
+    return barrier
+
+
+def _doubt_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> None:
+    findings.doubt(f"{barrier}: an event names phase {phase}, the events before it make phase {barrier.phase} current")
+
+
+def _report_arrival(
+    cluster: ClusterState, barrier: BarrierState, before: PhaseState, warp: WarpState, span: Span, findings: RunFindings
+) -> None:
+    """The warp does not know (or did not, when it caused the arrival) that the phase before the current one has
+    ended."""
+    if not before.completed_bytes and all(mark.known_to(warp.clock) for mark in before.contributors.values()):
+        findings.report(
+            "MB109",
+            f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and no wait on phase "
+            f"{barrier.phase - 1} comes before",
+            span,
+            before.last_span,
+            level=Level.REVIEW,
+        )
+        return
+    heard = cluster.hearsay.believed(warp.clock)
+    told = not before.completed_bytes and all(mark.known_to(heard) for mark in before.contributors.values())
+    findings.report(
+        "MB107",
+        f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and may do so in phase {barrier.phase - 1}",
+        span,
+        before.last_span,
+        _steps(
+            f"phase {barrier.phase - 1} of {barrier} still lacks a contribution ({before.last_span})",
+            f"{name_of(warp.actor)}, which does not wait for it, signals ({span})",
+            f"the signal counts in phase {barrier.phase - 1}, which ends too early; phase {barrier.phase} lacks it",
+        ),
+        findings.narrow_release if told else Level.ERROR,
+    )
+
+
+def _report_bytes(barrier: BarrierState, phase: PhaseState, verb: str, findings: RunFindings) -> None:
+    findings.report(
+        "TX101",
+        f"phase {barrier.phase} of {barrier} {verb} {phase.expected_bytes} bytes expected and {phase.completed_bytes} "
+        "completed",
+        phase.last_span,
+        barrier.init.span,
+        _steps(
+            f"arrivals of phase {barrier.phase} expect {phase.expected_bytes} bytes",
+            f"copies complete {phase.completed_bytes} bytes",
+            "the transaction count is not zero, so the phase can't end and its waiters wait for ever",
+        ),
+    )
+
+
+def _steps(*lines: str) -> tuple[str, ...]:
+    return lines

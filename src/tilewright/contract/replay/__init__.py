@@ -1,0 +1,1 @@
+"""Does the text of a compiled kernel do what was proven of its program?"""

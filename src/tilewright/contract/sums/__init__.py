@@ -1,0 +1,1 @@
+"""Which sums did the tensor cores of a run compute?"""

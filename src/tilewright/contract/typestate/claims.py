@@ -1,0 +1,136 @@
+"""What does a proven program promise, in numbers that a run can be compared with?
+
+The typestate proof talks about tokens; an independent check of the emitted text sees addresses, counts and bytes.
+Claims are the bridge: every number here follows from the proven program and can be read off an event stream as well.
+Counts are polynomials in the program's symbols (`claim.fills.at({"K": 64, "tiles": 3})`).
+
+Checked by: tests/contract/typestate/test_typestate.py; the comparison with a run is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.contract.typestate.polynomial import Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class RingClaim:
+    """One ring in one CTA.
+
+    full_addresses and empty_addresses: byte offsets in dynamic shared memory, one per stage. full_arrivals and
+    empty_arrivals: arrivals that complete one phase, from all CTAs of the cluster. transaction_bytes: bytes that each
+    phase of a full barrier expects and receives. fills: slots filled in the CTA's life. slot_ranges: for each stage,
+    the half-open byte ranges that its copies write. receivers: how many of a cluster's CTAs, the first along z, are
+    sent anything at all (None: each).
+    """
+
+    name: str
+    stages: int
+    full_addresses: tuple[int, ...]
+    empty_addresses: tuple[int, ...]
+    full_arrivals: int
+    empty_arrivals: int
+    transaction_bytes: int
+    fills: Polynomial
+    slot_ranges: tuple[tuple[tuple[int, int], ...], ...]
+    receivers: int | None = None
+
+    def of_rank(self, rank: int) -> RingClaim:
+        """What is claimed of the CTA at that place along z of its cluster."""
+        if self.receivers is None or rank < self.receivers:
+            return self
+        return replace(self, transaction_bytes=0, slot_ranges=((),) * self.stages)
+
+    def phases(self, stage: int, symbols: Mapping[str, int]) -> int:
+        """Phases that full[stage], and empty[stage] alike, complete in the CTA's life."""
+        return max(0, -(-(self.fills.at(symbols) - stage) // self.stages))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnClaim:
+    """Barriers of turns of a role whose two units take a CTA's tiles in turn: byte offsets in dynamic shared memory of
+    unit 0's and unit 1's, each of which counts one arrival a phase. A unit's barrier completes a phase with each tile
+    of the other's; tiles: in the CTA's life."""
+
+    addresses: tuple[int, int]
+    tiles: Polynomial
+
+    def phases(self, unit: int, symbols: Mapping[str, int]) -> int:
+        """Phases that a unit's barrier completes: tiles that the other has taken, the first being unit 0's."""
+        return (self.tiles.at(symbols) + unit) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class StreamClaim:
+    """How many heads and tails each CTA has, and the symbols that say so."""
+
+    heads: str
+    tails: str
+    streamed: int
+    helpers: int
+
+    def symbols(self, cta: int) -> dict[str, int]:
+        """Values of the two symbols for a CTA."""
+        if cta < self.helpers:
+            return {self.heads: max(0, -(-(self.streamed - cta) // self.helpers)), self.tails: 0}
+        return {self.heads: 0, self.tails: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreClaim:
+    """Bulk stores of one role's unit: bytes of each (one entry per static place) and how many in the unit's life; of
+    all its units together, where they take tiles in turn."""
+
+    role: str
+    buffer: str
+    store_bytes: tuple[int, ...]
+    stores: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class RoleClaim:
+    """Threads [first_thread, first_thread + threads) of the CTA; registers per thread, 0 where unchanged from
+    launch. takes_turns: its units share the CTA's tiles, whole ones in turn."""
+
+    name: str
+    unit: str
+    first_thread: int
+    threads: int
+    registers: int
+    takes_turns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolClaims:
+    """Claims of one kernel. symbols: the values it was built with; minima: the least values the proof covers; stream:
+    where CTAs differ in how many parts of tiles they take."""
+
+    kernel: str
+    symbols: tuple[tuple[str, int], ...]
+    minima: tuple[tuple[str, int], ...]
+    cluster_ctas: int
+    block_threads: int
+    dynamic_smem_bytes: int
+    rings: tuple[RingClaim, ...]
+    stores: tuple[StoreClaim, ...]
+    roles: tuple[RoleClaim, ...]
+    turns: tuple[TurnClaim, ...] = ()
+    stream: StreamClaim | None = None
+
+    def lines(self) -> tuple[str, ...]:
+        """The claims in words, one fact a line."""
+        out: list[str] = []
+        for ring in self.rings:
+            out.append(
+                f"{self.kernel}: ring {ring.name}: {ring.stages} stages, {ring.fills} fills per CTA, "
+                f"{ring.transaction_bytes} bytes and {ring.full_arrivals} arrivals per full phase, "
+                f"{ring.empty_arrivals} arrivals per empty phase"
+            )
+        for store in self.stores:
+            sizes = ", ".join(map(str, sorted(set(store.store_bytes))))
+            in_turn = any(role.name == store.role and role.takes_turns for role in self.roles)
+            units = "by its units in turn" if in_turn else "per unit"
+            out.append(f"{self.kernel}: role {store.role}: {store.stores} bulk stores of {sizes} bytes {units}")
+        return tuple(out)

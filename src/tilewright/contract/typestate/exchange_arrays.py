@@ -1,0 +1,53 @@
+"""What exchanges of partial sums through memory have for themselves: arrays that nothing else sees, barriers of units.
+
+`steps.stream` and `steps.team` say how many slots there are, and why each is written and read once.
+Source: PTX ISA, bar. Checked by: tests/contract/typestate/steps/test_stream_steps.py, test_team_steps.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.base.element import Element
+from tilewright.contract.typestate.program import TARGET, integers
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.ir import ac
+
+
+def check_exchange_array(
+    walk: RoleWalk,
+    op: Operation,
+    value: SSAValue,
+    element: Element,
+    shape: tuple[int, ...],
+    exchanges: tuple[type[Operation], ...],
+) -> None:
+    """Doubt an array that has not just these slots, or that anything but `exchanges` uses. shape: slots, and the values
+    of each if it has several."""
+    array = walk.global_of(op, value)
+    if array is None:
+        return
+    name, strides = array.buffer.data, (shape[1], 1) if len(shape) == 2 else (1,)
+    if (integers(array.shape), integers(array.strides)) != (shape, strides) or (
+        array.result.type.element.data != element.value
+    ):
+        walk.findings.doubt(f"{name} is no array of {element.value} of shape {shape}", op)
+    for use in value.uses:
+        if not isinstance(use.operation, exchanges):
+            walk.findings.doubt(f"uses {name}, by which CTAs exchange partial sums", use.operation)
+    for other in (*walk.kernel.operations.of(ac.GlobalOp), *walk.kernel.operations.of(ac.TensorMapOp)):
+        if other is not array and other.buffer == array.buffer:
+            walk.findings.doubt(f"sees {name}, by which CTAs exchange partial sums", other)
+
+
+def meet_as_units(walk: RoleWalk, op: Operation, first_barrier: int) -> None:
+    """Every unit meets at a named barrier of its own, from `first_barrier` on; NB001 where there are too few."""
+    count = walk.role.count
+    if first_barrier < 1 or first_barrier + count > TARGET.limit("cta.named_barriers"):
+        walk.report("NB001", op, f"barriers {first_barrier} to {first_barrier + count - 1} for {count} units")
+    if walk.recording:
+        for unit in range(count):
+            walk.summary.named_barriers.setdefault(first_barrier + unit, {}).setdefault(unit, op)
+    # A barrier of the unit: what its first thread knows of bulk stores, all threads know after it.
+    walk.state.bulk_unit = walk.state.bulk_issuer
+    walk.state.fenced = False

@@ -1,0 +1,108 @@
+"""Does a kernel that begins early touch global memory only once the launches before it have ended?
+
+griddepcontrol.wait returns when the grids before have ended and what they wrote is visible to all of this grid, so one
+thread may wait for others; what remains is that the others do nothing with global memory before they know of it. They
+know it
+
+- where every thread waits before any role begins, from the start;
+- where a role of one thread waits, that role from there on, and another role from its first wait for a full slot of a
+  ring that the waiting role alone fills, since each such slot is announced after that role's wait.
+
+Roles are read in the order of their text: what is known where a loop begins is known in each of its turns; what a
+loop's body learns is forgotten behind it, since a loop may have no turn. Operations that are not named here as ones
+that leave global memory alone count as touching it. Letting the next grid begin counts too: it is told no sooner than
+the wait, so that no more than two grids are there at once.
+
+Not handled: waits of warpgroups inside roles (doubts). The proof of the text looks at the same once more by who knows
+of whose wait (`grid_dependency`).
+Source: PTX ISA 9.7.13.13 (griddepcontrol). Checked by: tests/contract/typestate/test_launch_order.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation
+
+from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.program import Kernel
+from tilewright.ir import ac
+from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.ac_split import SplitPartOp
+from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac_team import TeamAfterOp
+
+_LEAVE_GLOBAL_ALONE = (
+    ac.AffineOp, ac.IndexDivideOp, ac.SplitIndexOp, SplitPartOp, ac.CursorStartOp, ac.AdvanceOp, ac.BarrierWaitOp,
+    ac.ArriveOp, ac.TransactionCloseOp, ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.WgmmaWaitOp,
+    ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
+    ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
+    TeamAfterOp,
+)  # fmt: skip
+_LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
+"""Whose own steps read nothing of global memory."""
+
+
+def launch_order_step(walk: object, op: Operation) -> bool:
+    """Whether `op` is one of those that `check_launch_order` judges; to a role's walk they are nothing."""
+    return isinstance(op, ac.GridWaitOp | ac.GridReleaseOp)
+
+
+def check_launch_order(kernel: Kernel, findings: Findings) -> None:
+    """Doubts where a role may touch global memory before it is known that the launches before have ended."""
+    waits = kernel.operations.of(ac.GridWaitOp)
+    top = [op for op in waits if op.parent_op() is kernel.op]
+    inside = [op for op in waits if op.parent_op() is not kernel.op]
+    if not inside:
+        for op in kernel.operations.of(ac.GridReleaseOp):
+            if op.parent_op() is not kernel.op:
+                findings.doubt("lets the next grid begin in a role, and waits for those before in none", op)
+        return
+    if top or len({_role_of(op) for op in inside}) != 1:
+        findings.doubt("waits for the grids before in several places", inside[0])
+        return
+    roles = [op for op in kernel.op.body.block.ops if isinstance(op, ac.RoleOp)]
+    waiting = _role_of(inside[0])
+    if waiting is None or waiting.execution.unit.data != "thread1" or waiting.execution.count.data != 1:
+        findings.doubt("waits for the grids before in a role of more than one thread", inside[0])
+        return
+    told = _rings_filled_by(waiting, roles)
+    for role in roles:
+        _read(role.body.block, False, told, findings)
+
+
+def _role_of(op: Operation) -> ac.RoleOp | None:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, ac.RoleOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def _rings_filled_by(waiting: ac.RoleOp, roles: list[ac.RoleOp]) -> set[str]:
+    """Names of rings of whose empty side no other role waits, so that no other fills them."""
+
+    def filled(role: ac.RoleOp) -> set[str]:
+        return {_ring(op) for op in role.walk() if isinstance(op, ac.BarrierWaitOp) and op.side.data == "empty"}
+
+    others = {name for role in roles if role is not waiting for name in filled(role)}
+    return filled(waiting) - others
+
+
+def _ring(op: ac.BarrierWaitOp) -> str:
+    kind = op.ring.type
+    return kind.ring.data if isinstance(kind, ac.RingType) else ""
+
+
+def _tells(op: Operation, told: set[str]) -> bool:
+    return isinstance(op, ac.BarrierWaitOp) and op.side.data == "full" and _ring(op) in told
+
+
+def _read(block: Block, known: bool, told: set[str], findings: Findings) -> bool:
+    """Whether it is known behind `block` that the launches before have ended. known: before it; told: rings whose full
+    slots tell it."""
+    for op in block.ops:
+        if isinstance(op, ac.GridWaitOp) or _tells(op, told):
+            known = True
+        elif isinstance(op, _LOOPS):
+            _read(op.body.block, known, told, findings)
+        elif not known and not isinstance(op, _LEAVE_GLOBAL_ALONE):
+            findings.doubt("may touch global memory before it is known that the grids before have ended", op)
+    return known

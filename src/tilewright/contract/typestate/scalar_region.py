@@ -1,0 +1,62 @@
+"""Is the region of an elementwise operation a function that can be computed: defined before use, and yielded once?
+
+Checked by: tests/contract/typestate/test_typestate_scalar_region.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.base.element import parse_element
+from tilewright.contract.typestate.finding import Findings
+from tilewright.ir import ac
+from tilewright.ir.function import Function
+
+
+def check_scalar(op: Operation, known: set[SSAValue], findings: Findings) -> bool:
+    """Doubt a scalar operation of unknown function or undefined inputs; False if `op` is no scalar operation.
+
+    known: scalars defined so far; the result is added.
+    """
+    match op:
+        case ac.ScalarOp():
+            name = op.function.data
+            if name not in set(Function):
+                findings.doubt(f"unknown function {name!r}", op)
+            elif len(op.inputs) != Function(name).arity:
+                findings.doubt(f"{name} of {len(op.inputs)} values", op)
+            result = op.result
+        case ac.RoundOp():
+            if parse_element(op.element.data) is None:
+                findings.doubt(f"unknown element {op.element.data!r}", op)
+            result = op.result
+        case ac.ConstantOp():
+            if not 0 <= op.bits.data < 1 << 32:
+                findings.doubt(f"{op.bits.data} is no image of 32 bits", op)
+            result = op.result
+        case _:
+            return False
+    require_known(op, list(op.operands), known, findings)
+    known.add(result)
+    return True
+
+
+def require_known(op: Operation, values: list[SSAValue], known: set[SSAValue], findings: Findings) -> None:
+    if any(value not in known for value in values):
+        findings.doubt("uses a value that nothing before it in its region defines", op)
+
+
+def check_region(block: Block, owner: Operation, arguments: int, findings: Findings) -> None:
+    """Doubt a region that is not scalar operations on `arguments` arguments, ended by a yield of one value."""
+    if len(block.args) != arguments:
+        findings.doubt(f"a region of {len(block.args)} arguments for {arguments} values", owner)
+    known: set[SSAValue] = set(block.args)
+    for op in block.ops:
+        if isinstance(op, ac.YieldOp):
+            require_known(op, list(op.values), known, findings)
+            if len(op.values) != 1 or op.next_op is not None:
+                findings.doubt("does not end its region with one value", op)
+        elif not check_scalar(op, known, findings):
+            findings.doubt(f"is not understood inside {owner.name}", op)
+    if not isinstance(block.last_op, ac.YieldOp):
+        findings.doubt("its region yields nothing", owner)

@@ -1,0 +1,579 @@
+"""What do staging, bulk stores and element-by-element operations do to a unit's state, and which break a rule?
+
+A staging slot goes round: written by all threads, fenced towards the async proxy by each, made ready by a barrier of
+the unit, read by a bulk store of the first thread, and free again when that thread has waited for the store's group and
+a barrier has told the others. Which groups may still be reading is a may-set, kept twice: as the first thread knows it,
+and as all threads know it since the last barrier.
+
+Not handled: staging memory shared between roles. Global memory is seen as whole arrays: one that is read and written
+by the same kernel is left undecided unless each thread reads only the elements that it writes.
+Checked by: tests/contract/typestate/test_typestate_mutations.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.base.element import parse_element
+from tilewright.contract.typestate.array_parts import ArrayView, array_of
+from tilewright.contract.typestate.copy_starts import check_start
+from tilewright.contract.typestate.footprint import box_extent_bytes
+from tilewright.contract.typestate.program import TARGET, Buffer, integers, type_of
+from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
+from tilewright.contract.typestate.staged_places import Chunk, check_places
+from tilewright.contract.typestate.steps.team import finished_place
+from tilewright.contract.typestate.steps.transpose import require_turned
+from tilewright.contract.typestate.store_places import may_alias
+from tilewright.contract.typestate.summary import StorePlace
+from tilewright.contract.typestate.token import (
+    Fragment,
+    Index,
+    Settled,
+    Staged,
+    after_wait,
+    appended,
+    describe,
+)
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.ir import ac
+from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
+
+_FRAGMENT_COLUMNS = 8
+"""Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments): one may be cut there."""
+_STORE_UNIT_BYTES = 16
+"""What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
+
+
+def epilogue_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it concerns fragments, staging, bulk stores or global memory."""
+    kind = type(op)
+    interpret = _INTERPRETED.get(kind)
+    if interpret is None:
+        return False
+    interpret(walk, op)
+    if walk.role.unit != "warpgroup128" and kind is not ac.AffineOp and kind is not ac.ElementwiseOp:
+        walk.findings.doubt(f"in a role of {walk.role.unit}", op)
+    return True
+
+
+def _commit_bulk(walk: RoleWalk, op: ac.BulkCommitOp) -> None:
+    walk.require_unit(op, op.unit)
+    state = walk.state
+    state.bulk_issuer = appended(state.bulk_issuer, state.open_stores)
+    state.bulk_unit = appended(state.bulk_unit, state.open_stores)
+    state.open_stores = frozenset()
+
+
+def _wait_bulk(walk: RoleWalk, op: ac.BulkWaitOp) -> None:
+    walk.require_unit(op, op.unit)
+    if op.pending.data < 0 or op.read.data not in (0, 1):
+        walk.findings.doubt(f"waits for {op.pending.data} groups with read {op.read.data}", op)
+    walk.state.bulk_issuer = after_wait(walk.state.bulk_issuer, max(0, op.pending.data))
+
+
+def finish_role(walk: RoleWalk) -> None:
+    """What must be over when the role ends."""
+    op, state = walk.role.op, walk.state
+    if state.uncommitted:
+        walk.report("WG001", op, f"{state.uncommitted} wgmma are never committed")
+    if state.open_stores:
+        walk.report("BG002", op, f"stores of {_slots(state.open_stores)} are never committed")
+    reading = frozenset(slot for group in state.bulk_issuer for slot in group)
+    if reading:
+        walk.report(
+            "BG003",
+            op,
+            f"stores of {_slots(reading)} may be in flight when the role ends",
+            steps=(
+                "the first thread issues a bulk store and ends without waiting for it",
+                "the CTA ends and its shared memory is given to another",
+                "the copy engine reads the other CTA's bytes",
+            ),
+        )
+
+
+def _slots(slots: frozenset[tuple[str, int]]) -> str:
+    return ", ".join(f"{buffer}[{slot}]" for buffer, slot in sorted(slots))
+
+
+# ---------------------------------------------------------------- fragments and global memory
+
+
+def _affine(walk: RoleWalk, op: ac.AffineOp) -> None:
+    operands, coefficients = walk.indices(op, list(op.operands_)), integers(op.coefficients)
+    if len(coefficients) != len(operands):
+        walk.findings.doubt("an affine function with other coefficients than operands", op)
+        walk.give(op, op.result, None)
+        return
+    terms: dict[str, int] = {}
+    constant = op.constant.data
+    for coefficient, operand in zip(coefficients, operands, strict=True):
+        constant += coefficient * operand.constant
+        for atom, factor in operand.terms:
+            terms[atom] = terms.get(atom, 0) + coefficient * factor
+    walk.give(op, op.result, Index(tuple(sorted((atom, factor) for atom, factor in terms.items() if factor)), constant))
+
+
+def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
+    source = array_of(walk, op, op.source)
+    walk.indices(op, [op.row, op.column])
+    if source is not None and walk.recording:
+        walk.summary.reads_global.setdefault(source.op.buffer.data, op)
+    kind = type_of(op.result)
+    if not isinstance(kind, ac.FragmentType):
+        walk.findings.doubt("its result is no fragment", op)
+        walk.give(op, op.result, None)
+        return
+    axes = kind.axes.data
+    if axes not in ("", "m", "n", "mn", "nm") or (source is not None and source.rank != len(axes)):
+        walk.findings.doubt(f"loads a fragment along {axes!r} of an array that has other axes", op)
+    blocks = integers(op.blocks) if op.blocks is not None else (1,) * len(axes)
+    if len(blocks) != len(axes) or min(blocks, default=1) < 1:
+        walk.findings.doubt(f"takes blocks of {blocks} along {axes!r}", op)
+    if op.pairs is not None and op.pairs.data:
+        _require_pairs(walk, op, source, axes)
+    walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, axes, kind.element.data))
+
+
+def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | None, axes: str) -> None:
+    """Two columns loaded at once are both inside the array or both outside, and begin at a multiple of their size, as
+    the array itself does."""
+    column = walk.look(op, op.column)
+    if source is None or not isinstance(column, Index):
+        return
+    numbers = [column.constant, *(factor for _, factor in column.terms), integers(source.op.shape)[-1]]
+    strides = integers(source.op.strides)
+    if (
+        axes != "mn"
+        or op.blocks is not None
+        or strides[-1] != 1
+        or any(number % 2 for number in (*numbers, *strides[:-1]))
+    ):
+        walk.findings.doubt(f"loads pairs of {source.op.buffer.data} that may be torn or begin between two pairs", op)
+    walk.findings.assume(f"{source.op.buffer.data} begins at a multiple of two of its elements")
+
+
+def _map(walk: RoleWalk, op: ac.MapOp) -> None:
+    accumulator = walk.take(op, op.accumulator)
+    if accumulator is not None and not isinstance(accumulator, Settled):
+        walk.report("WG003", op, f"touches {describe(accumulator)}")
+    walk.state.fenced = False
+    for value in op.fragments:
+        fragment = walk.look(op, value)
+        if fragment is not None and not isinstance(fragment, Fragment):
+            walk.findings.doubt(f"takes {describe(fragment)} where a fragment belongs", op)
+    kind = type_of(op.result)
+    parts = 1
+    if isinstance(kind, ac.FragmentType) and isinstance(accumulator, Settled):
+        n = kind.n.data
+        if kind.m.data != accumulator.m or n < 1 or n % _FRAGMENT_COLUMNS or accumulator.n < n or accumulator.n % n:
+            walk.findings.doubt(f"maps {accumulator.m} x {accumulator.n} to {kind.m.data} x {n}", op)
+        else:
+            parts = accumulator.n // n
+    check_region(op.body.block, op, parts + len(op.fragments), walk.findings)
+    if not isinstance(kind, ac.FragmentType) or not isinstance(accumulator, Settled):
+        if accumulator is None or isinstance(accumulator, Settled):
+            walk.findings.doubt("its result is no fragment of a settled accumulator", op)
+        walk.give(op, op.result, None)
+        return
+    walk.give(op, op.result, Fragment(accumulator.m, accumulator.n // parts, "mn", kind.element.data))
+
+
+def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | None:
+    """The fragment that `op` stores."""
+    token = walk.take(op, value)
+    if isinstance(token, Fragment):
+        # Elementwise work may be done here, so this is where the accumulator's registers are read.
+        walk.state.fenced = False
+        return token
+    if token is not None:
+        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    return None
+
+
+def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
+    fragment, seen = take_fragment(walk, op, op.fragment), array_of(walk, op, op.destination)
+    row, column = walk.indices(op, [op.row, op.column])
+    if op.through:
+        require_rows(walk, op, op.through)
+    destination = seen.op if seen is not None else None
+    if destination is not None:
+        require_own_places(walk, op, destination)
+        kind = type_of(op.destination)
+        if not isinstance(kind, ac.GlobalType) or kind.rank.data != 2:
+            walk.findings.doubt("stores to something that is no matrix", op)
+        elif fragment is not None and fragment.element != kind.element.data:
+            walk.findings.doubt(f"stores {fragment.element} to an array of {kind.element.data}", op)
+    if destination is not None and seen is not None and walk.recording:
+        walk.summary.writes_global.setdefault(destination.buffer.data, op)
+        if fragment is not None:
+            element = parse_element(fragment.element)
+            size = element.bytes if element is not None else 0
+            strides = tuple(stride * size for stride in integers(destination.strides))
+            origin, extents = seen.placed((row, column)), seen.widened((fragment.m, fragment.n))
+            origin, around = finished_place(walk, op, origin, integers(destination.shape))
+            place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
+            walk.summary.places.append(place)
+
+
+def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> None:
+    """The buffer, and the unit's number, through which warps take their rows: a part for each warp, for nothing else.
+
+    A warp orders its own accesses (bar.warp.sync) and touches no other warp's part, so nothing else need be shown.
+    """
+    if len(through) != 2:
+        walk.findings.doubt("goes through something other than a buffer and a unit", op)
+        return
+    buffer = walk.buffer_of(op, through[0])
+    walk.require_unit(op, through[1])
+    if buffer is None:
+        return
+    if buffer.ring:
+        walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage rows")
+    if buffer.instances < walk.role.count:
+        walk.report(
+            "AL003",
+            op,
+            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
+            against=buffer.op,
+        )
+    if buffer.slots < 1 or buffer.slot_bytes < ROWS_BYTES:
+        walk.report(
+            "AL004",
+            op,
+            f"rows take {ROWS_BYTES} bytes, and buffer {buffer.name} has {buffer.slots} slots of {buffer.slot_bytes}",
+            against=buffer.op,
+        )
+    if any(not isinstance(use.operation, ac.GlobalStoreOp | ac.RowsStoreOp) for use in through[0].uses):
+        walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
+    if walk.recording:
+        walk.summary.rows.setdefault(buffer.name, op)
+
+
+def require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp) -> None:
+    """Different indices must be different places in memory, or threads that are told apart by indices race."""
+    if may_alias(integers(destination.shape), integers(destination.strides)):
+        walk.findings.doubt(f"two elements of {destination.buffer.data} may lie at one place", op)
+
+
+def _require_whole_units(
+    walk: RoleWalk, op: ac.ElementStoreOp, destination: ac.GlobalOp, run: int, last: SSAValue
+) -> None:
+    """Runs are stored in units of 16 bytes: each must lie together and begin at a multiple of that."""
+    element = parse_element(destination.result.type.element.data)
+    strides = integers(destination.strides)
+    if element is None or run * element.bytes % _STORE_UNIT_BYTES:
+        walk.findings.doubt(f"runs of {run} elements are no whole units of {_STORE_UNIT_BYTES} bytes", op)
+    elif not op.indices or op.indices[-1] is not last or last in op.indices[:-1] or strides[-1] != 1:
+        walk.findings.doubt(f"a run does not lie together in {destination.buffer.data}", op)
+    elif any(stride * element.bytes % _STORE_UNIT_BYTES for stride in strides[:-1]):
+        walk.findings.doubt(f"a run in {destination.buffer.data} may begin inside {_STORE_UNIT_BYTES} bytes", op)
+
+
+def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
+    """A kernel without asynchronous protocol: what can go wrong is two threads at one element."""
+    block, extents = op.body.block, integers(op.extents)
+    if len(block.args) != len(extents):
+        walk.findings.doubt("a region with other arguments than extents", op)
+        return
+    if integers(walk.kernel.op.grid)[1:] != (1, 1):
+        walk.findings.doubt("points are dealt out to CTAs along x: others would share them", op)
+    run = op.run.data if op.run is not None else 1
+    if run < 1 or extents[-1] % run:
+        walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
+    if op.transpose is not None:
+        require_turned(walk, op)
+    known: set[SSAValue] = set(block.args)
+    extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
+    points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}
+    read: dict[str, list[ac.ElementLoadOp]] = {}
+    written: dict[str, list[ac.ElementStoreOp]] = {}
+    for inner in block.ops:
+        match inner:
+            case ac.ElementLoadOp():
+                source = walk.global_of(inner, inner.source)
+                require_known(inner, list(inner.indices), known, walk.findings)
+                known.add(inner.result)
+                if source is not None:
+                    read.setdefault(source.buffer.data, []).append(inner)
+            case ac.ElementStoreOp():
+                destination = walk.global_of(inner, inner.destination)
+                if destination is not None:
+                    written.setdefault(destination.buffer.data, []).append(inner)
+                    require_own_places(walk, inner, destination)
+                    shape = integers(destination.shape)
+                    bounds = [extent_of.get(index) for index in inner.indices]
+                    if len(bounds) != len(shape) or any(
+                        bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)
+                    ):
+                        walk.findings.doubt(f"a point may lie outside {destination.buffer.data}", inner)
+                    if run > 1:
+                        _require_whole_units(walk, inner, destination, run, block.args[-1])
+                require_known(inner, [inner.value, *inner.indices], known, walk.findings)
+                if not points <= set(inner.indices):
+                    walk.findings.doubt("two points may store to one element: an index of the region is missing", inner)
+            case ac.AffineOp():
+                require_known(inner, list(inner.operands_), known, walk.findings)
+                if len(inner.operands_) != len(inner.coefficients):
+                    walk.findings.doubt("an affine function with other coefficients than operands", inner)
+                known.add(inner.result)
+            case ac.IndexDivideOp():
+                require_known(inner, [inner.operand], known, walk.findings)
+                if inner.size.data < 1:
+                    walk.findings.doubt(f"divides an index by {inner.size.data}", inner)
+                known.add(inner.result)
+            case ac.YieldOp():
+                pass
+            case _:
+                if not check_scalar(inner, known, walk.findings):
+                    walk.findings.doubt(f"is not understood inside {op.name}", inner)
+    for buffer, stores in written.items():
+        places = {tuple(access.indices) for access in (*stores, *read.get(buffer, ()))}
+        if len(places) > 1:
+            walk.findings.doubt(f"threads touch elements of {buffer} that other threads store", stores[0])
+        if buffer in walk.summary.writes_global or buffer in walk.summary.reads_global:
+            walk.findings.doubt(f"{buffer} is also accessed elsewhere in the role", op)
+    if walk.recording:
+        for buffer, loads in read.items():
+            if buffer not in written:
+                walk.summary.reads_global.setdefault(buffer, loads[0])
+        for buffer, stores in written.items():
+            walk.summary.writes_global.setdefault(buffer, stores[0])
+
+
+# ---------------------------------------------------------------- staging
+
+
+def _staging_buffer(walk: RoleWalk, op: ac.StageWriteOp | ac.CopyStoreOp) -> Buffer | None:
+    buffer = walk.buffer_of(op, op.buffer)
+    walk.require_unit(op, op.unit)
+    if buffer is None:
+        return None
+    if buffer.ring:
+        walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot stage an output")
+    if buffer.instances < walk.role.count:
+        walk.report(
+            "AL003",
+            op,
+            f"{walk.role.count} units share {buffer.instances} instances of buffer {buffer.name}",
+            against=buffer.op,
+        )
+    if not 0 <= op.slot.data < buffer.slots:
+        walk.report("AL004", op, f"slot {op.slot.data} of {buffer.slots} in buffer {buffer.name}", against=buffer.op)
+    if walk.recording:
+        walk.summary.staging.setdefault(buffer.name, op)
+    return buffer
+
+
+def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
+    buffer, fragment = _staging_buffer(walk, op), take_fragment(walk, op, op.fragment)
+    if buffer is None or fragment is None:
+        walk.give(op, op.result, None)
+        return
+    state, slot = walk.state, (buffer.name, op.slot.data)
+    begin, end = op.column_begin.data, op.column_end.data
+    element = parse_element(fragment.element)
+    if fragment.axes != "mn" or element is None or not 0 <= begin < end <= fragment.n:
+        walk.findings.doubt(f"stages columns {begin} to {end} of {fragment.axes} x {fragment.n} {fragment.element}", op)
+        walk.give(op, op.result, None)
+        return
+    if op.block is not None and (op.plan is None or not 0 <= op.block.data < fragment.m // BLOCK_ROWS):
+        walk.findings.doubt(f"stages block {op.block.data} of {fragment.m} rows", op)
+        walk.give(op, op.result, None)
+        return
+    rows = fragment.m if op.block is None else BLOCK_ROWS
+    written = rows * (end - begin) * element.bytes
+    if written > buffer.slot_bytes:
+        walk.report(
+            "BG004",
+            op,
+            f"stages {written} bytes in a slot of {buffer.slot_bytes} of buffer {buffer.name}",
+            against=buffer.op,
+        )
+    chunk = Chunk(rows, end - begin, element.bytes, buffer.swizzle, turned=op.block is not None)
+    check_places(walk, op, buffer, chunk)
+    _require_free(walk, op, slot)
+    state.staged |= {slot}
+    walk.give(op, op.result, Staged(buffer.name, op.slot.data, "written", written, fragment.element, chunk.line))
+
+
+def _require_free(walk: RoleWalk, op: ac.StageWriteOp, slot: tuple[str, int]) -> None:
+    """No bulk store may still read the slot, and all threads must know it."""
+    state, name = walk.state, f"{slot[0]}[{slot[1]}]"
+    if slot in state.staged:
+        walk.report("BG001", op, f"overwrites {name}, whose bytes are not yet stored")
+    elif slot in state.open_stores:
+        walk.report("BG002", op, f"overwrites {name} while its store belongs to no committed group")
+    elif any(slot in group for group in state.bulk_issuer):
+        youngest = next(age for age, group in enumerate(reversed(state.bulk_issuer)) if slot in group)
+        walk.report(
+            "BG001",
+            op,
+            f"overwrites {name} while one of the newest {youngest + 1} bulk groups may read it",
+            steps=(
+                f"the first thread issues a bulk store of {name}; {youngest} groups are committed after its group",
+                f"its last wait allows {youngest + 1} or more groups to be pending, or there is none",
+                f"the threads overwrite {name}; the copy engine stores the new bytes in the old place",
+            ),
+        )
+    elif any(slot in group for group in state.bulk_unit):
+        walk.report(
+            "BG001",
+            op,
+            f"overwrites {name} with no barrier after the first thread's wait",
+            steps=(
+                f"the first thread is delayed in its wait for the store of {name}",
+                "another thread, which waits for nothing, goes on",
+                f"it overwrites {name} while the copy engine reads it",
+            ),
+        )
+
+
+def _fence(walk: RoleWalk, op: ac.FenceProxyOp) -> None:
+    token = walk.take(op, op.staged)
+    if not isinstance(token, Staged):
+        if token is not None:
+            walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+        walk.give(op, op.result, None)
+        return
+    state = "fenced" if token.state == "written" else token.state
+    walk.give(op, op.result, replace(token, state=state))
+
+
+def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
+    walk.require_unit(op, op.unit)
+    first, count = op.first_barrier.data, walk.role.count
+    if first < 1 or first + count > TARGET.limit("cta.named_barriers"):
+        walk.report("NB001", op, f"barriers {first} to {first + count - 1} for {count} units")
+    unit_threads = walk.role.threads // max(1, count)
+    if op.threads.data != unit_threads:
+        fewer = op.threads.data > unit_threads
+        walk.report(
+            "NB002",
+            op,
+            f"counts {op.threads.data} threads; {unit_threads} take part",
+            steps=(
+                f"{unit_threads} threads arrive",
+                "the barrier waits for threads that never come: hang"
+                if fewer
+                else "it lets the first of them go before the last have arrived",
+            ),
+        )
+    if walk.recording:
+        for unit in range(count):
+            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
+    walk.state.bulk_unit = walk.state.bulk_issuer
+    if op.staged is None:
+        if op.result is not None:
+            walk.report("LV008", op, "makes bytes ready that it was not given")
+            walk.give(op, op.result, None)
+        return
+    token = walk.take(op, op.staged)
+    ready = None
+    if isinstance(token, Staged):
+        if token.state == "written":
+            _unfenced(walk, op, token)
+        ready = replace(token, state="ready")
+    elif token is not None:
+        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    if op.result is None:
+        walk.report("LV001", op, "the staged bytes are not handed on")
+    else:
+        walk.give(op, op.result, ready)
+
+
+def _unfenced(walk: RoleWalk, op: Operation, token: Staged) -> None:
+    walk.report(
+        "PX001",
+        op,
+        f"{token.buffer}[{token.slot}] is handed to the copy engine without fence.proxy.async",
+        steps=(
+            f"threads write {token.buffer}[{token.slot}] through the generic proxy",
+            "no fence makes the writes visible to the async proxy",
+            "the bulk store reads bytes from before the writes",
+        ),
+    )
+
+
+def _store_bulk(walk: RoleWalk, op: ac.CopyStoreOp) -> None:
+    buffer, tensor_map, token = _staging_buffer(walk, op), walk.map_of(op, op.descriptor), walk.take(op, op.staged)
+    coordinates = walk.indices(op, list(op.coordinates))
+    if not isinstance(token, Staged) or buffer is None or tensor_map is None:
+        if token is not None and not isinstance(token, Staged):
+            walk.report("LV008", op, f"{op.name} cannot store {describe(token)}")
+        return
+    slot = (token.buffer, token.slot)
+    walk.state.staged -= {slot}
+    walk.state.open_stores |= {slot}
+    walk.state.step(f"store:{buffer.name}")
+    match token.state:
+        case "written":
+            _unfenced(walk, op, token)
+        case "fenced":
+            walk.report(
+                "NB004",
+                op,
+                f"{buffer.name}[{token.slot}] is stored with no barrier after the fences of all threads",
+                steps=(
+                    "the first thread has written and fenced its bytes; another has not",
+                    "the first thread issues the bulk store",
+                    "the copy engine reads bytes that the other thread has yet to write",
+                ),
+            )
+        case _:
+            pass
+    if slot != (buffer.name, op.slot.data):
+        walk.report("BG004", op, f"stores {buffer.name}[{op.slot.data}]; the bytes are in {token.buffer}[{token.slot}]")
+    if op.box_bytes.data != tensor_map.box_bytes:
+        walk.report(
+            "TX002",
+            op,
+            f"claims {op.box_bytes.data} bytes; the box of {tensor_map.name} has {tensor_map.box_bytes}",
+            against=tensor_map.op,
+        )
+    if tensor_map.box_bytes != token.bytes:
+        walk.report(
+            "BG004", op, f"reads {tensor_map.box_bytes} bytes; {token.bytes} were staged", against=tensor_map.op
+        )
+    elif box_extent_bytes(tensor_map) > buffer.slot_bytes:
+        walk.report("TX004", op, f"a box of {box_extent_bytes(tensor_map)} bytes in a slot of {buffer.slot_bytes}")
+    elif tensor_map.box[0] != token.line:
+        walk.findings.doubt(f"stores lines of {tensor_map.box[0]} elements where {token.line} lie together", op)
+    if tensor_map.swizzle != buffer.swizzle:
+        walk.report(
+            "AL005", op, f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}"
+        )
+    check_start(walk, op, tensor_map, coordinates)
+    if tensor_map.element != token.element:
+        walk.findings.doubt(f"stores {tensor_map.element} where {token.element} were staged", op)
+    # The engine writes the last 16 bytes of a row whole.
+    rows = -(-tensor_map.dims[0] * tensor_map.element_bytes // 16) * 16
+    if may_alias((*tensor_map.dims[1:], rows), (*tensor_map.strides_bytes, 1)):
+        walk.findings.doubt(f"two rows of {tensor_map.buffer} may share bytes", op)
+    if walk.recording:
+        walk.summary.stores.append((buffer.name, tensor_map.box_bytes))
+        walk.summary.writes_global.setdefault(tensor_map.buffer, op)
+        # Outermost first, as plain stores count.
+        strides = (*tensor_map.strides_bytes[::-1], tensor_map.element_bytes)
+        origin, around = finished_place(walk, op, coordinates[::-1], tensor_map.dims[::-1])
+        walk.summary.places.append(StorePlace(op, tensor_map.buffer, origin, tensor_map.box[::-1], around, strides))
+
+
+_INTERPRETED: dict[type[Operation], Callable[[RoleWalk, Any], None]] = {
+    ac.AffineOp: _affine,
+    ac.FragmentLoadOp: _load,
+    ac.MapOp: _map,
+    ac.GlobalStoreOp: _store_plain,
+    ac.ElementwiseOp: _elementwise,
+    ac.StageWriteOp: _write,
+    ac.FenceProxyOp: _fence,
+    ac.NamedBarrierSyncOp: _synchronize,
+    ac.CopyStoreOp: _store_bulk,
+    ac.BulkCommitOp: _commit_bulk,
+    ac.BulkWaitOp: _wait_bulk,
+}
+"""By class: each is walked several times, and to tell it from all others one after the other takes long."""

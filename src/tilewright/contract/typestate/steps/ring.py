@@ -1,0 +1,327 @@
+"""What do waits, fills and releases do to a unit's state, and which of them break a rule on the spot?
+
+A unit's waits on one side of a ring must be at positions 0, 1, 2, ... in order; the same for its fills and its
+releases. Parity: full[s]'s phase r completes with fill r * stages + s, so a reader at that position waits for parity r
+mod 2; the slot is empty again when phase r - 1 of empty[s] completes, so a filler waits for the other parity (PTX ISA
+9.7.13.15). With those in order on both sides, no wait is ever two phases away from its barrier, hence parities never
+alias.
+
+Checked by: tests/contract/typestate/test_typestate_mutations.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tilewright.contract.typestate.copy_starts import check_start
+from tilewright.contract.typestate.footprint import box_extent_bytes, box_ranges, merged, overlap, size
+from tilewright.contract.typestate.polynomial import Polynomial
+from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, TARGET, Buffer, Map
+from tilewright.contract.typestate.summary import FillSite
+from tilewright.contract.typestate.token import Cursor, Filling, Slot, describe
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.ir import ac
+
+PEER_RELEASES = "a wgmma that has been waited for reads nothing later: a slot's release to another CTA is no fence"
+"""It is emitted at the scope of the CTA, as by vendor libraries: what it orders are reads by the tensor core alone."""
+
+
+def ring_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it concerns a ring."""
+    match op:
+        case ac.CursorStartOp():
+            _start(walk, op)
+        case ac.AdvanceOp():
+            token = walk.take(op, op.cursor)
+            if isinstance(token, Cursor):
+                walk.give(op, op.result, Cursor(token.ring, token.side, token.position + 1))
+            else:
+                _wrong(walk, op, token)
+        case ac.BarrierWaitOp():
+            _wait(walk, op)
+        case ac.ArriveExpectOp():
+            _announce(walk, op)
+        case ac.CopyIssueOp():
+            _issue(walk, op)
+        case ac.TransactionCloseOp():
+            _close(walk, op)
+        case ac.ArriveOp():
+            _release(walk, op)
+        case _:
+            return False
+    return True
+
+
+def _wrong(walk: RoleWalk, op: Operation, token: object) -> None:
+    """The operand is of the wrong kind (or was spoiled before, which needs no second finding)."""
+    if token is not None:
+        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")  # pyright: ignore[reportArgumentType]
+    for result in op.results:
+        walk.give(op, result, None)
+
+
+def _start(walk: RoleWalk, op: ac.CursorStartOp) -> None:
+    ring = walk.ring_of(op, op.ring)
+    if ring is None:
+        walk.give(op, op.result, None)
+        return
+    if op.side.data not in ("empty", "full"):
+        walk.findings.doubt(f"unknown side {op.side.data!r}", op)
+    # A cursor stands at position 0 of its ring's life: a second one would wait for phases long past.
+    walk.give(op, op.result, Cursor(ring.name, op.side.data, Polynomial()))
+
+
+def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
+    ring, cursor = walk.ring_of(op, op.ring), walk.take(op, op.cursor)
+    if ring is None or not isinstance(cursor, Cursor):
+        _wrong(walk, op, cursor)
+        return
+    side = op.side.data
+    if side not in ("empty", "full"):
+        walk.findings.doubt(f"unknown side {side!r}", op)
+        walk.give(op, op.result, None)
+        return
+    if cursor.ring != ring.name:
+        walk.report("MB007", op, f"waits on ring {ring.name} with {describe(cursor)}")
+        walk.give(op, op.result, None)
+        return
+    if op.invert_parity.data not in (0, 1):
+        walk.findings.doubt(f"invert_parity is {op.invert_parity.data}", op)
+    inverted, needed = bool(op.invert_parity.data), side == "empty"
+    if inverted != needed:
+        walk.report("MB005", op, _parity_message(ring.name, side), steps=_parity_steps(ring.name, side))
+    if cursor.side != side:
+        walk.report(
+            "MB005", op, f"waits on the {side} side of ring {ring.name} with a cursor started as {cursor.side!r}"
+        )
+    if walk.role.unit == "warp32":
+        walk.findings.doubt("a ring used by a unit that is neither one thread nor a warpgroup", op)
+    event = f"wait:{ring.name}:{side}"
+    waited = walk.state.count(event)
+    if cursor.position != waited:
+        walk.report(
+            "MB006",
+            op,
+            f"wait number {waited} on the {side} side of ring {ring.name} is made at position {cursor.position}",
+            steps=(
+                f"the unit has waited {waited} times; the next slot in order is number {waited}",
+                f"its cursor stands at number {cursor.position}",
+                "the wait is for a phase that another slot's use completes, or that is long past",
+            ),
+        )
+    walk.state.step(event)
+    if walk.recording:
+        walk.summary.waits.setdefault((ring.name, side), op)
+    # Recover at the position in order, so that one slip is reported once.
+    walk.give(op, op.result, Slot(ring.name, side, waited))
+
+
+def _parity_message(ring: str, side: str) -> str:
+    if side == "empty":
+        return f"a filler of ring {ring} waits for its cursor's parity, not for the other one"
+    return f"a reader of ring {ring} waits for the other parity than its cursor's"
+
+
+def _parity_steps(ring: str, side: str) -> tuple[str, ...]:
+    if side == "empty":
+        return (
+            f"ring {ring} is initialised: every barrier is in phase 0",
+            "the filler waits for parity 0 of empty[0], which completes only when readers release slot 0",
+            "the readers wait for full[0], which nothing fills: hang",
+        )
+    return (
+        f"ring {ring} is initialised: every barrier is in phase 0",
+        "the reader waits for parity 1 of full[0], which passes at once",
+        "it reads slot 0 before any byte of it has arrived",
+    )
+
+
+def _hold(walk: RoleWalk, op: Operation, ring: str, side: str, slot: Slot) -> None:
+    """Record how many later slots were waited for when this one is signalled."""
+    if not walk.recording:
+        return
+    later = (walk.state.count(f"wait:{ring}:{side}") - 1 - slot.position).constant
+    if later is None:
+        walk.findings.doubt("the number of slots held at a time depends on a trip count", op)
+    holds = walk.summary.holds
+    known = holds.get((ring, side), 0)
+    holds[ring, side] = None if later is None or known is None else max(known, later)
+
+
+def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
+    slot = walk.take(op, op.phase)
+    if not isinstance(slot, Slot):
+        _wrong(walk, op, slot)
+        return
+    if slot.side != "empty":
+        walk.report("MB012", op, f"fills {describe(slot)}")
+    if not _by_one_thread(walk, op):
+        walk.report("TX007", op, f"{walk.role.unit} units announce and issue copies: every thread would")
+    most = TARGET.limit("mbarrier.transaction_bytes_max")
+    if not 0 <= op.bytes.data <= most:
+        walk.report("TX003", op, f"announces {op.bytes.data} bytes; a phase counts 0 to {most}")
+    event = f"fill:{slot.ring}"
+    if slot.position != walk.state.count(event):
+        walk.report(
+            "MB011", op, f"fills position {slot.position} of ring {slot.ring} as number {walk.state.count(event)}"
+        )
+    walk.state.step(event)
+    _hold(walk, op, slot.ring, "empty", slot)
+    site = walk.name_of(op)
+    if walk.recording:
+        walk.summary.fills[site] = FillSite(op, slot.ring, op.bytes.data)
+    walk.give(op, op.result, Filling(slot.ring, slot.position, op.bytes.data, site))
+
+
+def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
+    filling = walk.take(op, op.tx)
+    buffer, tensor_map = walk.buffer_of(op, op.buffer), walk.map_of(op, op.descriptor)
+    coordinates = walk.indices(op, list(op.coordinates))
+    if not isinstance(filling, Filling) or buffer is None or tensor_map is None:
+        _wrong(walk, op, filling if not isinstance(filling, Filling) else None)
+        return
+    if not _by_one_thread(walk, op):
+        walk.report("TX007", op, f"every thread of a {walk.role.unit} unit would issue the copy")
+    if buffer.ring != filling.ring:
+        walk.report(
+            "TX006", op, f"ring {filling.ring} pays for a copy into buffer {buffer.name} of {buffer.ring or 'no ring'}"
+        )
+    if op.box_bytes.data != tensor_map.box_bytes:
+        walk.report(
+            "TX002",
+            op,
+            f"claims {op.box_bytes.data} bytes; the box of {tensor_map.name} has {tensor_map.box_bytes}",
+            against=tensor_map.op,
+        )
+    check_start(walk, op, tensor_map, coordinates)
+    if tensor_map.swizzle != buffer.swizzle:
+        walk.report(
+            "AL005",
+            op,
+            f"map {tensor_map.name} swizzles {tensor_map.swizzle}, buffer {buffer.name} {buffer.swizzle}",
+            against=tensor_map.op,
+        )
+    if tensor_map.element != buffer.element:
+        walk.findings.doubt(f"copies {tensor_map.element} into a buffer of {buffer.element}", op)
+    width = op.multicast.data
+    if width != 1 and width != walk.kernel.cluster_ctas:
+        walk.report("CL002", op, f"multicast to {width} CTAs in a cluster of {walk.kernel.cluster_ctas}")
+    if width > 1 and walk.recording:
+        walk.summary.multicasts.append((op, filling.ring))
+    # What arrives is the map's box, whatever the operation claims.
+    left = filling.bytes_left - tensor_map.box_bytes * max(width, 1)
+    if left < 0:
+        walk.report(
+            "TX001",
+            op,
+            f"{-left} bytes more arrive in a phase of ring {filling.ring} than were announced",
+            steps=_byte_steps(filling.ring, left),
+        )
+    if walk.recording:
+        walk.summary.reads_global.setdefault(tensor_map.buffer, op)
+        _place(walk, op, filling, buffer, tensor_map, max(width, 1))
+    walk.give(op, op.result, Filling(filling.ring, filling.position, left, filling.site, filling.by_threads))
+
+
+def _by_one_thread(walk: RoleWalk, op: ac.ArriveExpectOp | ac.CopyIssueOp) -> bool:
+    """Whether one thread of the role executes it: the only one, or a warpgroup's first."""
+    if op.elected is None or op.elected.data == 0:
+        return walk.role.unit == "thread1"
+    if op.elected.data != 1:
+        walk.findings.doubt(f"elected is {op.elected.data}", op)
+    return walk.role.unit == "warpgroup128" and walk.role.count == 1
+
+
+def _place(walk: RoleWalk, op: ac.CopyIssueOp, filling: Filling, buffer: Buffer, tensor_map: Map, width: int) -> None:
+    """Where the boxes of all issuing CTAs land in a slot."""
+    offset, apart = op.offset_bytes.data, op.rank_offset_bytes.data
+    extent, period = box_extent_bytes(tensor_map), SWIZZLE_PERIOD_BYTES[tensor_map.swizzle]
+    # A copy for this CTA alone is still offset by the CTA's rank.
+    ranks = range(walk.kernel.cluster_ctas)
+    for rank in ranks:
+        begin = offset + rank * apart
+        if begin < 0 or begin + extent > buffer.slot_bytes:
+            walk.report(
+                "TX004",
+                op,
+                f"a box of {extent} bytes at byte {begin} of a slot of {buffer.slot_bytes} in buffer {buffer.name}",
+                against=buffer.op,
+            )
+            return
+        if begin % period:
+            walk.report(
+                "AL002", op, f"a {tensor_map.swizzle} box at byte {begin} of its slot, off the {period}-byte period"
+            )
+            return
+    if width == 1 and apart and len(ranks) > 1:
+        walk.findings.doubt("a copy for one CTA whose place depends on the CTA's rank", op)
+    boxes = [box_ranges(tensor_map, offset + rank * apart) for rank in (ranks if width > 1 else (0,))]
+    together = merged(piece for box in boxes for piece in box)
+    site = walk.summary.fills.get(filling.site)
+    if site is None:
+        return
+    before = site.ranges.get(buffer.name, ())
+    if size(together) != sum(size(box) for box in boxes) or overlap(before, together):
+        walk.report("TX005", op, f"boxes overlap in the slots of buffer {buffer.name}", against=site.op)
+    site.ranges[buffer.name] = merged((*before, *together))
+
+
+def _byte_steps(ring: str, left: int) -> tuple[str, ...]:
+    if left > 0:
+        return (
+            f"the filler announces the bytes of a slot of ring {ring}",
+            f"all its copies complete; {left} bytes are still expected",
+            "the phase never completes: the readers hang",
+        )
+    return (
+        f"the filler announces the bytes of a slot of ring {ring}",
+        "the announced count of bytes has completed: the phase ends",
+        f"{-left} more bytes complete in the next phase, whose readers see a slot that is not yet filled",
+    )
+
+
+def _close(walk: RoleWalk, op: ac.TransactionCloseOp) -> None:
+    filling = walk.take(op, op.tx)
+    if not isinstance(filling, Filling):
+        _wrong(walk, op, filling)
+        return
+    if filling.bytes_left > 0:
+        walk.report(
+            "TX001",
+            op,
+            f"{filling.bytes_left} announced bytes of ring {filling.ring} are never issued",
+            steps=_byte_steps(filling.ring, filling.bytes_left),
+        )
+    if filling.by_threads:
+        walk.report(
+            "CA003",
+            op,
+            f"no arrival on ring {filling.ring} waits for what threads copy into the slot",
+            steps=(
+                "threads issue copies into a slot, which land at some later time",
+                "the phase of its full barrier completes without them",
+                "a reader reads the slot before the copies have landed",
+            ),
+        )
+
+
+def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
+    slot = walk.take(op, op.phase)
+    if not isinstance(slot, Slot):
+        _wrong(walk, op, slot)
+        return
+    if slot.side == "empty":
+        walk.report("MB012", op, f"releases {describe(slot)}")
+    if op.peers.data not in (1, walk.kernel.cluster_ctas):
+        walk.report("CL003", op, f"releases to {op.peers.data} CTAs of a cluster of {walk.kernel.cluster_ctas}")
+    if op.peers.data > 1:
+        walk.findings.assume(PEER_RELEASES)
+    event = f"release:{slot.ring}"
+    if slot.position != walk.state.count(event):
+        walk.report(
+            "MB011", op, f"releases position {slot.position} of ring {slot.ring} as number {walk.state.count(event)}"
+        )
+    walk.state.step(event)
+    _hold(walk, op, slot.ring, "full", slot)
+    if walk.recording:
+        walk.summary.releases.setdefault(slot.ring, {})[op] = op.peers.data

@@ -1,0 +1,104 @@
+"""Can two stores of one kernel touch the same element of global memory?
+
+Stores of a role go to boxes whose origins are affine in tile numbers and the unit's number; no two CTAs have the same
+tile numbers (the dialect's `ac.tiles`). Dimension by dimension, coordinates are read as mixed-radix numerals: all
+boxes of one tile and unit lie in a window of width W; if the smallest coefficient is at least W, the next at least the
+smallest times its atom's range, and so on, different atoms give disjoint windows. An atom without a known range (a
+tile number) must come last. Every atom must occur in exactly one dimension, else two of its values may share a window.
+Inside one window the boxes are compared pairwise.
+
+Not handled: boxes told apart by several dimensions at once, storage that aliases through strides. What cannot be shown
+is a doubt, never a finding. Checked by: tests/contract/typestate/test_typestate_store_places.py against enumeration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from types import MappingProxyType
+
+from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.group_places import spaced
+from tilewright.contract.typestate.steps.stream import in_one_order
+from tilewright.contract.typestate.summary import RoleSummary, StorePlace
+from tilewright.contract.typestate.token import UNIT
+
+
+def check_places(
+    roles: Sequence[RoleSummary], findings: Findings, ranges: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Doubt every buffer whose stores can't be shown disjoint. ranges: as for `overlap_reason`, besides units."""
+    for role in roles:
+        stored = in_one_order(role, findings)
+        buffers = sorted({place.buffer for place in stored})
+        for buffer in buffers:
+            places = [place for place in stored if place.buffer == buffer]
+            seen = spaced(places, role.group_loops)
+            if seen.reason:
+                findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {seen.reason}", places[0].op)
+                continue
+            places = seen.places
+            loops = frozenset(atom for place in places for atom in place.loops)
+            # Units that take tiles in turn are told apart by the tiles' numbers.
+            units = 1 if role.takes_turns else role.role.count
+            reason = overlap_reason(places, {UNIT: units, **ranges}, loops)
+            if reason:
+                findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {reason}", places[0].op)
+
+
+def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loops: frozenset[str]) -> str:
+    """Why boxes of different atoms or places may overlap; empty if they can't.
+
+    ranges: how many values an atom takes, where that is bounded; loops: atoms of the loops around the stores.
+    """
+    rank = len(places[0].origin)
+    if any(len(place.origin) != rank or len(place.extents) != rank for place in places):
+        return "its stores differ in rank"
+    if len({place.strides_bytes for place in places}) > 1:
+        return "its stores see it with different strides"
+    shapes = {tuple(index.terms for index in place.origin) for place in places}
+    if len(shapes) > 1:
+        return "its stores depend on tile and unit in different ways"
+    dimensions = shapes.pop()
+    needed = set(loops) | {atom for atom, count in ranges.items() if count > 1}
+    seen: set[str] = set()
+    for number, terms in enumerate(dimensions):
+        first = min(place.origin[number].constant for place in places)
+        width = max(place.origin[number].constant + place.extents[number] for place in places) - first
+        for atom, coefficient in sorted(terms, key=lambda term: (term[0] not in ranges, term[1])):
+            if atom in seen:
+                return f"{atom} moves two dimensions at once"
+            seen.add(atom)
+            if ranges.get(atom) == 1:
+                continue
+            if coefficient < width:
+                return f"boxes of neighbouring {atom} overlap: {coefficient} apart, {width} wide"
+            # Past an atom without bound no other fits into the same dimension.
+            width = coefficient * ranges[atom] if atom in ranges else _UNBOUNDED
+    if needed - seen:
+        return f"its stores do not depend on {', '.join(sorted(needed - seen))}"
+    for left, right in combinations(places, 2):
+        if left.section == right.section and all(
+            a.constant < b.constant + right_extent and b.constant < a.constant + left_extent
+            for a, b, left_extent, right_extent in zip(
+                left.origin, right.origin, left.extents, right.extents, strict=True
+            )
+        ):
+            return "two boxes of one tile overlap"
+    return ""
+
+
+def may_alias(extents: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements of an array may lie at one place: some stride does not pass all that smaller ones span.
+
+    extents and strides in one order and unit; a negative stride reaches as far as a positive one.
+    """
+    spanned = 0
+    for stride, extent in sorted((abs(stride), extent) for extent, stride in zip(extents, strides, strict=True)):
+        if extent > 1 and stride <= spanned:
+            return True
+        spanned += stride * (extent - 1)
+    return False
+
+
+_UNBOUNDED = 1 << 62

@@ -1,0 +1,342 @@
+"""What does a value of an `ac` role stand for, at any iteration of the loops around it?
+
+Each value is abstracted to a record whose positions are polynomials in trip counts and loop counters: a slot of a ring
+is the n-th slot that the unit ever waited for, a wgmma belongs to the n-th group that it committed. A unit's state
+holds how often it has waited, filled and released (polynomials) and what bulk stores may still be reading (a
+may-set, joined over iterations).
+
+Linear records stand for obligations; `is_linear` tells them apart. Checked by:
+tests/contract/typestate/test_typestate*.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import TypeVar, cast
+
+from xdsl.ir import Operation
+
+from tilewright.contract.typestate.polynomial import Polynomial
+
+UNIT = "unit"
+"""The atom that is a unit's number within its role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A position in a ring, counted in slots from the ring's first use; side as given at its start."""
+
+    ring: str
+    side: str
+    position: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The slot at `position`, obtained by waiting. stage "retired": read, and no longer being read. fenced: a proxy
+    fence followed the wait."""
+
+    ring: str
+    side: str
+    position: Polynomial
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """A slot being filled, of which `bytes_left` announced bytes are not yet issued. site: where it was announced.
+    by_threads: threads copy into it, and no deferred arrival covers that yet."""
+
+    ring: str
+    position: Polynomial
+    bytes_left: int
+    site: str
+    by_threads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A slot that wgmma of group number `group` (counted in commits) reads."""
+
+    ring: str
+    position: Polynomial
+    group: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulating:
+    """An accumulator whose last wgmma belongs to group number `group`."""
+
+    m: int
+    n: int
+    group: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An accumulator that no wgmma in flight writes. May be read any number of times."""
+
+    m: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """A total in registers that the unit's threads alone write, in place."""
+
+    m: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Numbers in registers, one for each place of an accumulator."""
+
+    m: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A full slot of which the unit has read its part of A, and what it computed of it, in registers."""
+
+    ring: str
+    position: Polynomial
+    m: int
+    k: int
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Numbers in registers, one for each of `k` elements of a slice of the contracted axis."""
+
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    m: int
+    n: int
+    axes: str
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Bytes of a staging slot, elements of type `element`. state: "written", "fenced" or "ready"; line: elements that
+    lie together."""
+
+    buffer: str
+    slot: int
+    state: str
+    bytes: int
+    element: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A 32-bit index: constant + sum of coefficient * atom. Atoms are named: "unit", the role's unit number; a loop's
+    arguments, by their loop."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+
+    @property
+    def is_unit(self) -> bool:
+        return self.terms == ((UNIT, 1),) and self.constant == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What lies at `index` along one dimension of a global array, which `array` declares."""
+
+    array: Operation
+    dimension: int
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    pass
+
+
+Token = (
+    Cursor
+    | Slot
+    | Filling
+    | Reading
+    | Accumulating
+    | Settled
+    | Promoted
+    | Scales
+    | Computed
+    | Vector
+    | Fragment
+    | Staged
+    | Index
+    | Part
+    | Scalar
+)
+
+
+def is_linear(token: Token) -> bool:
+    """Whether the token is an obligation, to be used exactly once."""
+    return type(token) in _LINEAR
+
+
+_LINEAR = frozenset({Slot, Filling, Reading, Accumulating, Promoted, Computed, Staged})
+
+
+def describe(token: Token) -> str:
+    match token:
+        case Cursor():
+            return f"a cursor of ring {token.ring}"
+        case Slot():
+            return f"a {token.side} slot of ring {token.ring}"
+        case Filling():
+            return f"a slot of ring {token.ring} being filled"
+        case Reading():
+            return f"a slot of ring {token.ring} being read"
+        case Accumulating():
+            return "an accumulator in flight"
+        case Settled():
+            return "an accumulator"
+        case Promoted():
+            return "a total"
+        case Scales():
+            return "scales"
+        case Computed():
+            return f"a slot of ring {token.ring} of which an operand was computed"
+        case Vector():
+            return "a vector"
+        case Fragment():
+            return "a fragment"
+        case Staged():
+            return f"{token.state} bytes of buffer {token.buffer}"
+        case Index():
+            return "an index"
+        case Part():
+            return "a part of an array"
+        case Scalar():
+            return "a scalar"
+
+
+_Record = TypeVar("_Record", bound=Token)
+
+
+def moved(before: Token, after: Token, count: Polynomial) -> Token | None:
+    """The token `count` iterations after `before`, if one iteration turns `before` into `after`.
+
+    None if the two differ in more than positions, so that no such line exists.
+    """
+    if type(before) is not type(after):
+        return None
+    changes: dict[str, Polynomial] = {}
+    for name in _names(type(before)):
+        old, new = cast(object, getattr(before, name)), cast(object, getattr(after, name))
+        if old == new:
+            continue
+        if not isinstance(old, Polynomial) or not isinstance(new, Polynomial):
+            return None
+        changes[name] = old + (new - old) * count
+    return replace(before, **changes) if changes else before
+
+
+@cache
+def _names(kind: type[Token]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
+
+
+Group = frozenset[tuple[str, int]]
+"""Staging slots (buffer, slot) that the bulk stores of one group may still be reading."""
+
+GROUPS_KEPT = 32
+"""Older groups are merged into one: they are then held to be pending at least as long, which errs on the safe side."""
+
+
+@dataclass(slots=True)
+class UnitState:
+    """What one unit of a role has done so far.
+
+    counts: how often, by event ("wait:ring:side", "fill:ring", "release:ring", "store:buffer", "groups", ...).
+    uncommitted: wgmma issued since the last commit. fenced: wgmma.fence since accumulators were last touched.
+    groups_in_flight: at most so many committed wgmma groups are not known to be done; None if unbounded.
+    bulk_issuer: groups that may be reading, oldest first, as far as the issuing thread knows; bulk_unit: as far as all
+    of the unit's threads know; open_stores: stores not yet committed; staged: slots that hold bytes not yet stored.
+    """
+
+    counts: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
+    uncommitted: int = 0
+    fenced: bool = False
+    groups_in_flight: int | None = 0
+    bulk_issuer: tuple[Group, ...] = ()
+    bulk_unit: tuple[Group, ...] = ()
+    open_stores: Group = frozenset()
+    staged: Group = frozenset()
+
+    def count(self, event: str) -> Polynomial:
+        return self.counts.get(event, Polynomial())
+
+    def step(self, event: str, times: int = 1) -> None:
+        self.counts[event] = self.count(event) + times
+
+    def copy(self) -> UnitState:
+        return UnitState(
+            dict(self.counts), self.uncommitted, self.fenced, self.groups_in_flight, self.bulk_issuer, self.bulk_unit,
+            self.open_stores, self.staged,
+        )  # fmt: skip
+
+    def joined(self, other: UnitState) -> UnitState:
+        """What may hold in either; counts and uncommitted wgmma are taken from self."""
+        bounds = (self.groups_in_flight, other.groups_in_flight)
+        in_flight = None if bounds[0] is None or bounds[1] is None else max(bounds[0], bounds[1])
+        if in_flight is not None and in_flight > GROUPS_KEPT:
+            in_flight = None
+        return replace(
+            self,
+            counts=dict(self.counts),
+            fenced=self.fenced and other.fenced,
+            groups_in_flight=in_flight,
+            bulk_issuer=_join_groups(self.bulk_issuer, other.bulk_issuer),
+            bulk_unit=_join_groups(self.bulk_unit, other.bulk_unit),
+            open_stores=self.open_stores | other.open_stores,
+            staged=self.staged | other.staged,
+        )
+
+    def may_part(self) -> object:
+        """The part that `joined` joins, for telling when it no longer grows."""
+        return (
+            self.fenced, self.groups_in_flight, self.bulk_issuer, self.bulk_unit, self.open_stores, self.staged
+        )  # fmt: skip
+
+
+def appended(groups: tuple[Group, ...], newest: Group) -> tuple[Group, ...]:
+    """`groups` with one more, the oldest merged where there are too many."""
+    longer = (*groups, newest)
+    if len(longer) > GROUPS_KEPT:
+        longer = (longer[0] | longer[1], *longer[2:])
+    return _pruned(longer)
+
+
+def after_wait(groups: tuple[Group, ...], pending: int) -> tuple[Group, ...]:
+    """`groups` after all but the newest `pending` are known to have been read."""
+    return _pruned(groups[len(groups) - pending :] if pending < len(groups) else groups)
+
+
+def _pruned(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Without the oldest groups that read nothing: a wait counts from the newest, so they change no wait."""
+    begin = 0
+    while begin < len(groups) and not groups[begin]:
+        begin += 1
+    return groups[begin:]
+
+
+def _join_groups(first: tuple[Group, ...], second: tuple[Group, ...]) -> tuple[Group, ...]:
+    empty: Group = frozenset()
+    length = max(len(first), len(second))
+    padded_first = (empty,) * (length - len(first)) + first
+    padded_second = (empty,) * (length - len(second)) + second
+    return tuple(left | right for left, right in zip(padded_first, padded_second, strict=True))

@@ -1,0 +1,204 @@
+"""Is the asynchronous protocol of an `ac` program free of hangs and races, for every trip count?
+
+The proof has five parts, each of which can only add findings or doubts; no finding and no doubt is `Proven`.
+1. `program` and `resources`: declarations, set-up order, shared memory, threads, registers. Arithmetic.
+2. `walk` with its steps: abstract interpretation of each role at a general iteration of its loops, an induction over
+trip counts. Linear tokens, bytes, parities in order, groups retired, staging reused in time.
+3. `rings`: projected on each ring, the roles' events must be equal as polynomials in the symbols, so for all values.
+4. `rings` again: no circle of waits, by a time that every edge of the event graph respects.
+5. `token_machine`: the same roles run with real counters, parities and bytes at boundary counts (minimum, 1, S - 1, S,
+   S + 1, 2 S + 1 and tiles 0 to 3). It must agree: it refutes what 1 to 4 could not decide, gives short runs, and
+   catches the checker itself contradicting its own argument.
+Interleavings: roles meet only at monotone counters (a phase, once complete, stays complete), each wait's outcome
+depends on nothing else, so all interleavings reach the same states and one run at each count stands for all of them.
+
+Types and operation names are not trusted: everything is derived again from operations and their properties. Anything
+not understood is a doubt, and a doubt is `Unknown`.
+
+Not handled: several rings (unknown) but for those of rendezvous (`steps.split`) and turns, conditionals, generic reads
+of ring slots but for operands (`steps.register_operand`), roles that fill by plain stores (copies by threads,
+`steps.async_copy`, are).
+Checked by: tests/contract/typestate/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and
+by the second proof of the emitted text, which shares none of this code.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.typestate.array_parts import array_step
+from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
+from tilewright.contract.typestate.finding import Findings, Places, ordinal_places
+from tilewright.contract.typestate.launch_order import check_launch_order, launch_order_step
+from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
+from tilewright.contract.typestate.resources import check_resources
+from tilewright.contract.typestate.rings import check_roles, fill_sites
+from tilewright.contract.typestate.steps.async_copy import async_copy_step
+from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
+from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
+from tilewright.contract.typestate.steps.issue_order import issue_order_step
+from tilewright.contract.typestate.steps.promotion import promotion_step
+from tilewright.contract.typestate.steps.register_operand import register_operand_step
+from tilewright.contract.typestate.steps.ring import ring_step
+from tilewright.contract.typestate.steps.split import meeting_claims, split_step
+from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
+from tilewright.contract.typestate.steps.team import check_teams, team_step
+from tilewright.contract.typestate.steps.tensor_core import tensor_core_step
+from tilewright.contract.typestate.steps.turn import take_turns, turn_claims, turn_step
+from tilewright.contract.typestate.summary import RoleSummary
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.contract.typestate.well_formed import is_well_formed
+from tilewright.contract.words.token_machine import run_boundary_counts
+from tilewright.ir import ac
+
+SCOPE = "all trip counts"
+ASSUMPTIONS = (
+    "dynamic shared memory begins at a multiple of 1024 bytes",
+    "emission implements each operation as the dialect defines it",
+    "every tensor map and global array lies within the memory that the launch gives it, apart from all others",
+    "wgmma.wait_group of a warpgroup's thread covers the whole warpgroup's wgmma",
+)
+"""What the proof takes for granted; the second proof, of the emitted text, does not."""
+
+
+def verify(module: ModuleOp, source: Places | None = None) -> Verdict:
+    """The verdict on every kernel of `module`.
+
+    source: where an operation stands, for findings; without it a place is an ordinal in the module.
+    """
+    return judge(module, source)[0]
+
+
+def protocol_claims(module: ModuleOp, *, boundaries: bool = True) -> tuple[ProtocolClaims, ...]:
+    """What each kernel of a proven module promises. boundaries: run its roles at boundary counts as well, which need
+    not be done again for a module that differs in extents alone from one that was proved.
+
+    Raises TilewrightError, with the findings, if the module is not proven.
+    """
+    verdict, claims = judge(module, boundaries=boundaries)
+    match verdict:
+        case Proven():
+            return claims
+        case Refuted(findings):
+            first = findings[0]
+            raise TilewrightError(
+                f"{first.code} {first.message}", span=first.primary, remedy="mend the program", findings=findings
+            )
+        case Unknown(reasons):
+            raise TilewrightError(f"not proven: {reasons[0]}", remedy="restructure what is not understood")
+
+
+def judge(
+    module: ModuleOp, source: Places | None = None, *, boundaries: bool = True
+) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
+    """Both of the above: the verdict, and what each kernel promises, where it is proven."""
+    findings = Findings(source or ordinal_places(module))
+    claims: list[ProtocolClaims] = []
+    if not is_well_formed(module, findings):
+        return Unknown(tuple(findings.doubts)), ()
+    for op in module.body.block.ops:
+        if isinstance(op, ac.KernelOp):
+            claims.append(_judge_kernel(op, findings, boundaries=boundaries))
+        else:
+            findings.doubt("is not understood in a module", op)
+    if not claims:
+        findings.doubt("the module has no ac.kernel")
+    if findings.found:
+        return Refuted(tuple(findings.found)), ()
+    if findings.doubts:
+        return Unknown(tuple(findings.doubts)), ()
+    lines = tuple(line for claim in claims for line in claim.lines())
+    return Proven(SCOPE, (*ASSUMPTIONS, *findings.assumptions), lines), tuple(claims)
+
+
+_STEPS = (
+    ring_step,
+    async_copy_step,
+    tensor_core_step,
+    split_step,
+    promotion_step,
+    issue_order_step,
+    register_operand_step,
+    array_step,
+    epilogue_step,
+    group_step,
+    turn_step,
+    stream_step,
+    team_step,
+    launch_order_step,
+)
+
+
+def _judge_kernel(op: ac.KernelOp, findings: Findings, *, boundaries: bool) -> ProtocolClaims:
+    kernel = read_kernel(op, findings)
+    check_resources(kernel, findings)
+    check_group_orders(kernel, findings)
+    check_streams(kernel, findings)
+    check_teams(kernel, findings)
+    check_launch_order(kernel, findings)
+    summaries: list[RoleSummary] = []
+    for role in kernel.roles:
+        walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, RoleSummary(role))
+        summaries.append(walk.run_role())
+        finish_role(walk)
+    check_roles(kernel, summaries, findings)
+    if boundaries:
+        run_boundary_counts(kernel, findings)
+    return _claims(kernel, summaries)
+
+
+def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
+    return ProtocolClaims(
+        kernel=kernel.name,
+        symbols=tuple(kernel.symbols.items()),
+        minima=tuple(kernel.minima.items()),
+        cluster_ctas=kernel.cluster_ctas,
+        block_threads=kernel.block_threads,
+        dynamic_smem_bytes=kernel.dynamic_smem_bytes,
+        rings=(
+            *(_ring_claim(kernel, ring, summaries) for ring in kernel.rings.values() if fill_sites(ring, summaries)),
+            *meeting_claims(kernel, summaries),
+        ),
+        stores=tuple(
+            StoreClaim(
+                summary.role.name,
+                buffer,
+                tuple(size for name, size in summary.stores if name == buffer),
+                summary.total(f"store:{buffer}"),
+            )
+            for summary in summaries
+            for buffer in summary.staging
+        ),
+        roles=tuple(
+            RoleClaim(role.name, role.unit, role.first_thread, role.threads, role.registers, summary.takes_turns)
+            for role, summary in zip(kernel.roles, summaries, strict=True)
+        ),
+        turns=turn_claims(summaries),
+        stream=stream_claim(kernel),
+    )
+
+
+def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary]) -> RingClaim:
+    sites = fill_sites(ring, summaries)
+    fills = next(summary.total(f"fill:{ring.name}") for summary in summaries if fill_sites(ring, [summary]))
+    slot_ranges: list[tuple[tuple[int, int], ...]] = []
+    for stage in range(ring.stages):
+        ranges: list[tuple[int, int]] = []
+        for name, filled in sites[0].ranges.items():
+            buffer = kernel.buffers[name]
+            begin = buffer.address + stage * buffer.slot_bytes
+            ranges.extend((begin + first, begin + last) for first, last in filled)
+        slot_ranges.append(tuple(sorted(ranges)))
+    return RingClaim(
+        name=ring.name,
+        stages=ring.stages,
+        full_addresses=tuple(ring.address + 8 * stage for stage in range(ring.stages)),
+        empty_addresses=tuple(ring.address + 8 * (ring.stages + stage) for stage in range(ring.stages)),
+        full_arrivals=ring.full_arrivals,
+        empty_arrivals=ring.empty_arrivals,
+        transaction_bytes=sites[0].bytes,
+        fills=fills,
+        slot_ranges=tuple(slot_ranges),
+    )

@@ -1,0 +1,437 @@
+"""How do the agents' words meet? One run of them all, judged for every interleaving.
+
+Agents meet at mbarriers only, and a wait's outcome depends on nothing but which phase it means. So one schedule stands
+for all, once these hold, which vector clocks decide: every arrival, expectation and copy is ordered after the end of
+the phase before the one it counts in; no phase ends before the waits for the phase two before it; conflicting accesses
+are ordered. Asynchronous operations have no clock of their own: they are done for whoever knows enough of what reports
+their completion, a track of the clock: "phase" of a barrier, and an agent's "dot", "store", "copy" and "mma" counts.
+
+Checked by: tests/contract/words/test_structured_run.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.contract.words.accesses import conflict_code, covers, overlap
+from tilewright.contract.words.end import explain_deadlock, judge_agent_end, judge_exit
+from tilewright.contract.words.state import (
+    AgentState,
+    BarrierState,
+    Clock,
+    Record,
+    Track,
+    Trouble,
+    WaitRecord,
+    barrier_name,
+    join,
+    known_phases,
+)
+from tilewright.contract.words.word import Barrier, Region, Step, Word
+
+_ENGINES = frozenset({"load", "store", "dot", "mma"})
+
+
+class Run:
+    """One run of all words. `troubles` in the order of discovery; a run stops at a state it can't go on from."""
+
+    def __init__(self, words: Mapping[str, Word], *, by_threads: bool = False) -> None:
+        """by_threads: agents are groups of threads, of which one may act alone; all of them begin at once. Else agents
+        act as one, and the first of them begins."""
+        self.by_threads = by_threads
+        self.agents = {name: AgentState(word, {}, who=name) for name, word in words.items()}
+        self.named: dict[int, str] = {}
+        self.barriers: dict[Barrier, BarrierState] = {}
+        self.records: dict[str, list[Record]] = {}
+        self.troubles: dict[tuple[str, int], Trouble] = {}
+        self.stopped = False
+
+    # ------------------------------------------------------------ the schedule
+
+    def go(self) -> None:
+        """Run until all agents are done, or nobody can move."""
+        for state in self.agents.values():
+            state.running = True
+            if not self.by_threads:
+                break
+        moved = True
+        while moved and not self.stopped:
+            moved = False
+            # Later agents, which fill, go first: a read before its fill then shows as what it is.
+            for state in reversed(self.agents.values()):
+                if state.running and not state.done:
+                    moved = self._advance(state) or moved
+        if self.stopped:
+            return
+        if all(state.done or not state.running for state in self.agents.values()):
+            judge_exit(self)
+        else:
+            explain_deadlock(self)
+
+    def _advance(self, state: AgentState) -> bool:
+        moved = False
+        steps = state.word.steps
+        while state.position < len(steps):
+            for watch in state.watched:
+                watch(self, state.position)
+            if self.stopped or not self._step(state, steps[state.position]):
+                return moved
+            state.position += 1
+            moved = True
+            if steps[state.position - 1].kind == "spawn":
+                return True
+        state.done = True
+        judge_agent_end(self, state)
+        return True
+
+    def report(
+        self, code: str, message: str, line: int, other: int = 0, *, fatal: bool = False, exact: bool = True
+    ) -> None:
+        key = (code, line)
+        if key not in self.troubles or (exact and not self.troubles[key].exact):
+            self.troubles[key] = Trouble(code, message, line, other, exact=exact)
+        self.stopped = self.stopped or fatal
+
+    # ------------------------------------------------------------ steps
+
+    def _step(self, state: AgentState, step: Step) -> bool:
+        """Do a step; False if it has to wait. A step of one thread is judged by what that thread knows."""
+        if not self.by_threads:
+            return self._do(state, step)
+        name = state.word.agent
+        if step.single:
+            state.clock, state.elected, state.who = state.elected, state.clock, f"one thread of {name}"
+            done = self._do(state, step)
+            state.clock, state.elected, state.who = state.elected, state.clock, name
+            return done
+        done = self._do(state, step)
+        # What all threads know one of them knows, but for what the others have done.
+        own = {("time", name), ("fence", name)}
+        join(state.elected, {track: value for track, value in state.clock.items() if track not in own})
+        return done
+
+    def _do(self, state: AgentState, step: Step) -> bool:
+        match step.kind:
+            case "wait":
+                return self._wait(state, step)
+            case "join":
+                return self._join(state, step)
+            case "sync":
+                return self._sync(state, step)
+            case _:
+                pass
+        state.time += 1
+        name = state.word.agent
+        who = state.who
+        state.clock["time", who] = state.time
+        match step.kind:
+            case "init":
+                self._init(state, step)
+            case "inval":
+                self._inval(state, step)
+            case "arrive" | "expect" | "expect_only" | "commit" | "copy_arrive":
+                self._arrive(state, step)
+            case "load":
+                self._load(state, step)
+            case "read" | "write" | "free":
+                writes = step.kind != "read"
+                for region in step.regions:
+                    self._access(state, step, region, writes, "thread", ("time", who), state.time)
+                    if step.kind == "free":
+                        self.records[region.allocation] = []
+            case "dot_fence":
+                state.registers_fenced = True
+            case "dot":
+                if self.by_threads and not state.registers_fenced:
+                    self.report("WG101", "a wgmma starts with no wgmma.fence after its registers' last use", step.line)
+                state.dots += 1
+                state.dot_times.append((state.dots, state.time))
+                state.lines["dot"] = step.line
+                for region in step.regions:
+                    self._access(state, step, region, False, "dot", ("dot", name), state.dots)
+            case "dot_wait":
+                done = state.dots - step.value
+                join(state.clock, {("dot", name): done})
+                # A wgmma is done only if all warps came to it: whoever waited for it knows that they did.
+                issued = [time for dot, time in state.dot_times if dot <= done]
+                state.dot_times = [each for each in state.dot_times if each[0] > done]
+                if self.by_threads and issued:
+                    join(state.elected, {("time", name): issued[-1]})
+            case "use":
+                state.registers_fenced = False
+                if state.clock.get(("dot", name), 0) < state.dots - step.value:
+                    self.report("WG104", "the result of a wgmma is used before it is waited for", step.line)
+            case "mma":
+                state.mmas += 1
+                state.lines["mma"] = step.line
+                for place, region in enumerate(step.regions):
+                    last = place == len(step.regions) - 1
+                    self._access(state, step, region, last, "mma", ("mma", name), state.mmas)
+            case "store":
+                state.stores += 1
+                state.lines["store"] = step.line
+                for region in step.regions:
+                    self._access(state, step, region, False, "store", ("read by store", name), state.stores)
+            case "store_commit":
+                state.store_groups.append(state.stores)
+                state.stores_committed = state.stores
+            case "store_wait" | "store_wait_read":
+                known, state.store_groups = _waited(state.store_groups, step.value)
+                join(state.clock, {("read by store", name): known})
+            case "copy":
+                state.copies += 1
+                state.lines["copy"] = step.line
+                for region in step.regions:
+                    self._access(state, step, region, True, "copy", ("copy", name), state.copies)
+            case "copy_commit":
+                state.copy_groups.append(state.copies)
+            case "copy_wait":
+                known, state.copy_groups = _waited(state.copy_groups, step.value)
+                join(state.clock, {("copy", name): known})
+            case "fence":
+                state.clock["fence", name] = state.time
+            case "group_sync":
+                self._group_sync(state, step)
+            case "spawn":
+                for other in step.agents:
+                    self.agents[other].running = True
+                    self.agents[other].clock = dict(state.clock)
+            case _:
+                raise AssertionError(step.kind)
+        return True
+
+    def _join(self, state: AgentState, step: Step) -> bool:
+        others = [self.agents[name] for name in step.agents]
+        if not all(other.done for other in others):
+            return False
+        for other in others:
+            join(state.clock, other.clock)
+        return True
+
+    def _sync(self, state: AgentState, step: Step) -> bool:
+        """A barrier of all agents: the last to come lets all of them go on."""
+        if state.released:
+            state.released = False
+            return True
+        for other in self.agents.values():
+            here = other.word.steps[other.position] if other.position < len(other.word.steps) else None
+            if other.released or here is None or here.kind != "sync":
+                return False
+        merged: Clock = {}
+        for other in self.agents.values():
+            other.time += 1
+            other.clock["time", other.word.agent] = other.time
+            join(merged, other.clock)
+            join(merged, other.elected)
+        for other in self.agents.values():
+            other.clock, other.elected = dict(merged), dict(merged)
+            other.released = other is not state
+        return True
+
+    def _group_sync(self, state: AgentState, step: Step) -> None:
+        """A barrier of the agent's own threads."""
+        name = state.word.agent
+        owner = self.named.setdefault(step.value, name)
+        if owner != name:
+            message = f"{owner} and {name} both use named barrier {step.value} as their own"
+            self.report("NB102", message, step.line, fatal=True)
+        join(state.clock, state.elected)
+        state.elected = dict(state.clock)
+
+    # ------------------------------------------------------------ mbarriers
+
+    def _live(self, state: AgentState, step: Step) -> BarrierState | None:
+        """The barrier of a step, if it is there for this agent."""
+        barrier = step.barrier
+        assert barrier is not None
+        found = self.barriers.get(barrier)
+        if found is None or not found.live:
+            self.report("MB101", f"barrier {barrier_name(barrier)} is used and not initialised", step.line, fatal=True)
+            return None
+        agent, time = found.init
+        if state.clock.get(("time", agent), 0) < time:
+            self.report("MB104", f"barrier {barrier_name(barrier)} may not be initialised yet", step.line, found.line)
+        return found
+
+    def _init(self, state: AgentState, step: Step) -> None:
+        barrier = step.barrier
+        assert barrier is not None
+        found = self.barriers.get(barrier)
+        if not 1 <= step.value < 1 << 20:
+            self.report("MB201", f"barrier {barrier_name(barrier)} counts {step.value} arrivals", step.line, fatal=True)
+            return
+        if found is None:
+            self.barriers[barrier] = BarrierState(step.value, step.value, step.line, (state.who, state.time))
+            return
+        if found.live:
+            message = f"barrier {barrier_name(barrier)} is initialised again"
+            self.report("MB103", message, step.line, found.line, fatal=True)
+            return
+        found.count = found.pending = step.value
+        found.base, found.live, found.line = found.done, True, step.line
+        found.init = (state.who, state.time)
+
+    def _inval(self, state: AgentState, step: Step) -> None:
+        found = self._live(state, step)
+        if found is None or step.barrier is None:
+            return
+        name = barrier_name(step.barrier)
+        for agent, time in found.users.items():
+            if state.clock.get(("time", agent), 0) < time:
+                self.report("MB103", f"barrier {name} is invalidated while {agent} may use it", step.line)
+        if found.pending != found.count or found.bytes:
+            message = f"barrier {name} is invalidated in the middle of a phase"
+            self.report("MB110", message, step.line, found.expect_line or found.arrive_line)
+        if state.clock.get(("phase", step.barrier), 0) < found.done and found.load_line:
+            self.report("MB103", f"barrier {name} is invalidated while a copy may report to it", step.line,
+                        found.load_line)  # fmt: skip
+        found.live = False
+        found.waits, found.users = [], {}
+
+    def _wait(self, state: AgentState, step: Step) -> bool:
+        found = self._live(state, step)
+        barrier = step.barrier
+        if found is None or barrier is None:
+            return False
+        if step.value not in (0, 1):
+            self.report("MB212", f"parity {step.value} is waited for", step.line, fatal=True)
+            return False
+        known = known_phases(state, found, barrier)
+        target = known if (known - found.base) % 2 == step.value else known - 1
+        if found.done >= target + 2:
+            message = f"barrier {barrier_name(barrier)} may be a phase ahead of what is waited for"
+            self.report("MB108", message, step.line, found.arrive_line, fatal=True)
+            return False
+        if found.done < target + 1:
+            return False
+        name = state.who
+        state.time += 1
+        state.clock["time", name] = state.time
+        if target >= found.base:
+            join(state.clock, found.released)
+            join(state.clock, {("phase", barrier): target + 1})
+        found.waits.append(WaitRecord(target, name, state.time, step.line))
+        found.users[name] = state.time
+        return True
+
+    def _arrive(self, state: AgentState, step: Step) -> None:
+        found = self._live(state, step)
+        barrier = step.barrier
+        if found is None or barrier is None:
+            return
+        name = state.who
+        found.users[name] = state.time
+        if known_phases(state, found, barrier) < found.done:
+            self._early(state, found, step, "an arrival")
+            return
+        count = step.value if step.kind in ("arrive", "copy_arrive") else 0 if step.kind == "expect_only" else 1
+        if count > found.pending:
+            message = f"{count} arrivals come where {found.pending} of {found.count} are missing"
+            self.report("MB106", f"barrier {barrier_name(barrier)}: {message}", step.line, found.line, fatal=True)
+            return
+        found.pending -= count
+        if step.kind.startswith("expect"):
+            found.bytes += step.value
+            found.expect_line = step.line
+        found.arrive_line = step.line
+        match step.kind:
+            case "commit":
+                state.committed = state.mmas
+                learned = dict(state.clock)
+                learned["mma", state.word.agent] = state.mmas
+            case "copy_arrive":
+                learned = dict(state.clock)
+                learned["copy", state.word.agent] = state.copies
+            case _:
+                learned = state.clock
+        join(found.gathering, learned)
+        self._complete(barrier, found)
+
+    def _early(self, state: AgentState, found: BarrierState, step: Step, what: str) -> None:
+        """Something may count in the phase before: what explains it best?"""
+        assert step.barrier is not None
+        name = barrier_name(step.barrier)
+        if step.kind == "load" and found.expect_line:
+            message = f"barrier {name}: the phase ends before this copy, whose bytes it does not expect"
+            self.report("TX101", message, step.line, found.expect_line, fatal=True)
+            return
+        code = "TX102" if step.kind == "load" else "MB107"
+        message = f"{what} at barrier {name} may count in the phase before, which is not waited for"
+        self.report(code, message, step.line, found.arrive_line, fatal=True)
+
+    def _load(self, state: AgentState, step: Step) -> None:
+        found = self._live(state, step)
+        barrier = step.barrier
+        if found is None or barrier is None:
+            return
+        name = state.who
+        found.users[name] = state.time
+        found.load_line = step.line
+        for region in step.regions:
+            self._access(state, step, region, True, "load", ("phase", barrier), found.done + 1)
+        if known_phases(state, found, barrier) < found.done:
+            self._early(state, found, step, "a copy")
+            return
+        found.bytes -= step.value
+        join(found.gathering, state.clock)
+        self._complete(barrier, found)
+
+    def _complete(self, barrier: Barrier, found: BarrierState) -> None:
+        """End the phase if nothing is missing."""
+        if found.pending or found.bytes:
+            return
+        for wait in found.waits:
+            if wait.target == found.done - 1 and found.gathering.get(("time", wait.agent), 0) < wait.time:
+                message = (
+                    f"barrier {barrier_name(barrier)} may end the next phase before this wait sees the one it means"
+                )
+                self.report("MB108", message, wait.line, found.arrive_line)
+        found.done += 1
+        found.waits = [wait for wait in found.waits if wait.target >= found.done - 1]
+        found.pending = found.count
+        found.released = found.gathering
+        found.released["phase", barrier] = found.done
+        found.gathering = {}
+
+    # ------------------------------------------------------------ memory
+
+    def _access(
+        self, state: AgentState, step: Step, region: Region, writes: bool, kind: str, track: Track, value: int
+    ) -> None:
+        records = self.records.setdefault(region.allocation, [])
+        clock = state.clock
+        name = state.word.agent
+        kept: list[Record] = []
+        for record in records:
+            touches = overlap(record.region, region)
+            if touches and (writes or record.writes) and clock.get(record.track, 0) < record.value:
+                in_order = kind == record.kind == "mma" and record.agent == name
+                if not in_order:
+                    self._conflict(record, region, writes, kind, name, step)
+            elif touches and self._lacks_fence(record, kind, clock):
+                message = f"{region.allocation}: an engine uses bytes that threads wrote, with no proxy fence"
+                self.report("PX101", message, step.line, record.line)
+            replaced = touches and covers(region, record.region)
+            if replaced and (writes or (not record.writes and record.track == track)):
+                continue
+            kept.append(record)
+        kept.append(Record(region, writes, kind, name, track, value, step.line))
+        self.records[region.allocation] = kept
+
+    def _lacks_fence(self, record: Record, kind: str, clock: Clock) -> bool:
+        """Does an engine use what threads wrote, and who issues it knows of no proxy fence after the writes?"""
+        if not self.by_threads or not record.writes or record.kind != "thread" or kind not in _ENGINES:
+            return False
+        return clock.get(("fence", record.agent), 0) < record.value
+
+    def _conflict(self, record: Record, region: Region, writes: bool, kind: str, name: str, step: Step) -> None:
+        code, words = conflict_code(record, region, writes, kind, name, step)
+        message = f"{region.allocation}: {words}"
+        self.report(code, message, step.line, record.line, exact=region.exact and record.region.exact)
+
+
+def _waited(groups: list[int], pending: int) -> tuple[int, list[int]]:
+    """Up to which operation all are done where `pending` groups may be in flight (0: nothing new), and those groups."""
+    if pending >= len(groups):
+        return 0, groups
+    return groups[len(groups) - 1 - pending], groups[len(groups) - pending :] if pending else []

@@ -1,0 +1,596 @@
+"""What happens if the roles run, with real counters, parities and bytes, at the trip counts where off-by-ones show?
+
+Each unit of each CTA of one cluster is a coroutine over its role's ring and wgmma operations; barriers have an arrival
+count, a transaction count and a phase; copies land late (only when nothing else can move) or at once; a wgmma reads its
+slot until a wait covers its group. The run reports a wait that never ends, an arrival too many, a slot overwritten
+while it is read, a slot read before it is filled, and fills left over at the end. Copies in flight and schedule are the
+only choices; waits depend on neither, so one order at each count stands for all (see `typestate`).
+
+It knows nothing of how the proof goes: it reads the operations again and trusts no declared type. Staging and named
+barriers concern one unit at a time and are left to the proof.
+
+Checked by: tests/contract/typestate/test_typestate_tokenmachine.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from xdsl.ir import Block, Operation
+
+from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.program import Kernel, Ring, Role, reaches_peers
+from tilewright.contract.typestate.steps.issue_order import IssueTurns
+from tilewright.contract.words.token_program import (
+    Advance,
+    Announce,
+    BeginIssue,
+    Commit,
+    Copy,
+    CopyByThreads,
+    EndIssue,
+    Fence,
+    Look,
+    Loop,
+    Multiply,
+    PassIssue,
+    PassTurn,
+    Reduce,
+    Release,
+    Retire,
+    Start,
+    TakeIssue,
+    TokenProgram,
+    Turns,
+    Wait,
+)
+from tilewright.ir import ac
+from tilewright.ir.ac_async_copy import COPYING_THREADS
+from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
+
+_OVER_TILES = (
+    ac.TilesOp, ac.TurnTilesOp, ac.GroupTilesOp, ac.TurnGroupTilesOp, StreamPartOp, TurnStreamPartOp
+)  # fmt: skip
+_RUNS = 24
+_LARGEST_CLUSTER = 4
+_STEPS_SHOWN = 12
+
+
+class _Slot(NamedTuple):
+    """Made at every wait and every read: a tuple takes half as long as a record."""
+
+    ring: str
+    position: int
+    group: int = -1
+
+
+@dataclass(slots=True)
+class _Barrier:
+    """count: arrivals per phase; completed: phases done."""
+
+    count: int
+    pending: int
+    tx: int = 0
+    completed: int = 0
+
+    def settle(self) -> None:
+        if self.pending == 0 and self.tx == 0:
+            self.completed += 1
+            self.pending = self.count
+
+    def passes(self, parity: int) -> bool:
+        """Whether a wait for `parity` returns: the preceding phase has that parity."""
+        return (self.completed + 1) % 2 == parity
+
+
+@dataclass(slots=True)
+class _RingState:
+    full: list[_Barrier]
+    empty: list[_Barrier]
+    content: list[int]
+    readers: list[set[str]]
+    fills: int = 0
+    reads: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class _InFlight(NamedTuple):
+    """A copy: bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads."""
+
+    cta: int
+    ring: str
+    stage: int
+    position: int
+    bytes: int
+    arrivals: int = 0
+    by: Operation | None = None
+
+
+class _Violation(Exception):
+    """The run broke a rule."""
+
+    def __init__(self, code: str, operation: Operation, message: str) -> None:
+        self.code, self.operation, self.message = code, operation, message
+        super().__init__(message)
+
+
+class _NotRunnable(Exception):
+    """The program is not of a shape that can be run; the proof has said why."""
+
+
+_Blocked = Generator[tuple[_Barrier | IssueTurns, int, Operation], None, None]
+
+
+@dataclass(slots=True)
+class _Unit:
+    name: str
+    cta: int
+    role: Role
+    machine: _Machine
+    number: int = 0
+    env: dict[int, object] = field(default_factory=dict[int, object])
+    committed: int = 0
+    items: int = 0
+    running: list[tuple[int, _Slot]] = field(default_factory=list[tuple[int, _Slot]])
+    block: tuple[_Barrier | IssueTurns, int, Operation] | None = None
+    code: _Blocked | None = None
+
+    def run(self, block: Block) -> _Blocked:
+        machine, env = self.machine, self.env
+        for step in machine.program.steps(block):
+            # The most frequent first.
+            if isinstance(step, Wait):
+                ring, position = self._ring(step.ring), self._position(step.cursor)
+                stage, state = position % ring.stages, machine.states[self.cta][ring.name]
+                barrier = state.full[stage] if step.full else state.empty[stage]
+                parity = (position // ring.stages & 1) ^ step.invert
+                if machine.trace is not None:
+                    side = "full" if step.full else "empty"
+                    machine.log(self.name, f"waits for parity {parity} of {side}[{stage}] (slot number {position})")
+                while not barrier.passes(parity):
+                    yield barrier, parity, step.op
+                env[step.result] = _Slot(ring.name, position)
+                if step.full:
+                    state.reads[self.name] = state.reads.get(self.name, 0) + 1
+            elif isinstance(step, Advance):
+                env[step.result] = self._position(step.cursor) + 1
+            elif isinstance(step, Copy):
+                env[step.result] = machine.issue(self, self._slot(step.slot), step)
+            elif isinstance(step, Multiply):
+                env[step.reading] = machine.read(self, self._slot(step.slot), step)
+            elif isinstance(step, Commit):
+                self.committed += 1
+            elif isinstance(step, Retire):
+                machine.retire(self, step.pending)
+                if step.retired >= 0:
+                    env[step.retired] = self._slot(step.reading)
+            elif isinstance(step, Release):
+                machine.release(self, self._slot(step.slot), step)
+            elif isinstance(step, Announce):
+                env[step.result] = machine.announce(self, self._slot(step.slot), step)
+            elif isinstance(step, Turns):
+                yield from self._turns(step)
+            elif isinstance(step, Loop):
+                yield from self._loop(step)
+            elif isinstance(step, Start):
+                env[step.result] = 0
+            elif isinstance(step, CopyByThreads):
+                slot = machine.copy_by_threads(self, self._slot(step.slot), step)
+                if not step.arrives:
+                    env[step.result] = slot
+            elif isinstance(step, Fence):
+                env[step.result] = self._slot(step.slot)
+            elif isinstance(step, Look):
+                env[step.result] = machine.look(self, self._slot(step.slot), step)
+            elif isinstance(step, Reduce):
+                yield from self._reduce(step)
+            elif isinstance(step, PassTurn):
+                self._pass_turn(step)
+            elif isinstance(step, BeginIssue):
+                if self.number == self.role.count - 1:
+                    machine.give_issue(self, step.op)
+            elif isinstance(step, PassIssue):
+                machine.give_issue(self, step.op)
+            elif isinstance(step, TakeIssue) or self.number == 0:
+                # Unit 0 takes the arrival that is left at the end.
+                yield from self._take_issue(step)
+
+    def _loop(self, step: Loop) -> _Blocked:
+        trips, env = self.machine.symbols.get(step.symbol), self.env
+        if trips is None or step.yielded is None:
+            raise _NotRunnable
+        values = [env.get(value) for value in step.carried]
+        for _ in range(step.begin, trips):
+            env.update(zip(step.arguments, values, strict=True))
+            yield from self.run(step.body)
+            values = [env.get(value) for value in step.yielded]
+        env.update(zip(step.outputs, values, strict=True))
+
+    def _take_issue(self, step: TakeIssue | EndIssue) -> _Blocked:
+        turns = self.machine.issue_turns(self)[self.number]
+        self.machine.log(self.name, f"waits for turn {turns.taken} of issue")
+        while not turns.passes(turns.taken):
+            yield turns, turns.taken, step.op
+        turns.taken += 1
+
+    def _turns(self, step: Turns) -> _Blocked:
+        """Every second tile, counted from the role's first such loop on: wait for the turn, run the body; in between,
+        cursors pass over the other's slots."""
+        machine = self.machine
+        trips, skipped = machine.symbols.get(step.symbol), machine.symbols.get(step.slots)
+        if trips is None or skipped is None or step.yielded is None:
+            raise _NotRunnable
+        barrier = self._turn(step.turns, self.number)
+        positions = [self._position(value) for value in step.carried]
+        first, self.items = self.items, self.items + trips
+        for tile in range(first, first + trips):
+            if tile % 2 != self.number:
+                positions = [position + skipped for position in positions]
+                continue
+            parity = tile // 2 & 1 ^ 1 ^ self.number
+            machine.log(self.name, f"waits for parity {parity} of its turn (tile {tile})")
+            while not barrier.passes(parity):
+                yield barrier, parity, step.op
+            self.env.update(zip(step.arguments, positions, strict=True))
+            yield from self.run(step.body)
+            positions = [self._position(value) for value in step.yielded]
+        self.env.update(zip(step.outputs, positions, strict=True))
+
+    def _turn(self, turns: Ring | None, number: int) -> _Barrier:
+        """A unit's barrier of turns."""
+        state = self.machine.states[self.cta][self._ring(turns).name]
+        return state.empty[0] if number else state.full[0]
+
+    def _pass_turn(self, step: PassTurn) -> None:
+        self.machine.log(self.name, "passes the turn on")
+        barrier = self._turn(step.turns, 1 - self.number)
+        self.machine.arrive(barrier, self, step.op, "the other's barrier of turns", "MB009")
+
+    def _reduce(self, step: Reduce) -> _Blocked:
+        """A rendezvous: wait for the empty slot, announce what comes, write to every CTA, wait, tell every CTA that it
+        is read."""
+        machine, ring, position = self.machine, self._ring(step.ring), self._position(step.cursor)
+        stage, phase = position % ring.stages, position // ring.stages & 1
+        for side, parity in (("empty", phase ^ 1), ("full", phase)):
+            own = machine.states[self.cta][ring.name]
+            barrier = own.empty[stage] if side == "empty" else own.full[stage]
+            machine.log(self.name, f"waits for parity {parity} of {side}[{stage}] of ring {ring.name}")
+            while not barrier.passes(parity):
+                yield barrier, parity, step.op
+            if side == "empty":
+                machine.exchange(self, ring.name, stage, step.op)
+            else:
+                machine.leave(self, ring.name, stage, step.op)
+        self.env[step.following] = position + 1
+
+    def _ring(self, ring: Ring | None) -> Ring:
+        if ring is None:
+            raise _NotRunnable
+        return ring
+
+    def _position(self, value: int) -> int:
+        position = self.env.get(value)
+        if not isinstance(position, int):
+            raise _NotRunnable
+        return position
+
+    def _slot(self, value: int) -> _Slot:
+        slot = self.env.get(value)
+        if not isinstance(slot, _Slot):
+            raise _NotRunnable
+        return slot
+
+
+@dataclass(slots=True)
+class _Machine:
+    kernel: Kernel
+    symbols: Mapping[str, int]
+    eager: bool
+    trace: list[str] | None
+    program: TokenProgram
+    states: list[dict[str, _RingState]] = field(default_factory=list[dict[str, _RingState]])
+    copies: list[_InFlight] = field(default_factory=list[_InFlight])
+    orders: dict[tuple[int, str], list[IssueTurns]] = field(default_factory=dict[tuple[int, str], list[IssueTurns]])
+
+    def log(self, who: str, what: str) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{who}: {what}")
+
+    def _at(self, cta: int, slot: _Slot) -> tuple[_RingState, int]:
+        return self.states[cta][slot.ring], slot.position % self.kernel.rings[slot.ring].stages
+
+    def announce(self, unit: _Unit, slot: _Slot, step: Announce) -> _Slot:
+        state, stage = self._at(unit.cta, slot)
+        barrier = state.full[stage]
+        if self.trace is not None:
+            self.log(unit.name, f"arrives on full[{stage}] and announces {step.bytes} bytes")
+        barrier.tx += step.bytes
+        self.arrive(barrier, unit, step.op, f"full[{stage}]", "MB008")
+        state.fills += 1
+        return slot
+
+    def issue(self, unit: _Unit, slot: _Slot, step: Copy) -> _Slot:
+        if step.bytes is None:
+            raise _NotRunnable
+        targets = range(len(self.states)) if step.everywhere else (unit.cta,)
+        for cta in targets:
+            state, stage = self._at(cta, slot)
+            if state.readers[stage]:
+                raise self._overwritten(state, stage, slot, step.op)
+            if self.trace is not None:
+                self.log(unit.name, f"issues {step.bytes} bytes into slot {stage}" + self._in(cta))
+            self.copies.append(_InFlight(cta, slot.ring, stage, slot.position, step.bytes))
+            if self.eager:
+                self.land()
+        return slot
+
+    def copy_by_threads(self, unit: _Unit, slot: _Slot, step: CopyByThreads) -> _Slot:
+        """Threads' copies into a slot of their own CTA, which land in any order, and the arrivals deferred until all
+        before them have."""
+        state, stage = self._at(unit.cta, slot)
+        if state.readers[stage]:
+            raise self._overwritten(state, stage, slot, step.op)
+        arrivals = COPYING_THREADS if step.arrives else 0
+        what = f"defers {arrivals} arrivals on full[{stage}]" if arrivals else f"copies into slot {stage}"
+        self.log(unit.name, what + self._in(unit.cta))
+        self.copies.append(_InFlight(unit.cta, slot.ring, stage, slot.position, 0, arrivals, step.op))
+        if self.eager:
+            self.land()
+        return slot
+
+    def _overwritten(self, state: _RingState, stage: int, slot: _Slot, op: Operation) -> _Violation:
+        reader = min(state.readers[stage])
+        return _Violation("MB009", op, f"a copy overwrites slot {stage} of ring {slot.ring} while {reader} reads it")
+
+    def _in(self, cta: int) -> str:
+        return f" of CTA {cta}" if len(self.states) > 1 else ""
+
+    def land(self) -> None:
+        """The oldest copy in flight completes."""
+        copy = self.copies.pop(0)
+        state = self.states[copy.cta][copy.ring]
+        state.content[copy.stage] = copy.position
+        barrier = state.full[copy.stage]
+        barrier.tx -= copy.bytes
+        if copy.arrivals and copy.by is not None:
+            self.log("copying threads", f"arrive {copy.arrivals} times on full[{copy.stage}]" + self._in(copy.cta))
+            if barrier.pending < copy.arrivals:
+                raise _Violation(
+                    "MB008", copy.by, f"{copy.arrivals} arrivals on full[{copy.stage}], which takes {barrier.pending}"
+                )
+            barrier.pending -= copy.arrivals
+        else:
+            if self.trace is not None:
+                who = "copy engine" if copy.by is None else "copying threads"
+                self.log(who, f"{copy.bytes} bytes arrive in slot {copy.stage}" + self._in(copy.cta))
+        barrier.settle()
+
+    def look(self, unit: _Unit, slot: _Slot, step: Look) -> _Slot:
+        """The unit's threads begin to read a slot."""
+        self._begin_reading(unit, slot, step.op, "reads")
+        return slot
+
+    def read(self, unit: _Unit, slot: _Slot, step: Multiply) -> _Slot:
+        self._begin_reading(unit, slot, step.op, "wgmma reads")
+        reading = _Slot(slot.ring, slot.position, unit.committed)
+        unit.running.append((unit.committed, reading))
+        return reading
+
+    def _begin_reading(self, unit: _Unit, slot: _Slot, op: Operation, what: str) -> None:
+        state, stage = self._at(unit.cta, slot)
+        if state.content[stage] != slot.position:
+            raise _Violation("MB005", op, f"{unit.name} reads slot {stage} of ring {slot.ring} before it is filled")
+        if self.trace is not None:
+            self.log(unit.name, f"{what} slot {stage}")
+        state.readers[stage].add(unit.name)
+
+    def retire(self, unit: _Unit, pending: int) -> None:
+        if self.trace is not None:
+            self.log(unit.name, f"waits until at most {pending} wgmma groups are pending")
+        done = unit.committed - pending
+        left: list[tuple[int, _Slot]] = []
+        for running in unit.running:
+            group, slot = running
+            if group < done:
+                state, stage = self._at(unit.cta, slot)
+                state.readers[stage].discard(unit.name)
+            else:
+                left.append(running)
+        unit.running = left
+
+    def release(self, unit: _Unit, slot: _Slot, step: Release) -> None:
+        for _, running in unit.running:
+            if running.position == slot.position and running.ring == slot.ring:
+                raise _Violation(
+                    "WG002", step.op, f"{unit.name} releases slot number {slot.position} while its wgmma reads it"
+                )
+        targets = range(len(self.states)) if step.everywhere else (unit.cta,)
+        for cta in targets:
+            state, stage = self._at(cta, slot)
+            if self.trace is not None:
+                self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
+            self.arrive(state.empty[stage], unit, step.op, f"empty[{stage}]", "MB009")
+
+    def exchange(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
+        """Announce one share from each CTA, and write a share into each: bytes are counted in shares."""
+        own = self.states[unit.cta][ring].full[stage]
+        self.log(unit.name, f"arrives on full[{stage}] of ring {ring} and announces {len(self.states)} shares")
+        own.tx += len(self.states)
+        self.arrive(own, unit, op, f"full[{stage}]", "MB008")
+        for cta, states in enumerate(self.states):
+            self.log(unit.name, f"writes its share of ring {ring}" + self._in(cta))
+            barrier = states[ring].full[stage]
+            barrier.tx -= 1
+            barrier.settle()
+
+    def leave(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
+        """Arrive on every CTA's empty barrier of a rendezvous."""
+        for cta, states in enumerate(self.states):
+            self.log(unit.name, f"arrives on empty[{stage}] of ring {ring}" + self._in(cta))
+            self.arrive(states[ring].empty[stage], unit, op, f"empty[{stage}]", "MB009")
+
+    def issue_turns(self, unit: _Unit) -> list[IssueTurns]:
+        """Of each unit of a unit's role, in its CTA."""
+        found = self.orders.get((unit.cta, unit.role.name))
+        if found is None:
+            found = self.orders[unit.cta, unit.role.name] = [IssueTurns() for _ in range(unit.role.count)]
+        return found
+
+    def give_issue(self, unit: _Unit, op: Operation) -> None:
+        following = (unit.number + 1) % unit.role.count
+        turns = self.issue_turns(unit)[following]
+        self.log(unit.name, f"gives unit {following} turn {turns.given} of issue")
+        if turns.is_early:
+            raise _Violation("NB002", op, f"{unit.name} gives unit {following} a turn before it has taken the last")
+        turns.given += 1
+
+    def arrive(self, barrier: _Barrier, unit: _Unit, op: Operation, name: str, code: str) -> None:
+        if barrier.pending == 0:
+            raise _Violation(code, op, f"{unit.name} arrives on {name}, whose {barrier.count} arrivals are complete")
+        barrier.pending -= 1
+        barrier.settle()
+
+    def run(self) -> None:
+        """Run to the end. Raises _Violation, or _NotRunnable for what the proof must have doubted."""
+        kernel = self.kernel
+        for _ in range(kernel.cluster_ctas):
+            self.states.append(
+                {
+                    ring.name: _RingState(
+                        [_Barrier(ring.full_arrivals, ring.full_arrivals) for _ in range(ring.stages)],
+                        [_Barrier(ring.empty_arrivals, ring.empty_arrivals) for _ in range(ring.stages)],
+                        [-1] * ring.stages,
+                        [set() for _ in range(ring.stages)],
+                    )
+                    for ring in kernel.rings.values()
+                }
+            )
+        units = self._units()
+        waiting: list[_Unit] = [unit for unit in units if self._advance(unit)]
+        while waiting:
+            ready = [unit for unit in waiting if unit.block is not None and unit.block[0].passes(unit.block[1])]
+            if not ready:
+                if self.copies:
+                    self.land()
+                    continue
+                raise self._deadlock(waiting)
+            ended = {unit.name for unit in ready if not self._advance(unit)}
+            waiting = [unit for unit in waiting if unit.name not in ended]
+        self._finish(units)
+
+    def _units(self) -> list[_Unit]:
+        units: list[_Unit] = []
+        for cta in range(self.kernel.cluster_ctas):
+            for role in self.kernel.roles:
+                for number in range(role.count):
+                    name = role.name if role.count == 1 else f"{role.name} {number}"
+                    unit = _Unit(name + self._in(cta), cta, role, self, number)
+                    unit.code = unit.run(role.op.body.block)
+                    units.append(unit)
+        return units
+
+    def _advance(self, unit: _Unit) -> bool:
+        """Run until the unit blocks; False when it has ended."""
+        assert unit.code is not None
+        unit.block = next(unit.code, None)
+        return unit.block is not None
+
+    def _deadlock(self, waiting: Sequence[_Unit]) -> _Violation:
+        first = waiting[0]
+        assert first.block is not None
+        for unit in waiting:
+            self.log(unit.name, "waits for ever")
+        names = ", ".join(unit.name for unit in waiting)
+        return _Violation("LV005", first.block[2], f"nothing can move: {names} wait for ever")
+
+    def _finish(self, units: Sequence[_Unit]) -> None:
+        while self.copies:
+            self.land()
+        turning = {role.name for role in self.kernel.roles if _takes_turns(role)}
+        for cta, states in enumerate(self.states):
+            for name, state in states.items():
+                readers = [unit for unit in units if unit.cta == cta and unit.name in state.reads]
+                counts = {state.reads[unit.name] for unit in readers if unit.role.name not in turning}
+                if any(unit.role.name in turning for unit in readers):
+                    counts.add(sum(state.reads[unit.name] for unit in readers if unit.role.name in turning))
+                counts = counts or {0}
+                if counts != {state.fills}:
+                    self.log("CTA", f"ends; {state.fills} slots of ring {name} were filled and {max(counts)} read")
+                    raise _Violation(
+                        "LV004",
+                        self.kernel.rings[name].op,
+                        f"{state.fills} slots of ring {name} are filled, {max(counts)} read",
+                    )
+                if any(barrier.tx for barrier in state.full):
+                    raise _Violation("TX001", self.kernel.rings[name].op, f"ring {name} ends with bytes outstanding")
+
+
+def _takes_turns(role: Role) -> bool:
+    return any(isinstance(op, ac.TurnLoop) for op in role.op.body.block.ops)
+
+
+def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
+    """Values of the symbols to run at, smallest first."""
+    stages = max((ring.stages for ring in kernel.rings.values()), default=1)
+    outer = {op.symbol.data for op in kernel.operations.of(*_OVER_TILES)}
+    parts = {op.slices.data for op in kernel.operations.of(StreamPartOp, TurnStreamPartOp)}
+    names = sorted(kernel.symbols)
+    options: list[list[int]] = []
+    for name in names:
+        # A symbol without a minimum is doubted elsewhere; its own value is all that may be run.
+        least = kernel.minima.get(name, kernel.symbols[name])
+        wanted = {0, 1, 2, 3} if name in outer else {1, stages - 1, stages, stages + 1, 2 * stages + 1}
+        if name in parts:
+            # As many combinations as without parts would take too long to list; whole tiles run at the others.
+            wanted = {stages, stages + 1}
+        options.append(sorted({least, *(value for value in wanted if value > least)}))
+    # (product, sum, values): their own order is by size, and of as large ones by values.
+    sizes: list[tuple[int, int, tuple[int, ...]]] = [(1, 0, ())]
+    for values in options:
+        sizes = [(size * max(1, one), total + one, (*point, one)) for size, total, point in sizes for one in values]
+    sizes.sort()
+    points = [point for _, _, point in sizes]
+    limit = max(4, _RUNS // kernel.cluster_ctas)
+    if len(points) > limit:
+        # Keep the smallest, which give the shortest runs, and spread the rest over the larger ones.
+        head, tail = points[: limit // 2], points[limit // 2 :]
+        step = -(-len(tail) // (limit - limit // 2))
+        points = [*head, *tail[step - 1 :: step]]
+    return [dict(zip(names, point, strict=True)) for point in points]
+
+
+def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
+    """Run the kernel's roles at boundary counts. A violation becomes a finding, or the run of an earlier one."""
+    if kernel.cluster_ctas < 1 or not kernel.rings or any(ring.stages < 1 for ring in kernel.rings.values()):
+        return
+    if kernel.cluster_ctas > _LARGEST_CLUSTER:
+        kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.operations) else kernel
+    program = TokenProgram(kernel)
+    for number, symbols in enumerate(boundary_counts(kernel)):
+        try:
+            _Machine(kernel, symbols, number % 2 == 1, None, program).run()
+        except _NotRunnable:
+            if not findings.found and not findings.doubts:
+                findings.doubt("the roles can't be run at concrete counts", kernel.op)
+            return
+        except _Violation as violation:
+            _tell(program, symbols, number % 2 == 1, violation, findings)
+            return
+
+
+def _tell(
+    program: TokenProgram, symbols: Mapping[str, int], eager: bool, violation: _Violation, findings: Findings
+) -> None:
+    trace: list[str] = []
+    with suppress(_Violation):
+        _Machine(program.kernel, symbols, eager, trace, program).run()
+    counts = ", ".join(f"{name} = {value}" for name, value in symbols.items())
+    steps = (f"with {counts or 'no symbols'}:", *trace[-_STEPS_SHOWN:], violation.message)
+    if not findings.found:
+        findings.report(violation.code, violation.operation, f"{violation.message} (with {counts})", steps=steps)
+        return
+    first = findings.found[0]
+    if not first.interleaving:
+        findings.found[0] = replace(first, interleaving=steps)

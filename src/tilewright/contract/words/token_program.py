@@ -1,0 +1,366 @@
+"""What do the roles' operations ask of rings and wgmma groups, read once for all the runs of a kernel?
+
+`token_machine` runs a kernel's roles at many counts, and a loop's body many times in each run. Here each operation is
+read once, into a value that holds what the run needs of it; what moves nothing on a ring is left out. Values of the
+program go by number. What cannot be run (a loop without a yield, a ring that is none) is found when the run comes to
+it, not before: a run that never gets there has something to say all the same.
+
+Checked by: tests/contract/typestate/test_typestate_tokenmachine.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.contract.typestate.program import Kernel, Map, Ring
+from tilewright.ir import ac
+from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
+from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
+from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    op: Operation
+    ring: Ring | None
+    cursor: int
+    result: int
+    full: bool
+    invert: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Of a cursor."""
+
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    cursor: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    op: Operation
+    slot: int
+    result: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """By the copy engine. bytes: None of something that is no tensor map."""
+
+    op: Operation
+    slot: int
+    result: int
+    bytes: int | None
+    everywhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CopyByThreads:
+    """arrives: their deferred arrivals, and no bytes. result: -1 where there is none."""
+
+    op: Operation
+    slot: int
+    result: int
+    arrives: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    slot: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    op: Operation
+    slot: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    op: Operation
+    slot: int
+    reading: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """reading, retired: -1 where nothing is handed back."""
+
+    pending: int
+    reading: int
+    retired: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    op: Operation
+    slot: int
+    everywhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    op: ac.ClusterReduceOp
+    ring: Ring | None
+    cursor: int
+    following: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """begin: its first index. arguments: of its body, without the indices. yielded: None where the loop cannot be run.
+    turns: of a loop over what units take in turn, the ring of its barriers. slots: the symbol that counts those which
+    each takes."""
+
+    op: Operation
+    body: Block
+    symbol: str
+    begin: int
+    carried: tuple[int, ...]
+    arguments: tuple[int, ...]
+    yielded: tuple[int, ...] | None
+    outputs: tuple[int, ...]
+    turns: Ring | None = None
+    slots: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turns(Loop):
+    """A loop over what units take in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassTurn:
+    op: Operation
+    turns: Ring | None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginIssue:
+    op: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class PassIssue:
+    op: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class TakeIssue:
+    op: IssueTakeOp
+
+
+@dataclass(frozen=True, slots=True)
+class EndIssue:
+    op: IssueOrderEndOp
+
+
+Step = (
+    Wait
+    | Start
+    | Advance
+    | Announce
+    | Copy
+    | CopyByThreads
+    | Fence
+    | Look
+    | Multiply
+    | Commit
+    | Retire
+    | Release
+    | Reduce
+    | Loop
+    | Turns
+    | PassTurn
+    | BeginIssue
+    | PassIssue
+    | TakeIssue
+    | EndIssue
+)
+
+
+@dataclass(slots=True)
+class TokenProgram:
+    """A kernel's operations as steps, each block read when a run first comes to it."""
+
+    kernel: Kernel
+    blocks: dict[Block, tuple[Step, ...]] = field(default_factory=dict[Block, "tuple[Step, ...]"])
+    numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+    def steps(self, block: Block) -> tuple[Step, ...]:
+        found = self.blocks.get(block)
+        if found is None:
+            read = ((_READ.get(type(op)), op) for op in block.ops)
+            found = self.blocks[block] = tuple(step(self, op) for step, op in read if step is not None)
+        return found
+
+    def number(self, value: SSAValue | None) -> int:
+        """Of a value; -1 where there is none."""
+        return -1 if value is None else self.numbers.setdefault(value, len(self.numbers))
+
+    def ring(self, value: SSAValue) -> Ring | None:
+        """The ring that a value is; None where it is none."""
+        declared = self.kernel.declared.get(value)
+        return declared if isinstance(declared, Ring) else None
+
+    def _numbers(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
+        return tuple(self.number(value) for value in values)
+
+    # ------------------------------------------------------------ one for each class of operations
+
+    def wait(self, op: ac.BarrierWaitOp) -> Wait:
+        cursor, result = self.number(op.cursor), self.number(op.result)
+        return Wait(op, self.ring(op.ring), cursor, result, op.side.data == "full", op.invert_parity.data)
+
+    def start(self, op: ac.CursorStartOp) -> Start:
+        return Start(self.number(op.result))
+
+    def advance(self, op: ac.AdvanceOp) -> Advance:
+        return Advance(self.number(op.cursor), self.number(op.result))
+
+    def announce(self, op: ac.ArriveExpectOp) -> Announce:
+        return Announce(op, self.number(op.phase), self.number(op.result), op.bytes.data)
+
+    def copy(self, op: ac.CopyIssueOp) -> Copy:
+        asked = self.kernel.declared.get(op.descriptor)
+        box_bytes = asked.box_bytes if isinstance(asked, Map) else None
+        return Copy(op, self.number(op.tx), self.number(op.result), box_bytes, op.multicast.data > 1)
+
+    def copy_by_threads(self, op: AsyncCopyIssueOp) -> CopyByThreads:
+        return CopyByThreads(op, self.number(op.tx), self.number(op.result), arrives=False)
+
+    def copies_arrive(self, op: AsyncCopyArriveOp) -> CopyByThreads:
+        return CopyByThreads(op, self.number(op.tx), -1, arrives=True)
+
+    def fence(self, op: AsyncCopyFenceOp) -> Fence:
+        return Fence(self.number(op.phase), self.number(op.result))
+
+    def look(self, op: OperandReadOp) -> Look:
+        return Look(op, self.number(op.phase), self.number(op.result))
+
+    def multiply(self, op: ac.WgmmaIssueOp) -> Multiply:
+        return Multiply(op, self.number(op.phase), self.number(op.reading))
+
+    def multiply_computed(self, op: ComputedIssueOp) -> Multiply:
+        return Multiply(op, self.number(op.computed), self.number(op.reading))
+
+    def commit(self, op: ac.WgmmaCommitOp) -> Commit:
+        return Commit()
+
+    def retire(self, op: ac.WgmmaWaitOp) -> Retire:
+        retired, reading = op.retired, op.reading
+        if retired is None or reading is None:
+            return Retire(op.pending.data, -1, -1)
+        return Retire(op.pending.data, self.number(reading), self.number(retired))
+
+    def release(self, op: ac.ArriveOp) -> Release:
+        return Release(op, self.number(op.phase), op.peers.data > 1)
+
+    def reduce(self, op: ac.ClusterReduceOp) -> Reduce:
+        return Reduce(op, self.ring(op.ring), self.number(op.cursor), self.number(op.following))
+
+    def loop(self, op: ac.LoopOp) -> Loop:
+        return Loop(op, op.body.block, op.symbol.data, op.begin.data, *self._carried(op, 1))
+
+    def tiles(self, op: ac.TilesOp) -> Loop:
+        return Loop(op, op.body.block, op.symbol.data, 0, *self._carried(op, op.indices))
+
+    def group_tiles(self, op: ac.GroupTilesOp) -> Loop:
+        return Loop(op, op.body.block, op.symbol.data, 0, *self._carried(op, ac.GROUP_INDICES))
+
+    def stream_part(self, op: StreamPartOp) -> Loop:
+        return Loop(op, op.body.block, op.symbol.data, 0, *self._carried(op, STREAM_INDICES))
+
+    def turn_stream_part(self, op: TurnStreamPartOp) -> Turns:
+        return self._turns(op, STREAM_INDICES, op.slices.data)
+
+    def turn_tiles(self, op: ac.TurnTilesOp) -> Turns:
+        return self._turns(op, op.indices, op.skipped.data)
+
+    def turn_group_tiles(self, op: ac.TurnGroupTilesOp) -> Turns:
+        return self._turns(op, ac.GROUP_INDICES, op.skipped.data)
+
+    def _turns(self, op: ac.TurnLoop | TurnStreamPartOp, indices: int, slots: str) -> Turns:
+        carried = self._carried(op, indices)
+        return Turns(op, op.body.block, op.symbol.data, 0, *carried, self.ring(op.turns), slots)
+
+    def _carried(
+        self,
+        op: ac.LoopOp | ac.TilesOp | ac.GroupTilesOp | StreamPartOp | ac.TurnLoop | TurnStreamPartOp,
+        indices: int,
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, tuple[int, ...]]:
+        """What a loop carries: entering, in its body, yielded, and leaving."""
+        body, carried = op.body.block, self._numbers(op.carried)
+        last, yielded = body.last_op, None
+        if isinstance(last, ac.YieldOp) and len(last.values) == len(carried):
+            yielded = self._numbers(last.values)
+        return carried, self._numbers(body.args[indices:]), yielded, self._numbers(op.outputs)
+
+    def pass_turn(self, op: ac.TurnPassOp) -> PassTurn:
+        return PassTurn(op, self.ring(op.turns))
+
+    def begin_issue(self, op: IssueOrderStartOp) -> BeginIssue:
+        return BeginIssue(op)
+
+    def pass_issue(self, op: IssuePassOp) -> PassIssue:
+        return PassIssue(op)
+
+    def take_issue(self, op: IssueTakeOp) -> TakeIssue:
+        return TakeIssue(op)
+
+    def end_issue(self, op: IssueOrderEndOp) -> EndIssue:
+        return EndIssue(op)
+
+
+# By class: telling that an operation is of none of so many classes takes long.
+_READ = cast(
+    "dict[type[Operation], Callable[[TokenProgram, Operation], Step]]",
+    {
+        ac.BarrierWaitOp: TokenProgram.wait,
+        ac.CursorStartOp: TokenProgram.start,
+        ac.AdvanceOp: TokenProgram.advance,
+        ac.ArriveExpectOp: TokenProgram.announce,
+        ac.CopyIssueOp: TokenProgram.copy,
+        AsyncCopyIssueOp: TokenProgram.copy_by_threads,
+        AsyncCopyArriveOp: TokenProgram.copies_arrive,
+        AsyncCopyFenceOp: TokenProgram.fence,
+        OperandReadOp: TokenProgram.look,
+        ac.WgmmaIssueOp: TokenProgram.multiply,
+        ComputedIssueOp: TokenProgram.multiply_computed,
+        ac.WgmmaCommitOp: TokenProgram.commit,
+        ac.WgmmaWaitOp: TokenProgram.retire,
+        ac.ArriveOp: TokenProgram.release,
+        ac.ClusterReduceOp: TokenProgram.reduce,
+        ac.LoopOp: TokenProgram.loop,
+        ac.TilesOp: TokenProgram.tiles,
+        ac.GroupTilesOp: TokenProgram.group_tiles,
+        StreamPartOp: TokenProgram.stream_part,
+        TurnStreamPartOp: TokenProgram.turn_stream_part,
+        ac.TurnTilesOp: TokenProgram.turn_tiles,
+        ac.TurnGroupTilesOp: TokenProgram.turn_group_tiles,
+        ac.TurnPassOp: TokenProgram.pass_turn,
+        IssueOrderStartOp: TokenProgram.begin_issue,
+        IssuePassOp: TokenProgram.pass_issue,
+        IssueTakeOp: TokenProgram.take_issue,
+        IssueOrderEndOp: TokenProgram.end_issue,
+    },
+)

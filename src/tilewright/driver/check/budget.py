@@ -1,0 +1,55 @@
+"""How is work bounded in time, wherever it hangs? An alarm ends it with `BudgetSpent`.
+
+The alarm is the operating system's interval timer, which interrupts Python code between two instructions of its own, so
+that a loop nobody thought of is ended too. Where it rings inside a callback whose exceptions Python drops (of the
+garbage collector, or a destructor), it rings again. It works in the main thread of a Unix process; elsewhere nothing is
+bounded but by the limits that the work itself has, and `bounded` says so by its result.
+Checked by: tests/driver/check/test_budget.py.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+_AGAIN_SECONDS = 0.5
+"""Until the alarm rings again, where its exception was dropped."""
+
+
+class BudgetSpent(Exception):
+    """The time that was given is over. Raised inside `bounded`, to be caught around it."""
+
+
+@contextmanager
+def bounded(seconds: float | None) -> Generator[bool, None, None]:
+    """Raise BudgetSpent inside the block once `seconds` have passed (None: never). Gives whether the block has an alarm
+    of its own; else a BudgetSpent that comes out of it is not for who set `seconds`, and must be let through.
+
+    An alarm that was set before keeps ringing when it should: inside the block where it comes first, else after it.
+    """
+    usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if seconds is None or not usable:
+        yield False
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise BudgetSpent
+
+    around, interval = signal.getitimer(signal.ITIMER_REAL)
+    if 0 < around <= seconds:
+        yield False  # the alarm of the block around this one rings first
+        return
+    before = signal.signal(signal.SIGALRM, ring)
+    begin = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), _AGAIN_SECONDS)
+    try:
+        yield True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if around:
+            signal.setitimer(signal.ITIMER_REAL, max(around - (time.monotonic() - begin), 1e-3), interval)

@@ -1,0 +1,284 @@
+"""Does a text, PTX or MLIR, keep the asynchronous protocol? Proven, refuted or unknown, for every kernel of it.
+
+A PTX kernel's run is judged in `judge_kernel`, a structured program in `check_mlir`; `check_each` makes a report of
+each kernel, after what the text itself allows is set aside. An allowed error does not refute, but if the run ended at
+it, the rest was not judged and the verdict is unknown. What can't be judged at all (an instruction that the machine
+lacks, time or memory spent, a defect of this program) makes that kernel unknown, with the reason. Only what the user
+can fix (no such file, no PTX, a launch that is not this kernel's) is an error, of that file alone.
+
+Checked by: tests/driver/check/test_check.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tilewright.base.check_report import FileReport
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.error import TilewrightError
+from tilewright.driver.check.allowance import Allowance, allowances, apply_allowances, unused
+from tilewright.driver.check.budget import BudgetSpent, bounded
+from tilewright.driver.check.check_each import Progress, Share, Task, check_each
+from tilewright.driver.check.check_mlir import is_mlir, mlir_kernels
+from tilewright.driver.check.defect import defects_as_errors
+from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
+from tilewright.driver.check.origin import with_origin
+from tilewright.driver.check.rules import all_rules
+from tilewright.driver.check.time_for_file import TimeForFile
+from tilewright.driver.explore.unallocated import unallocated
+from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed, require_shape
+from tilewright.driver.launch.launch_buffers import shifted
+from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
+from tilewright.driver.launch.map_findings import map_findings
+from tilewright.driver.repair.repair import with_repairs
+from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.frontends.ptx.reader import read
+
+DEFAULT_BUDGET_SECONDS = 60.0
+FILE_BYTES_MAX = 64 << 20
+"""PTX texts beyond this are refused: no compiler writes such, and reading one would take all memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """isa: interpretation of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
+    budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: gets each
+    kernel's name; repair_steps: work of the search for edits that fix what is refuted, 0 to look for none;
+    dynamic_smem_bytes: of a launch that is not given; file_budget_seconds: for all kernels of a file, None for no
+    limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
+    not given, or that leaves them out."""
+
+    isa: str = "tolerant"
+    entry: str | None = None
+    budget_seconds: float | None = DEFAULT_BUDGET_SECONDS
+    timeline: bool = False
+    progress: Progress | None = None
+    repair_steps: int = 0
+    dynamic_smem_bytes: int | None = None
+    file_budget_seconds: float | None = None
+    budget_steps: int | None = None
+    block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
+
+    @property
+    def shape(self) -> GivenShape:
+        return GivenShape(self.block, self.cluster, self.grid)
+
+
+def check_text(
+    text: str, file: str = "<ptx>", *, launch: LaunchFile | None = None, options: CheckOptions | None = None
+) -> FileReport:
+    """Check every kernel of a PTX text (with `launch` or `options.entry`, the one that it names).
+
+    file: stands in places and messages. Never raises TilewrightError: a report with `error` says what is wrong.
+    """
+    options = options or CheckOptions()
+    if is_mlir(text, file):
+        return _check_mlir_text(text, file, launch, options)
+    limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
+    seconds, stopped = limits.for_kernel()
+    own = False
+    try:
+        with bounded(seconds) as own, defects_as_errors(f"the text of {file}"):
+            module = read(text, file, tolerant=True)
+            chosen = _chosen_kernels(module, file, launch, options)
+    except TilewrightError as error:
+        return _failed(file, text, error)
+    except BudgetSpent:
+        if not own:
+            raise
+        return FileReport(file, text, error=f"reading {file} was {stopped}", remedy="give one kernel's PTX")
+    allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
+    tasks = [_task(module, kernel, known, allowed, options) for kernel, known in chosen]
+    reports = check_each(tasks, file, allowed, limits, steps=options.budget_steps, progress=options.progress)
+    if reports.complete:
+        findings += unused(allowed, reports.used)
+    report = FileReport(file, text, reports.kernels, findings)
+    return _with_repairs(report, launch, options, limits)
+
+
+def _with_repairs(
+    report: FileReport, launch: LaunchFile | None, options: CheckOptions, limits: TimeForFile
+) -> FileReport:
+    """The report with edits that fix what is refuted, if they are asked for and the time of the file is not over."""
+    if not options.repair_steps or all(kernel.verdict != "refuted" for kernel in report.kernels):
+        return report
+    again = replace(options, repair_steps=0, timeline=False, progress=None, file_budget_seconds=None)
+
+    def recheck(text: str, kernel: str | None) -> FileReport:
+        alone = again if kernel is None or launch is not None else replace(again, entry=kernel)
+        return check_text(text, report.path, launch=launch, options=alone)
+
+    seconds, _ = limits.for_kernel()
+    limit = "--budget" if seconds == options.budget_seconds else "--file-budget"
+    try:
+        with defects_as_errors(f"the repair of {report.path}"):
+            return with_repairs(report, recheck, steps=options.repair_steps, seconds=seconds, limit=limit)
+    except TilewrightError as error:
+        return replace(report, notes=(*report.notes, f"no repair was looked for: {error.message}"))
+
+
+def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: CheckOptions) -> FileReport:
+    """As `check_text`, for TTGIR and nvgpu MLIR, which are judged for all launches."""
+    limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
+    allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
+    try:
+        with defects_as_errors(f"the text of {file}"):
+            if launch is not None:
+                raise TilewrightError(f"{file} is MLIR, which needs no launch", remedy="drop --launch")
+            if options.shape != GivenShape():
+                raise TilewrightError(
+                    f"{file} is MLIR, which is judged for all launches", remedy="drop --block, --cluster and --grid"
+                )
+            kernels = mlir_kernels(text, file, entry=options.entry)
+    except TilewrightError as error:
+        return _failed(file, text, error)
+    tasks = [Task(each.name, each.target, _ignoring_share(each.judge), _findings_alone) for each in kernels]
+    reports = check_each(tasks, file, allowed, limits, progress=options.progress)
+    if all(report.verdict != "unknown" for report in reports.kernels):
+        findings += unused(allowed, reports.used)
+    return FileReport(file, text, reports.kernels, findings)
+
+
+def _ignoring_share(judge: Callable[[], Judgement]) -> Callable[[Share], Judgement]:
+    return lambda _share: judge()
+
+
+def _findings_alone(judgement: Judgement) -> tuple[Diagnostic, ...]:
+    return judgement.findings
+
+
+def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
+    """Check a file. As `check_text`; a file that can't be read is an error of the report."""
+    try:
+        return check_text(read_text(path), path, launch=launch, options=options)
+    except TilewrightError as error:
+        return _failed(path, "", error)
+
+
+def check_paths(
+    paths: Iterable[str], *, launch: LaunchFile | None = None, options: CheckOptions | None = None
+) -> tuple[FileReport, ...]:
+    """Check files, and folders with every `*.ptx` below them, in order."""
+    return tuple(check_file(path, launch=launch, options=options) for path in expand(paths))
+
+
+def expand(paths: Iterable[str]) -> Iterator[str]:
+    """Files as they are; folders as the `*.ptx` files below them, sorted. A folder without any is given as it is, and
+    is then an error to read."""
+    for given in paths:
+        if not os.path.isdir(given):
+            yield given
+            continue
+        found = sorted(
+            os.path.join(folder, name) for folder, _, names in os.walk(given) for name in names if name.endswith(".ptx")
+        )
+        yield from found or [given]
+
+
+def read_text(path: str) -> str:
+    """The text of a PTX file. Raises TilewrightError: no such file, a folder without PTX, too large, not text."""
+    try:
+        if os.path.isdir(path):
+            raise TilewrightError(f"{path} has no .ptx file in it", remedy="name a file, or a folder of .ptx files")
+        if os.path.getsize(path) > FILE_BYTES_MAX:
+            raise TilewrightError(
+                f"{path} has more than {FILE_BYTES_MAX >> 20} MiB",
+                remedy="give one kernel's PTX, not a whole library's",
+            )
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise TilewrightError(f"cannot read {path!r}: {reason}", remedy="check the path") from error
+    return decode_text(data, path)
+
+
+def decode_text(data: bytes, path: str) -> str:
+    """PTX as text. Raises TilewrightError for what is none, naming a cubin as such."""
+    if data[:4] == b"\x7fELF":
+        raise TilewrightError(f"{path} is a cubin, not PTX text", remedy="extract the PTX: cuobjdump -ptx FILE")
+    # The driver's and nvcc's own texts end in a NUL byte.
+    data = data.rstrip(b"\0")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="check the file") from error
+    if "\0" in text:
+        raise TilewrightError(f"{path} is no text: it has NUL bytes", remedy="check the file")
+    return text
+
+
+# ---------------------------------------------------------------- one kernel
+
+
+def _chosen_kernels(
+    module: Module, file: str, launch: LaunchFile | None, options: CheckOptions
+) -> list[tuple[Kernel, KernelLaunch | PartialLaunch]]:
+    entry = options.entry
+    if entry is not None and launch is not None and launch.entry is None:
+        launch = replace(launch, entry=entry)
+    if launch is not None:
+        launch = launch.with_shape(options.shape)
+        kernel = launch.kernel(module, file)
+        return [(kernel, _known_launch(module, kernel, launch.partial(kernel)))]
+    if not module.kernels:
+        raise TilewrightError(f"{file} has no kernel", remedy="give a text with a .entry")
+    chosen = list(module.kernels)
+    if entry is not None:
+        chosen = [LaunchFile("--entry", entry, None, None, None, None, None, ()).kernel(module, file)]
+    for kernel in chosen:
+        require_shape(kernel, options.shape)
+    return [(kernel, PartialLaunch(options.shape, options.dynamic_smem_bytes)) for kernel in chosen]
+
+
+def _known_launch(module: Module, kernel: Kernel, given: PartialLaunch) -> KernelLaunch | PartialLaunch:
+    """The launch, if nothing is left open on which the kernel depends."""
+    if given.left_open(module, kernel):
+        return given
+    whole = placed(given.whole(kernel), given.buffers)
+    assumptions = launch_shapes(module, kernel, given.shape).assumptions
+    return KernelLaunch(whole.launch, whole.buffers, assumptions, shifted(given.contents, whole.shifts))
+
+
+def _task(
+    module: Module,
+    kernel: Kernel,
+    launch: KernelLaunch | PartialLaunch,
+    allowed: tuple[Allowance, ...],
+    options: CheckOptions,
+) -> Task:
+    """What judges a kernel of a PTX text, and what its text and its launch show beside that."""
+
+    def allows(finding: Diagnostic) -> bool:
+        return bool(apply_allowances((finding,), allowed)[1])
+
+    def judge(share: Share) -> Judgement:
+        readings = readings_of(options.isa)
+        known = JudgeOptions(readings, options.timeline, share, allows)
+        judgement = judge_kernel(module, kernel, launch, known)
+        return replace(judgement, doubts=(*_unread(module), *judgement.doubts))
+
+    def beside(judgement: Judgement) -> list[Diagnostic]:
+        params = launch.launch.params if isinstance(launch, KernelLaunch) else launch.params
+        maps = map_findings(module, kernel, params)
+        of_text = (*maps, *unallocated(module, kernel))
+        return [with_origin(finding, module, kernel) for finding in (*of_text, *judgement.findings)]
+
+    return Task(kernel.name, module.target[0] if module.target else "", judge, beside)
+
+
+def _unread(module: Module) -> tuple[str, ...]:
+    """What the reader passed over, as doubts."""
+    return tuple(f"{each.span}: the directive {each.text!r} is not understood" for each in module.unread)
+
+
+def _failed(file: str, text: str, error: TilewrightError) -> FileReport:
+    line = error.span.line if error.span is not None and error.span.file == file else None
+    return FileReport(
+        file, text, error=error.message, error_line=line, remedy=error.remedy, error_findings=error.findings
+    )

@@ -1,0 +1,25 @@
+"""When does Python look for garbage that refers to itself? Not while a run makes millions of short-lived objects.
+
+The collector of cycles looks at all that was made since it looked last, whenever enough was; a run of a kernel makes
+events, vectors and records that refer to nothing in a circle, among a compiler's many operations that live on. Pausing
+it saves a tenth of the time. Counting references goes on freeing what is no longer used.
+Checked by: tests/driver/check/test_collector.py.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+@contextmanager
+def collector_paused() -> Generator[None, None, None]:
+    """No garbage is looked for inside the block; after it, whether any is is as it was."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,186 @@
+"""What is known of one kernel's protocol? Findings, doubts, and a timeline of what its roles did.
+
+With a launch, its clusters are run and judged (`judge_launch`): all of them, or, where they are too many, as many as
+`ALL_CLUSTERS_STEPS` allow, spread over the grid. Without one, launches are made up and explored (`judge_unlaunched`). A
+finding of level error refutes; a doubt keeps a clean run from standing for all interleavings. Nothing here decides the
+verdict: `check` does, after it has looked at what the text allows.
+Checked by: tests/driver/check/test_check.py, tests/driver/check/test_work.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.plan import Launch
+from tilewright.base.span import Span
+from tilewright.base.timeline import Timeline
+from tilewright.base.verdict import Proven, Refuted, Unknown
+from tilewright.contract.judge.happens_before import ASSUMPTIONS, Readings
+from tilewright.contract.judge.waits.peeked_waits import peeked_waits
+from tilewright.contract.judge.waits.retried_waits import waits_not_retried
+from tilewright.driver.check.role_timeline import TimelineRecorder
+from tilewright.driver.explore.exploration import Effort
+from tilewright.driver.explore.judge_shapes import judge_shapes
+from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, Watchers, judge_unlaunched
+from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
+from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
+from tilewright.driver.launch.launch_buffers import BufferContents
+from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
+from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.machine.core.event import Event
+
+STEP_LIMIT = 50_000_000
+"""Warp instructions of a run that is only judged."""
+CLUSTERS_AT_ONCE = 4
+"""A launch of so many clusters is run as a whole, however many steps that takes."""
+ALL_CLUSTERS_STEPS = 100_000
+"""Warp instructions of all clusters of a launch together, up to which all of them are run: some seconds of work."""
+_CLUSTER_STEPS = 200
+"""What setting up a cluster counts as."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """A launch that is known, and the buffers that its parameters name; assumptions: what was not, and is taken so;
+    contents: of those buffers whose bytes are given."""
+
+    launch: Launch
+    buffers: tuple[BufferSize, ...]
+    assumptions: tuple[str, ...] = ()
+    contents: tuple[BufferContents, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """readings: contested points of the ISA; timeline: record one; progress: called with the share that is done;
+    allows: errors that the text allows, so that what stands beside them is judged as well; watchers: of the events of
+    each launch that is made up."""
+
+    readings: Readings
+    timeline: bool = False
+    progress: Callable[[float], None] | None = None
+    allows: Allows = nothing_allowed
+    watchers: Watchers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is known of a kernel after its run.
+
+    findings: errors and reviews; doubts: why a clean run would not be a proof; complete: the run came to its end, so
+    that what was not found is not there; scope, assumptions, claims: of the proof, where there is one; launch: that
+    refutes, as a launch file, where none was given.
+    """
+
+    findings: tuple[Diagnostic, ...] = ()
+    doubts: tuple[str, ...] = ()
+    complete: bool = True
+    scope: str = "this launch"
+    assumptions: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    timeline: Timeline | None = None
+    launch: Mapping[str, object] | None = None
+
+
+def judge_kernel(
+    module: Module, kernel: Kernel, launch: KernelLaunch | PartialLaunch, options: JudgeOptions
+) -> Judgement:
+    """Run `kernel` and judge it. Raises TilewrightError where the text can't be run at all."""
+    peeks = peeked_waits(kernel)
+    doubts = tuple(
+        f"{span}: where this wait fails, it is not simply tried again; a run shows one of its outcomes"
+        for span in waits_not_retried(module, kernel.name)
+        if span not in peeks
+    )
+    if isinstance(launch, PartialLaunch):
+        return _without_launch(module, kernel, launch, options, doubts, peeks)
+    recorder = TimelineRecorder() if options.timeline else None
+    judged, sampled = _all_clusters(module, launch, options, recorder, peeks)
+    ran = judged.report.counts
+    claims = (
+        f"{ran.phases} mbarrier phases, {ran.copies} bulk copies and {ran.wgmmas} wgmmas are ordered in every "
+        "interleaving",
+        *dict.fromkeys(each.said for each in judged.repeats.values() if each.said),
+    )
+    return Judgement(
+        (*judged.findings, *judged.allowed),
+        tuple(dict.fromkeys((*doubts, *judged.doubts))),
+        judged.complete,
+        "this launch",
+        (*launch.assumptions, *ASSUMPTIONS, *judged.assumptions, *sampled),
+        claims,
+        recorder.timeline(judged.findings) if recorder is not None else None,
+    )
+
+
+def _all_clusters(
+    module: Module,
+    launch: KernelLaunch,
+    options: JudgeOptions,
+    recorder: TimelineRecorder | None,
+    peeks: frozenset[Span],
+) -> tuple[LaunchJudgement, tuple[str, ...]]:
+    """The judgement of all clusters, if `ALL_CLUSTERS_STEPS` suffice, else of some of them, and what that assumes."""
+    buffers = {buffer.name: buffer.size_bytes for buffer in launch.buffers}
+    count = prod(extent // step for extent, step in zip(launch.launch.grid, launch.launch.cluster, strict=True))
+
+    def judge(clusters: tuple[int, ...] | None, watch: Callable[[Event], None] | None = None) -> LaunchJudgement:
+        return judge_launch(
+            module, launch.launch, buffers, options.readings, watch=watch, clusters=clusters, peeks=peeks,
+            step_limit=STEP_LIMIT, contents=launch.contents, allows=options.allows,
+        )  # fmt: skip
+
+    watch = recorder.feed if recorder is not None else None
+
+    if count <= CLUSTERS_AT_ONCE:
+        return judge(None, watch), ()
+    first = judge((0,))
+    steps = first.report.counts.instructions + _CLUSTER_STEPS
+    all_of_them = steps * count <= ALL_CLUSTERS_STEPS
+    if first.errors or first.doubts or all_of_them:
+        return judge(None if all_of_them else (0,), watch), ()
+    some = max(CLUSTERS_AT_ONCE, ALL_CLUSTERS_STEPS // steps)
+    chosen = tuple(sorted({round(index * (count - 1) / (some - 1)) for index in range(some)}))
+    said = f"of {count} clusters, {len(chosen)} were run, the first and the last among them; the others are like these"
+    return judge(chosen, watch), (said,)
+
+
+def _without_launch(
+    module: Module,
+    kernel: Kernel,
+    given: PartialLaunch,
+    options: JudgeOptions,
+    doubts: tuple[str, ...],
+    peeks: frozenset[Span],
+) -> Judgement:
+    def judge(shape: Shape, ends: Callable[[Diagnostic], bool], effort: Effort) -> UnlaunchedJudgement:
+        return judge_unlaunched(
+            module,
+            kernel,
+            options.readings,
+            shape=shape,
+            peeks=peeks,
+            effort=effort,
+            timeline=options.timeline,
+            given=given,
+            progress=options.progress,
+            allows=options.allows,
+            ends=ends,
+            watchers=options.watchers,
+        )
+
+    found = judge_shapes(launch_shapes(module, kernel, given.shape), judge)
+    beside = (*found.reviews, *found.allowed)
+    match found.verdict:
+        case Proven(scope, assumptions, claims):
+            return Judgement(beside, doubts, True, scope, assumptions, claims, found.timeline)
+        case Refuted(findings):
+            # Findings of one choice of numbers: what others show is not among them.
+            return Judgement(
+                (*findings, *found.allowed), doubts, complete=False, timeline=found.timeline, launch=found.launch
+            )
+        case Unknown(reasons):
+            return Judgement(beside, (*doubts, *reasons), complete=False, timeline=found.timeline)

@@ -1,0 +1,84 @@
+"""Every rule that a finding may cite, from whoever owns it, in one list: what `explain` prints.
+
+The typestate proof numbers its rules from 001 in each family, the judge of runs from 101, the machine from 201; the
+legality of descriptors has tensor maps from TM001 and matrix descriptors from LY001. No two rules share a code.
+Checked by: tests/driver/check/test_rules.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from functools import cache
+
+from tilewright.contract.rules.readings import POINTS
+from tilewright.contract.rules.replay_codes import REPLAY_RULES
+from tilewright.contract.rules.schedule_codes import SCHEDULE_RULES
+from tilewright.contract.rules.typestate_codes import RULES, Rule
+from tilewright.driver.check.allowance import ALLOWANCE_RULES
+from tilewright.driver.check.descriptor_rules import descriptor_rules
+from tilewright.driver.check.isa import point_file, point_page
+from tilewright.driver.reproof.tile_places import TILES_MISPLACED
+from tilewright.machine.core.rules import MACHINE_RULES
+
+_OWN_RULES = (
+    Rule(
+        "LV090",
+        "text-is-not-the-proven-text",
+        "the emitted text is not that of its small instance but for extents",
+        "The text that is run stands for the text that is shipped only if they differ in extents alone.",
+        "derived: the argument of the second proof",
+        "A lowering that unrolls by the extent.",
+        "Report the program: this is a fault of the compiler.",
+    ),
+    TILES_MISPLACED,
+)
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """All rules, by code."""
+    machine = (Rule(*astuple(rule)) for rule in MACHINE_RULES.values())
+    proofs = (*RULES.values(), *REPLAY_RULES.values(), *SCHEDULE_RULES.values())
+    rules = (*proofs, *machine, *descriptor_rules(), *ALLOWANCE_RULES, *_OWN_RULES)
+    return tuple(sorted(rules, key=lambda rule: rule.code))
+
+
+def explain(code: str) -> tuple[Rule, ...]:
+    """The rule of a code, or the rules of a name (the proofs use the same name where they enforce the same thing),
+    whatever the case; empty where there is none."""
+    wanted = code.strip()
+    return tuple(rule for rule in all_rules() if rule.code == wanted.upper() or rule.name == wanted.lower())
+
+
+def rule_page(rule: Rule) -> str:
+    """A rule as a page of Markdown."""
+    contested = [point for point in POINTS if rule.code in point.codes]
+    links = ", ".join(f"[{point.name}]({point_file(point)})" for point in contested)
+    return (
+        f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n"
+        f"- **Source:** {rule.source}\n- **Example:** {rule.example}\n- **Remedy:** {rule.remedy}\n"
+        + (f"- **Contested:** {links}\n" if links else "")
+    )
+
+
+def rule_index() -> str:
+    """All rules as a table of Markdown, with links to their pages."""
+    lines = ["# Rules", "", "| code | name | what is wrong |", "| --- | --- | --- |"]
+    lines += [f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.summary} |" for rule in all_rules()]
+    lines += ["", "## Contested points", "", "| point | question |", "| --- | --- |"]
+    lines += [f"| [{point.name}]({point_file(point)}) | {point.question} |" for point in POINTS]
+    return "\n".join(lines) + "\n"
+
+
+def rule_pages() -> dict[str, str]:
+    """Every page by its file's name."""
+    return {
+        "index.md": rule_index(),
+        **{f"{rule.code}.md": rule_page(rule) for rule in all_rules()},
+        **{point_file(point): point_page(point) for point in POINTS},
+    }
+
+
+def sentence(summary: str) -> str:
+    """A summary as a sentence."""
+    return f"{summary[0].upper()}{summary[1:]}."

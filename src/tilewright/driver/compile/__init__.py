@@ -1,0 +1,1 @@
+"""How does a tile program become an assembled, proven kernel?"""

@@ -1,0 +1,68 @@
+"""Compiled programs kept on disk: keyed by what the program means, what was decided, for which target, by which
+version.
+
+The key is a digest of the traced program (without its places in the author's files), the wanted decisions, the target,
+this package's version and sources, and the assembler's version. An entry is a bundle, written atomically; one that does
+not load is dropped and made again. The folder is `$TILEWRIGHT_CACHE`, else `$XDG_CACHE_HOME/tilewright`, else
+`~/.cache/tilewright`; a folder that cannot be written means no cache, not an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+
+from tilewright.base.error import TilewrightError
+from tilewright.runtime.bundle import Bundle, load, save, tilewright_version
+
+
+def cache_folder() -> Path:
+    """Where compiled programs are kept."""
+    named = os.environ.get("TILEWRIGHT_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
+
+
+def cache_key(program_digest: str, target: str, wanted: str, assembler: str) -> str:
+    """The digest that names an entry."""
+    parts = "\n".join((program_digest, target, wanted, tilewright_version(), source_digest(), assembler))
+    return hashlib.sha256(parts.encode()).hexdigest()[:40]
+
+
+@cache
+def source_digest() -> str:
+    """A digest of names, sizes and times of this package's own sources, so that a checkout under development never
+    serves a stale kernel."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".toml"):
+            stat = path.stat()
+            digest.update(f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def fetch(key: str) -> Bundle | None:
+    """The entry, or None. A damaged one is removed."""
+    path = cache_folder() / f"{key}.twb"
+    if not path.exists():
+        return None
+    try:
+        return load(path)
+    except TilewrightError:
+        path.unlink(missing_ok=True)
+        return None
+
+
+def keep(key: str, bundle: Bundle) -> None:
+    """Store an entry, if the folder can be written."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save(bundle, folder / f"{key}.twb")
+    except (OSError, TilewrightError):
+        return

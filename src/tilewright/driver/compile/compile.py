@@ -1,0 +1,373 @@
+"""How a tile program becomes a proven, assembled program: trace, decide, lower, prove, emit, prove again and assemble.
+
+Each step is a call of the floor that owns it, timed; the assembler is at work while the text is proved
+(`driver.compile.assembling`). A program that either proof refutes, or cannot decide, is not handed out: it would be a
+fault of this compiler, and the findings say where. One whose registers spill is decided anew (`driver.compile.spills`).
+Checked by: tests/end_to_end/test_gemm.py.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tilewright.base.element import Element, parse_element
+from tilewright.base.error import TilewrightError, Undecided
+from tilewright.base.plan import LaunchPlan, TensorMapParam
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.typestate.claims import ProtocolClaims
+from tilewright.contract.typestate.typestate import judge
+from tilewright.driver.check.collector import collector_paused
+from tilewright.driver.compile.assembling import assembling, is_known_to_spill
+from tilewright.driver.compile.predicted import predicted_microseconds
+from tilewright.driver.compile.spills import spilled, without_spills
+from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
+from tilewright.driver.reproof.reproof import reprove
+from tilewright.driver.reproof.schedule_proof import settle_schedule
+from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import (
+    Decisions,
+    ElementwiseDecisions,
+    PipelineDecisions,
+    decisions_of,
+    to_json,
+    turned_arrays,
+)
+from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
+from tilewright.ir.tile_facts import axes_of, dots, grid_axes, parameter_name, the_program
+from tilewright.ir.tile_types import tensor_type
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.runtime.assemble import Assembly
+from tilewright.runtime.bundle import Bundle, tilewright_version
+from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.demanded_maps import check_demanded_maps
+from tilewright.targets import target as target_named
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Seconds of each step, and who is told that one begins."""
+
+    progress: Progress | None
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    def step(self, name: str) -> _Step:
+        if self.progress is not None:
+            self.progress(name)
+        return _Step(self, name)
+
+
+@dataclass(slots=True)
+class _Step:
+    clock: _Clock
+    name: str
+    begin: float = 0.0
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.clock.seconds[self.name] = time.perf_counter() - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """Everything that came of compiling one program.
+
+    modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run
+    at a small size; staged: whether what the PTX stages for bulk stores lies where their maps expect it, where the text
+    was proved; assembly: None where `assemble` was not wanted; seconds: by step, in order, of "assemble" what is still
+    waited for the assembler after the proofs, beside which it runs.
+    """
+
+    name: str
+    target: str
+    tile: ModuleOp
+    decisions: Decisions
+    modules: Mapping[str, ModuleOp]
+    claims: Mapping[str, ProtocolClaims]
+    proof: Proven
+    text_proof: Proven | None
+    staged: tuple[StagedStore, ...]
+    ptx: str
+    plan: LaunchPlan
+    assembly: Assembly | None
+    seconds: Mapping[str, float]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What both proofs take for granted, each once."""
+        text = self.text_proof.assumptions if self.text_proof is not None else ()
+        return tuple(dict.fromkeys((*self.proof.assumptions, *text)))
+
+    def bundle(self) -> Bundle:
+        """The deployable part."""
+        facts: dict[str, object] = {
+            "tile": str(self.tile),
+            "operations": operations_of(self.tile),
+            "verdict": "proven",
+            "scope": self.proof.scope,
+            "assumptions": list(self.assumptions),
+            "claims": list(self.proof.claims),
+            "text": "proven for the small instance" if self.text_proof is not None else "not run",
+            "staged": [str(each) for each in self.staged],
+            "seconds": dict(self.seconds),
+            "alignment_bytes": alignments_of(self.tile, self.plan),
+        }
+        if self.assembly is not None:
+            facts["assembler"] = self.assembly.version
+            facts["registers"] = self.assembly.registers
+            facts["spill_bytes"] = self.assembly.spill_bytes
+        predicted = predicted_microseconds(the_program(self.tile), self.decisions, target_named(self.target))
+        if predicted is not None:
+            facts["predicted_microseconds"] = predicted
+        return Bundle(
+            self.name,
+            self.target,
+            self.plan,
+            self.ptx,
+            self.assembly.cubin if self.assembly is not None else None,
+            facts,
+            to_json(self.decisions),
+            tilewright_version(),
+        )
+
+
+@collector_paused()
+def compile_kernel(
+    kernel: Kernel,
+    *,
+    target: str = "sm_90a",
+    dims: Mapping[str, int],
+    dtype: str | Element | Mapping[str, str | Element] = "bf16",
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    wanted: Wanted | None = None,
+    rerun: bool = True,
+    assembled: bool = True,
+    progress: Progress | None = None,
+) -> Compilation:
+    """Compile `kernel` for fixed extents, elements and strides.
+
+    dims: extent of every axis; dtype: of all parameters, or by parameter (bf16 where unnamed); strides: in elements, of
+    parameters that are not row-major. rerun: prove the emitted text again by running a small instance. Raises
+    TilewrightError for anything a user can mend, and for a kernel that does not prove or whose registers spill.
+    """
+    wanted = wanted or Wanted()
+    once = partial(
+        _compile_once, kernel, target=target, dims=dims, dtype=dtype, strides=strides, rerun=rerun,
+        assembled=assembled, progress=progress,
+    )  # fmt: skip
+    compilation = once(wanted=wanted)
+    if _spills(compilation) and wanted.stream_k is None and _streams(compilation):
+        # Loops over parts of tiles take registers that whole tiles leave.
+        wanted = replace(wanted, stream_k=False)
+        compilation = once(wanted=wanted)
+    if not _spills(compilation):
+        return compilation
+    assert compilation.assembly is not None
+    spill_bytes = compilation.assembly.spill_bytes
+    for wish in without_spills(compilation.decisions, wanted, spill_bytes, target_named(target)):
+        try:
+            # Proved only once it is known not to spill.
+            other = once(wanted=wish, rerun=False)
+            if rerun and not _spills(other):
+                other = once(wanted=wish)
+        except Undecided:
+            raise
+        except TilewrightError as error:
+            if error.findings:
+                raise
+            continue  # a tile that does not suit the program's arrays or memory
+        if not _spills(other):
+            return other
+    raise spilled(kernel.name, compilation.ptx, spill_bytes)
+
+
+def _spills(compilation: Compilation) -> bool:
+    return compilation.assembly is not None and compilation.assembly.spill_bytes > 0
+
+
+def _streams(compilation: Compilation) -> bool:
+    decisions = compilation.decisions
+    return isinstance(decisions, PipelineDecisions) and decisions.streamed > 0
+
+
+def _compile_once(
+    kernel: Kernel,
+    *,
+    target: str,
+    dims: Mapping[str, int],
+    dtype: str | Element | Mapping[str, str | Element],
+    strides: Mapping[str, tuple[int, ...]] | None,
+    wanted: Wanted,
+    rerun: bool,
+    assembled: bool,
+    progress: Progress | None,
+) -> Compilation:
+    """`compile_kernel` with one configuration, spilling or not."""
+    facts = target_named(target)
+    if not facts.supports("wgmma"):
+        raise TilewrightError(
+            f"{target} is known to the checker, but nothing is compiled for it yet", remedy="use --target sm_90a"
+        )
+    clock = _Clock(progress)
+    kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
+    with clock.step("trace"):
+        module = trace(kernel, dims, elements_of(kernel, dtype), strides)
+    with clock.step("decide"):
+        demanded = tuple(item.name for item in kernel.parameters if item.by_map)
+        decisions = decide(the_program(module), facts, replace(wanted, mapped=demanded))
+        decisions = settle_schedule(the_program(module), decisions, wanted.schedule)
+        check_demanded_maps(the_program(module), decisions, facts, demanded)
+    with clock.step("lower"):
+        lowered = lower_program(the_program(module))
+        modules = {item.name: item.module for item in lowered.kernels}
+    with clock.step("prove"):
+        proof, claims = prove_modules(kernel.name, modules)
+    with clock.step("emit"):
+        ptx = lower_to_ptx(list(modules.values()), target)
+        plan = launch_plan(lowered)
+    assembly: Assembly | None = None
+    text_proof: Proven | None = None
+    staged: tuple[StagedStore, ...] = ()
+    with assembling(ptx, target, kernel.name, wanted=assembled) as pending:
+        try:
+            if rerun:
+                with clock.step("prove addresses"):
+                    text = read(ptx, f"<{kernel.name}.ptx>")
+                    staged = accept_addresses(staged_stores(text, plan.launches, turned_arrays(decisions)), kernel.name)
+                with clock.step("prove text"):
+                    verdict = reprove(module, ptx, target, kernel.name, large=text, lowered=ptx)
+                    text_proof = accept(verdict, f"the emitted text of {kernel.name}")
+        except TilewrightError:
+            if not is_known_to_spill(pending):
+                raise
+        if pending is not None:
+            with clock.step("assemble"):
+                assembly = pending.result()
+    if is_known_to_spill(pending):
+        # Not handed out, whatever was proved of it.
+        text_proof, staged = None, ()
+    return Compilation(
+        kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
+        clock.seconds,
+    )  # fmt: skip
+
+
+def aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:
+    """The kernel and the wishes, told alike which arrays begin where no tensor map may: those that the caller found so,
+    and those of which the author promises no more."""
+    loose = {
+        item.name
+        for item in kernel.parameters
+        if item.alignment_bytes is not None and item.alignment_bytes < DEFAULT_ALIGNMENT_BYTES
+    }
+    parameters = tuple(
+        replace(item, alignment_bytes=dict(wanted.aligned).get(item.name, elements[item.name].bytes))
+        if item.name in wanted.misaligned and item.name not in loose
+        else item
+        for item in kernel.parameters
+    )
+    names = tuple(item.name for item in parameters if item.name in loose or item.name in wanted.misaligned)
+    return replace(kernel, parameters=parameters), replace(wanted, misaligned=names)
+
+
+def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
+    """Bytes of which the address of a parameter must be a multiple, where it matters: by promise, for its map, or for
+    accesses of several elements."""
+    program = the_program(module)
+    decisions = decisions_of(program.attributes["decisions"])
+    turned = decisions.transpose if isinstance(decisions, ElementwiseDecisions) else ()
+    vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
+    grouping = decisions.grouping if isinstance(decisions, PipelineDecisions) else ()
+    in_vectors = {name for each in grouping for name in each.vectors}
+    if isinstance(decisions, PipelineDecisions):
+        in_pieces = {each.buffer for each in (decisions.a, decisions.b, *decisions.more_b) if each.piece_bytes}
+        in_vectors |= {*decisions.paired_loads, *in_pieces}
+    mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
+    found: dict[str, int] = {}
+    for argument in program.body.block.args:
+        name, alignment = parameter_name(program, argument), tensor_type(argument).refinement.alignment_bytes
+        if vectors or name in mapped | in_vectors or alignment != DEFAULT_ALIGNMENT_BYTES:
+            found[name] = alignment
+    return found
+
+
+def operations_of(module: ModuleOp) -> int:
+    """Multiply-adds counted twice, or one per point of the grid for a program without dot."""
+    program = the_program(module)
+    extents = program.extents
+    products = dots(program)
+    if not products:
+        return math.prod(extents[axis] for axis in grid_axes(program))
+    return sum(2 * math.prod(extents[axis] for axis in {*axes_of(dot.left), *axes_of(dot.right)}) for dot in products)
+
+
+def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, dict[str, ProtocolClaims]]:
+    """Typestate proof of every kernel of a program, with the claims of those that have a protocol."""
+    lines: list[str] = []
+    assumptions: dict[str, None] = {}
+    claims: dict[str, ProtocolClaims] = {}
+    for entry, module in modules.items():
+        verdict, promised = judge(module)
+        proven = accept(verdict, f"kernel {entry} of {name}")
+        lines.extend(proven.claims)
+        assumptions.update(dict.fromkeys(proven.assumptions))
+        (claims[entry],) = promised
+    return Proven("all trip counts", tuple(assumptions), tuple(lines)), claims
+
+
+def accept(verdict: Verdict, what: str) -> Proven:
+    """The proof, or the error that says why there is none."""
+    match verdict:
+        case Proven():
+            return verdict
+        case Refuted(findings):
+            first = findings[0]
+            raise TilewrightError(
+                f"{what} is refuted: {first.code} {first.message}",
+                span=first.primary,
+                remedy="this is a fault of the compiler; please report the program",
+                findings=findings,
+            )
+        case Unknown(reasons):
+            raise Undecided(f"{what} is not proved: {'; '.join(reasons)}")
+
+
+def accept_addresses(staged: tuple[StagedStore, ...], what: str) -> tuple[StagedStore, ...]:
+    """The verdicts, of which none is a counterexample: it would be a fault of this compiler. Raises TilewrightError."""
+    for each in staged:
+        if isinstance(each.verdict, OtherAddress):
+            raise TilewrightError(
+                f"the text of {what} stages elements where {each.map_name} does not expect them: {each.verdict}",
+                span=each.verdict.span,
+                remedy="this is a fault of the compiler; please report the program",
+            )
+    return staged
+
+
+def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Element]) -> dict[str, Element]:
+    """The element of every parameter. Raises TilewrightError for an unknown dtype or parameter."""
+    fixed = {parameter.name: parameter.element for parameter in kernel.parameters}
+    names = list(fixed)
+    given = dtype if isinstance(dtype, Mapping) else {name: dtype for name in names if fixed[name] is None}
+    elements = {name: element or Element.BF16 for name, element in fixed.items()}
+    for name, value in given.items():
+        if name not in elements:
+            raise TilewrightError(f"{kernel.name} has no parameter {name}", remedy=f"it has {', '.join(names)}")
+        element = value if isinstance(value, Element) else parse_element(value)
+        if element is None:
+            raise TilewrightError(f"unknown dtype {value!r}", remedy="use bf16, f16, f32, f8e4m3 or f8e5m2")
+        elements[name] = element
+    return elements

@@ -1,0 +1,23 @@
+"""How long will a compiled program take, as its bundle says it?
+
+The time of `synth.time_model`, in microseconds, of a launch that follows another; `tilewright profile` puts the
+measured one beside it. Not handled, and not told: programs without a product, groups of rows, sums in two levels,
+operands that a launch before writes anew. Checked by: tests/driver/views/test_profile.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.tile import ProgramOp
+from tilewright.synth.roofline import product_extents
+from tilewright.synth.time_model import predicted_time
+from tilewright.targets import Target
+
+
+def predicted_microseconds(program: ProgramOp, decisions: Decisions, target: Target) -> float | None:
+    """Of the whole program, None where the model is not of such programs."""
+    if not isinstance(decisions, PipelineDecisions) or decisions.grouping or decisions.promoted:
+        return None
+    if any(operand.materialized for operand in (decisions.a, decisions.b, *decisions.more_b)):
+        return None
+    return round(predicted_time(decisions, product_extents(program, decisions), target).microseconds, 3)

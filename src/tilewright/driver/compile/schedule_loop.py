@@ -1,0 +1,75 @@
+"""Which task graph and schedule has the loop of a kernel, without lowering it?
+
+Checked by: tests/cli/test_schedule_command.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.reproof.schedule_proof import settle_schedule
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.schedule import Schedule
+from tilewright.ir.task_graph import TaskGraph
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.decide import decide
+from tilewright.synth.loop_schedule import schedule_of
+from tilewright.synth.tile_loop import TileCosts, TileSchedule, schedule_tiles
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+
+def decided_schedule(
+    kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
+) -> tuple[TaskGraph, Schedule]:
+    """The task graph and the schedule of the loop of a kernel, decided as `driver.compile.compile` does.
+
+    Raises TilewrightError for a program that is not compiled, and for one without a loop over a contracted axis.
+    """
+    return _decided(kernel, target, dims, dtype, wanted)[1:]
+
+
+def decided_tiles(
+    kernel: Kernel,
+    target: Target,
+    dims: Mapping[str, int],
+    dtype: str | Mapping[str, str],
+    wanted: Wanted,
+    epilogue_cycles: int,
+) -> tuple[TileSchedule, ...]:
+    """Schedules of the loop over tiles, shared and in turn, the shorter first. epilogue_cycles: of one tile, which
+    nobody knows here. Raises as `decided_schedule` does, and for a negative number of cycles."""
+    if epilogue_cycles < 0:
+        raise TilewrightError(f"an epilogue of {epilogue_cycles} cycles", remedy="give 0 or more")
+    decisions, graph, schedule = _decided(kernel, target, dims, dtype, wanted)
+    tiles = math.prod(
+        math.ceil(dims[axis] / extent)
+        for axis, extent in ((decisions.rows, decisions.tile_m), (decisions.columns, decisions.tile_n))
+    )
+    costs = TileCosts(
+        graph.trips * schedule.interval_cycles,
+        epilogue_cycles,
+        math.ceil(decisions.tile_m * decisions.multiplied_columns / target.limit("warpgroup.threads")),
+        decisions.consumers,
+        decisions.consumer_registers,
+        math.ceil(tiles / decisions.ctas),
+    )
+    return schedule_tiles(kernel.name, costs, target, wanted.schedule)
+
+
+def _decided(
+    kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
+) -> tuple[PipelineDecisions, TaskGraph, Schedule]:
+    program = the_program(trace(kernel, dims, elements_of(kernel, dtype), None))
+    demanded = tuple(item.name for item in kernel.parameters if item.by_map)
+    decisions = settle_schedule(program, decide(program, target, replace(wanted, mapped=demanded)), wanted.schedule)
+    found = schedule_of(decisions) if isinstance(decisions, PipelineDecisions) else None
+    if found is None or not isinstance(decisions, PipelineDecisions):
+        raise TilewrightError(f"{kernel.name} has no loop to schedule", remedy="give a kernel with a dot")
+    return decisions, *found

@@ -1,0 +1,71 @@
+"""A kernel spills registers to local memory: which configuration is tried next, and what is said where none is left?
+
+No accepted kernel spills. What spills is known once the text is assembled. Then registers get slots in shared memory
+(`synth.spill_slots`), which may cost a stage, yet on an H200 a tile as chosen with slots took at most 1.5 % longer than
+the best narrower one without (`python -m bench registers --speeds`). Where the assembler spills all the same, a tile
+that the compiler chose gives way to one whose accumulators leave more registers, narrower ones of the same kind first,
+so that as little as possible changes. What still spills is refused, with the place where most registers live
+(`driver.views.register_pressure`). Tiles of a last wave that were to be streamed are taken whole before any of this
+(`driver.compile.compile`).
+Checked by: tests/driver/compile/test_spills.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.views.register_pressure import register_pressure
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.synth.spill_slots import slots_to_try
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_NARROWER = (8, 16, 24, 40)
+"""Columns fewer, in turn."""
+_SMALL_TILES = ((128, 128), (128, 64), (64, 64))
+
+
+def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
+    """Wishes for tiles with fewer accumulators in a thread, in the order to try; none where the tile is not free."""
+    if not isinstance(decisions, PipelineDecisions) or _is_fixed(wanted):
+        return
+    turns = bool(decisions.turns)
+    for fewer in _NARROWER:
+        if decisions.tile_n - fewer >= _NARROWER[-1]:
+            yield replace(wanted, tile=(decisions.tile_m, decisions.tile_n - fewer), turns=turns)
+    for tile in _SMALL_TILES:
+        if tile[0] <= decisions.tile_m and tile[0] * tile[1] < decisions.unit_rows * decisions.tile_n:
+            yield replace(wanted, tile=tile, turns=False)
+
+
+def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
+    """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
+    if isinstance(decisions, PipelineDecisions):
+        for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):
+            yield replace(wanted, spill_slots=count)
+    yield from roomier(decisions, wanted)
+
+
+def _is_fixed(wanted: Wanted) -> bool:
+    fixed = (wanted.tile, wanted.consumers, wanted.turns, wanted.split, wanted.depth, wanted.stages)
+    return any(each is not None for each in fixed)
+
+
+def spilled(name: str, ptx: str, spill_bytes: int) -> TilewrightError:
+    """The refusal of a kernel that spills."""
+    where = ""
+    roles = [role for kernel in read(ptx).kernels for role in register_pressure(kernel) or ()]
+    budgeted = [(role.registers - role.budget, role) for role in roles if role.budget is not None]
+    if budgeted:
+        _, over = max(budgeted, key=lambda item: item[0])
+        where = (
+            f"; of {over.budget} registers, about {over.registers} are wanted, most at line {over.span.line} of the "
+            f"PTX: {over.span.text.strip()[:60]}"
+        )
+    return TilewrightError(
+        f"{name} would spill {spill_bytes} bytes of a thread's registers to local memory{where}",
+        remedy="use a tile with fewer columns, or leave the tile to the compiler",
+    )

@@ -1,0 +1,86 @@
+"""Which values of its numbers may a kernel's launches be assumed not to have?
+
+A launch that is made up has numbers that nobody asked for. Two kinds of failures are those of the numbers:
+
+- an address or a size is no multiple of what a copy takes (AL201 to AL203), and with one number rounded to a multiple
+  of 2, 4, ... 128 it is: "parameter 2 is a multiple of 4" is assumed, as the alignment of pointers is;
+- a number is negative, and the launch with zero in its place fails at the same place by the same rule, which is
+  excluded: "parameter 2 is at least 1" is assumed.
+
+What is assumed narrows the values that later launches have (`Exploration.narrow`), so these must cover the kernel. No
+hang and no race is excused by a multiple.
+Not handled: several numbers that need different multiples at once. Checked by:
+tests/driver/explore/test_assumed_numbers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.verdict import Refuted
+from tilewright.driver.explore.exploration import Exploration, Tried
+from tilewright.machine.symbolic.expression import Input
+
+_MULTIPLES = (2, 4, 8, 16, 32, 64, 128)
+_ALIGNMENT = frozenset({"AL201", "AL202", "AL203"})
+
+
+def first_finding(tried: Tried) -> Diagnostic:
+    """The finding by which a launch fails."""
+    assert isinstance(tried.judged.verdict, Refuted), "asked of launches that fail"
+    return tried.judged.verdict.findings[0]
+
+
+def fails_by_alignment(tried: Tried) -> bool:
+    """Whether nothing is wrong with a launch but addresses and sizes that are no multiples, and it has numbers."""
+    errors = _errors(tried) if tried.fails else ()
+    numbers = any(each.kind == "number" for each in tried.values)
+    return bool(errors) and numbers and all(each.code in _ALIGNMENT for each in errors)
+
+
+def _errors(tried: Tried) -> tuple[Diagnostic, ...]:
+    verdict = tried.judged.verdict
+    findings = verdict.findings if isinstance(verdict, Refuted) else ()
+    return tuple(each for each in findings if each.level is Level.ERROR)
+
+
+def assume_multiple(exploration: Exploration, tried: Tried, name: Callable[[Input], str]) -> str:
+    """Find a number whose rounding to a multiple ends the failure by alignment of a launch, and let later launches keep
+    to it. Returns the assumption, empty if there is none."""
+    finding = first_finding(tried)
+    for multiple in _MULTIPLES:
+        for given, value in tried.values.items():
+            known = exploration.dimensions.get(given)
+            if known is None or given.kind != "number" or multiple > known.largest:
+                continue
+            if not value % multiple or _is_negative(given, value):
+                continue
+            other = exploration.at({**tried.values, given: _odd_multiple(value, multiple)})
+            if not any(each.code in _ALIGNMENT for each in _errors(other)):
+                exploration.narrow(given, multiple=multiple)
+                return f"{name(given)} is a multiple of {multiple} (else {finding.code}: {finding.message})"
+    return ""
+
+
+def _odd_multiple(value: int, multiple: int) -> int:
+    """A number near `value` that is a multiple, and of no larger power of two."""
+    count = max(1, value // multiple)
+    return multiple * (count if count & 1 else count + 1)
+
+
+def assume_positive(exploration: Exploration, tried: Tried, given: Input, name: Callable[[Input], str]) -> str:
+    """Let later launches have a positive number. Returns the assumption."""
+    finding = first_finding(tried)
+    bits = 8 * given.size_bytes - 1
+    exploration.narrow(given, smallest=1, largest=(1 << bits) - 1)
+    return f"{name(given)} is at least 1 and below 2^{bits} (else {finding.code}: {finding.message})"
+
+
+def negative_numbers(tried: Tried) -> list[Input]:
+    """Numbers of a launch that are negative, if they are signed."""
+    return [each for each, value in tried.values.items() if each.kind == "number" and _is_negative(each, value)]
+
+
+def _is_negative(given: Input, value: int) -> bool:
+    return bool(value >> (8 * given.size_bytes - 1))

@@ -1,0 +1,361 @@
+"""Do the launches that were made cover what a kernel can do? What is missing, and what stands in the way.
+
+A proof without a launch rests on launches that were made. It holds for the others if each of them does what one of
+these did, loops apart, which must have been shown to repeat themselves (`machine.protocol.induction`). So it is asked
+of the launches that were clean. What an assumption excludes is barred (`exploration.barred`, the bounds of an input):
+
+- every branch that inputs decide, in every warp that comes to it, went either way, unless it decides about nothing but
+  accesses to global memory that order nothing;
+- every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
+  iterations, and was left after every number of iterations up to that;
+- every operand of the protocol that depends on inputs had each of its values;
+- two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
+
+What no launch showed may be impossible: then a solver shows that the conditions on the way contradict it
+(`solve.bit_vectors`). Where it finds a launch instead, that launch is made. Otherwise the verdict is unknown, with the
+line and the expression that stands in the way.
+
+Not handled: combinations of decisions beyond those.
+Checked by: tests/driver/explore/test_coverage.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tilewright.base.span import Span
+from tilewright.driver.explore.exploration import (
+    ENOUGH_ITERATIONS,
+    FAILS,
+    HOLDS,
+    MOST_ITERATIONS,
+    VALUES_MOST,
+    Exploration,
+    Place,
+    Tried,
+    distinct,
+    place_of,
+)
+from tilewright.driver.explore.joint_decisions import joint_decisions
+from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups
+from tilewright.driver.explore.path_search import label
+from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided
+from tilewright.driver.explore.unequal_loops import unequal_loops
+from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, frontier, rendered
+from tilewright.machine.symbolic.tracker import Condition
+
+_QUESTIONS_MOST = 400
+_OPEN_MOST = 6
+"""Questions about several branches at once that a solver leaves open, after which no more are asked."""
+_LINES_SHOWN = 8
+_BEFORE = 200
+"""Conditions of a warp before one in question that a solver gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A decision as the launches showed it. seen: its outcomes, each by an example; examples: one for each expression
+    and what needs to be decided on the way to it, with the conditions of its warp before it; constant: outcomes
+    of it where it depended on no input, as in a loop that another launch did not enter."""
+
+    place: Place
+    kind: str
+    loop: int
+    stays: bool
+    seen: dict[bytes, Condition] = field(default_factory=dict[bytes, Condition])
+    examples: dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]] = field(
+        default_factory=dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]]
+    )
+    constant: set[bytes] = field(default_factory=set[bytes])
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What launches cover, in words, and reasons for which that is not all."""
+
+    claims: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def cover(
+    exploration: Exploration,
+    excuse: Callable[[], None],
+    name: Callable[[Input], str],
+    span: Callable[[int], Span],
+    loop_span: Callable[[int], Span],
+    positions: frozenset[int],
+    lasting: frozenset[int] = frozenset(),
+) -> Covered:
+    """Complete an exploration as far as launches can be found, and say what it covers.
+
+    excuse: bars what makes launches fail that an assumption may exclude; name: of an input; span, loop_span: of an
+    instruction and of a loop's head; positions: the instructions of the protocol; lasting: decisions
+    that leave a trace."""
+    answers: dict[tuple[object, ...], Impossible | Undecided] = {}
+    questions = 0
+    while True:
+        missing = (
+            *_missing(exploration, name),
+            *_further(exploration, loop_span),
+            *unequal_loops(exploration, _clean(exploration), name, loop_span),
+            *joint_decisions(exploration, _clean(exploration), lasting, name, answers),
+        )
+        fresh: dict[Input, int] | None = None
+        for each in missing:
+            if each.key in answers or fresh is not None or exploration.ended_early:
+                continue
+            if questions >= _QUESTIONS_MOST or (each.key[0] == "joint" and _is_idle(missing, answers)):
+                answers[each.key] = Undecided()
+                continue
+            questions += 1
+            match each.ask():
+                case Reached(values) if exploration.is_new(values):
+                    fresh = values
+                case Reached():
+                    answers[each.key] = Undecided()
+                case Impossible() | Undecided() as answer:
+                    answers[each.key] = answer
+        if fresh is None:
+            break
+        exploration.at(fresh)
+        exploration.go()
+        barred = len(exploration.barred), _bounds(exploration)
+        excuse()
+        if barred != (len(exploration.barred), _bounds(exploration)):
+            answers = {key: answer for key, answer in answers.items() if isinstance(answer, Impossible)}
+    left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
+    reasons = [f"{span(each.position)}: {each.reason}" if each.position >= 0 else each.reason for each in left]
+    if exploration.ended_early:
+        reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
+    impossible = sum(isinstance(each, Impossible) for each in answers.values())
+    claims = _claims(exploration, positions, span, loop_span, impossible)
+    return Covered(claims, tuple(dict.fromkeys(reasons)))
+
+
+def _is_idle(missing: Sequence[Missing], answers: Mapping[tuple[object, ...], Impossible | Undecided]) -> bool:
+    """Whether to ask what is decided together leads to no proof: few of these questions stay open, or any other."""
+    joint = sum(isinstance(known, Undecided) for key, known in answers.items() if key[0] == "joint")
+    alone = (each.key for each in missing if each.key[0] != "joint")
+    return joint >= _OPEN_MOST or any(isinstance(answers.get(key), Undecided) for key in alone)
+
+
+def _clean(exploration: Exploration) -> list[Tried]:
+    """The launches that count. Where the kernel's own assertion ends all of them, one that they miss may not end so."""
+    asserted = [each for each in exploration.tried if each.judged.asserted is not None]
+    return asserted if len(asserted) == len(exploration.tried) else [each for each in exploration.tried if each.clean]
+
+
+def _bounds(exploration: Exploration) -> list[tuple[int, int, int]]:
+    return [(each.smallest, each.largest, each.multiple) for each in exploration.dimensions.values()]
+
+
+def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]:
+    """Every decision that depends on inputs, with the outcomes that launches showed."""
+    found: dict[Place, Site] = {}
+    constant: dict[tuple[int, int, int], set[bytes]] = {}
+    for each in tried:
+        for position, cta, index, holds in each.judged.constant_ways:
+            outcome = b"split" if holds is None else HOLDS if holds else FAILS
+            constant.setdefault((position, cta, index), set()).add(outcome)
+        before: dict[tuple[int, int], list[Condition]] = {}
+        # What branches outside of loops decided so far.
+        chosen: dict[tuple[int, int], frozenset[tuple[int, bytes]]] = {}
+        for condition in distinct(each.judged.conditions):
+            place = place_of(condition)
+            site = found.get(place)
+            if site is None:
+                site = found[place] = Site(place, condition.kind, condition.loop, condition.stays)
+            warp = condition.cta, condition.warp
+            way = before.setdefault(warp, [])
+            outcome = label(condition.outcome)
+            site.seen.setdefault(outcome, condition)
+            if condition.kind == "value":
+                # One for each set of branches on the way: what loops do to it is for their repetition to show.
+                key = outcome, chosen.get(warp, frozenset())
+                if key not in site.examples:
+                    site.examples[key] = condition, tuple(way[-_BEFORE:])
+            elif b"split" not in site.seen and len(site.seen) < 2:
+                needed = exploration.ways.needed(way[-_BEFORE:], condition.position, condition)
+                key = condition.node.number, *(each.node.number for each in needed)
+                site.examples.setdefault(key, (condition, needed))
+            if condition.kind != "value" and condition.loop < 0:
+                chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
+            way.append(condition)
+    for site in found.values():
+        if site.kind == "branch":
+            site.constant.update(constant.get(site.place[:3], ()))
+    return found
+
+
+def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Missing]:
+    found: list[Missing] = []
+    chosen = _clean(exploration)
+    for site in sites(exploration, chosen).values():
+        position = site.place[0]
+        if site.kind == "value":
+            found += _values(exploration, chosen, site, name)
+            continue
+        seen = site.seen.keys() | site.constant
+        if b"split" in seen or (HOLDS in seen and FAILS in seen):
+            continue
+        jumped = any((way == HOLDS) != condition.negated for way, condition in site.seen.items())
+        if site.kind == "branch" and (not jumped) in exploration.idle_ways(position):
+            continue
+        (outcome,) = site.seen
+        entering = site.loop >= 0 and (outcome == HOLDS) != site.stays
+        where = "goes on in the loop" if entering else "leaves the loop" if site.loop >= 0 else "goes the other way"
+        for some in in_groups([Sought(*each, (outcome,)) for each in site.examples.values()]):
+            said = cut(rendered(some[0].condition.node, name))
+            reason = f"no launch tried {where}: it would need {_not(said, outcome == FAILS)}"
+            found.append(asking_any(exploration, position, reason, some))
+    found += _trips(exploration, name)
+    return found
+
+
+def _values(
+    exploration: Exploration, chosen: Sequence[Tried], site: Site, name: Callable[[Input], str]
+) -> list[Missing]:
+    """Values that an operand may have beside those seen. Of one that differs by lane, what is the same in all lanes of
+    what it is computed from is asked about instead."""
+    sought: list[Sought] = []
+    asked: set[int] = set()
+    for condition, needed in site.examples.values():
+        for node in frontier(condition.node):
+            if node.number in asked:
+                continue
+            asked.add(node.number)
+            seen = tuple(sorted(site.seen)) if node is condition.node else _seen(exploration, chosen, node)
+            about = replace(
+                condition, node=node, outcome=np.frombuffer(seen[0], np.uint8) if seen else condition.outcome
+            )
+            sought.append(Sought(about, needed, seen))
+    found: list[Missing] = []
+    for some in in_groups(sought):
+        said = f"an operand depends on {cut(rendered(some[0].condition.node, name))}, of which "
+        found.append(asking_any(exploration, site.place[0], said + _times(len(some[0].excluded)), some))
+    return found
+
+
+def _seen(exploration: Exploration, chosen: Sequence[Tried], node: Node) -> tuple[bytes, ...]:
+    """The values of an expression in the launches that were made."""
+    columns = {
+        given: np.array([each.values.get(given, dimension.first) for each in chosen], np.uint64)
+        for given, dimension in exploration.dimensions.items()
+    }
+    try:
+        values = Evaluation(exploration.table, columns, len(chosen)).of(node)
+    except CannotEvaluate:
+        return ()
+    return tuple(sorted({values[index : index + 1].tobytes() for index in range(len(chosen))}))
+
+
+def _trips(exploration: Exploration, name: Callable[[Input], str]) -> list[Missing]:
+    """Numbers of iterations that stand for others and after which no launch left a loop."""
+    left: dict[int, set[int]] = {}
+    longest: dict[int, list[tuple[Condition, tuple[Condition, ...]]]] = {}
+    for each in _clean(exploration):
+        before: dict[tuple[int, int], list[Condition]] = {}
+        stays: dict[int, list[tuple[Condition, tuple[Condition, ...]]]] = {}
+        whose: dict[int, tuple[int, int]] = {}
+        for condition in distinct(each.judged.conditions):
+            warp = (condition.cta, condition.warp)
+            way = before.setdefault(warp, [])
+            if condition.loop >= 0 and condition.outcome.size == 1:
+                if (label(condition.outcome) == HOLDS) == condition.stays:
+                    if whose.setdefault(condition.loop, warp) == warp and condition.iteration < MOST_ITERATIONS:
+                        stays.setdefault(condition.loop, []).append((condition, tuple(way[-_BEFORE:])))
+                else:
+                    left.setdefault(condition.loop, set()).add(condition.iteration)
+            way.append(condition)
+        for loop, found in stays.items():
+            if len(found) > len(longest.get(loop, ())):
+                longest[loop] = found
+    missing: list[Missing] = []
+    for loop, found in longest.items():
+        classes = exploration.classes(loop)
+        for condition, before_it in found:
+            if condition.iteration < classes and condition.iteration not in left.get(loop, ()):
+                said = cut(rendered(condition.node, name))
+                reason = f"no launch tried leaves the loop after {condition.iteration} iterations: {said} decides"
+                excluded = (label(condition.outcome),)
+                missing.append(asking(exploration, condition.position, reason, condition, before_it, excluded))
+    return missing
+
+
+def _further(exploration: Exploration, loop_span: Callable[[int], Span]) -> list[Missing]:
+    """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
+    last: dict[int, Missing] = {}
+    most: dict[int, int] = {}
+    deciding: set[int] = set()
+    for each in exploration.tried:
+        if not (each.clean or each.judged.too_long):
+            continue
+        ways: dict[tuple[int, int], list[Condition]] = {}
+        for condition in distinct(each.judged.conditions):
+            way = ways.setdefault((condition.cta, condition.warp), [])
+            loop = condition.loop
+            if loop >= 0 and condition.outcome.size == 1:
+                deciding.add(loop)
+                leaves = (label(condition.outcome) == HOLDS) != condition.stays
+                if leaves and each.clean and condition.iteration >= most.get(loop, 0):
+                    most[loop] = condition.iteration
+                    last[loop] = asking(
+                        exploration, -1, _not_repeating(exploration, loop, loop_span), condition, tuple(way[-_BEFORE:]),
+                        (label(condition.outcome),),
+                    )  # fmt: skip
+            way.append(condition)
+    found: list[Missing] = []
+    for loop in sorted(deciding):
+        repeated = exploration.repetition(loop)
+        if repeated is not None and repeated.reason is None:
+            continue
+        if loop in last and exploration.longest(loop) < ENOUGH_ITERATIONS:
+            found.append(last[loop])
+        else:
+            found.append(Missing(-1, _not_repeating(exploration, loop, loop_span), ("further", loop), Undecided))
+    return found
+
+
+def _not_repeating(exploration: Exploration, loop: int, loop_span: Callable[[int], Span]) -> str:
+    repeated = exploration.repetition(loop)
+    if repeated is not None and repeated.reason is not None:
+        return repeated.reason
+    most = exploration.most(loop)
+    return f"{loop_span(loop)}: the loop iterated {most} times at most, which does not show that it repeats itself"
+
+
+def _claims(
+    exploration: Exploration, positions: frozenset[int], span: Callable[[int], Span],
+    loop_span: Callable[[int], Span], impossible: int,
+) -> tuple[str, ...]:  # fmt: skip
+    chosen = _clean(exploration)
+    executed = frozenset[int]().union(*(each.judged.covered for each in chosen)) & positions
+    every = sites(exploration, chosen)
+    branches = {site.place[0] for site in every.values() if site.kind != "value" and site.loop < 0}
+    loops = sorted({site.loop for site in every.values() if site.loop >= 0})
+    words = [f"{len(chosen)} launch{'es' if len(chosen) != 1 else ''} covered"]
+    words.append(f"{len(executed)} of {len(positions)} instructions of the protocol")
+    if branches:
+        words.append(f"both ways of {len(branches)} branch{'es' if len(branches) != 1 else ''}")
+    for loop in loops:
+        words.append(f"the loop at {loop_span(loop)} with 0 to {exploration.most(loop)} iterations")
+    said = [f"{words[0]} {', '.join(words[1:])}"]
+    never = sorted({span(position).line for position in positions - executed})
+    if never:
+        more = f" and {len(never) - _LINES_SHOWN} more" if len(never) > _LINES_SHOWN else ""
+        lines = ", ".join(map(str, never[:_LINES_SHOWN]))
+        said.append(f"no launch executes instructions of the protocol at line{'s' * (len(never) > 1)} {lines}{more}")
+    if impossible:
+        said.append(f"{impossible} way{'s' if impossible != 1 else ''} through the kernel shown to be impossible")
+    return tuple(said)
+
+
+def _times(count: int) -> str:
+    return f"{count} value{'s were' if count != 1 else ' was'} tried" + (" at most" if count >= VALUES_MOST else "")
+
+
+def _not(said: str, holds: bool) -> str:
+    return said if holds else f"!{said}"

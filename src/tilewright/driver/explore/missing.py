@@ -1,0 +1,72 @@
+"""What has no launch shown yet, and how is it asked for? One value for all kinds of gaps in a coverage.
+
+Checked by: tests/driver/explore/test_coverage.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilewright.driver.explore.exploration import Exploration
+from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
+from tilewright.machine.symbolic.tracker import Condition
+
+_CUT = 160
+_GROUP = 1
+"""Decisions that one question is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A gap. position: of the instruction that decides it, or -1; reason: in words, without the place unless there is
+    no position; key: two gaps with the same are the same question; ask: look for a launch that fills it."""
+
+    position: int
+    reason: str
+    key: tuple[object, ...]
+    ask: Callable[[], Reached | Impossible | Undecided]
+
+
+def asking(
+    exploration: Exploration,
+    position: int,
+    reason: str,
+    condition: Condition,
+    before: tuple[Condition, ...],
+    excluded: tuple[bytes, ...],
+) -> Missing:
+    """The gap that no launch decides a condition otherwise. excluded: how it came out; before: the conditions of its
+    warp on the way."""
+    needed = exploration.ways.needed(before, condition.position, condition)
+    return asking_any(exploration, position, reason, (Sought(condition, needed, excluded),))
+
+
+def asking_any(exploration: Exploration, position: int, reason: str, sought: tuple[Sought, ...]) -> Missing:
+    """The gap that no launch does any of what is sought; what is needed on the way has been chosen."""
+    key = tuple(
+        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before[-24:]))
+        for each in sought
+    )
+    return Missing(
+        position,
+        reason,
+        key,
+        lambda: reach_any(exploration.table, exploration.dimensions, sought, tuple(exploration.barred)),
+    )
+
+
+def in_groups(sought: Sequence[Sought]) -> list[tuple[Sought, ...]]:
+    """What one question asks for at a time. What can't be asked stands alone."""
+    distinct = {
+        (each.condition.node.number, each.excluded, tuple(before.node.number for before in each.before)): each
+        for each in sought
+    }
+    alone = [(each,) for each in distinct.values() if each.condition.node.opaque or not each.condition.node.uniform]
+    rest = [each for each in distinct.values() if not each.condition.node.opaque and each.condition.node.uniform]
+    return [*alone, *(tuple(rest[begin : begin + _GROUP]) for begin in range(0, len(rest), _GROUP))]
+
+
+def cut(said: str) -> str:
+    """An expression that is not longer than a line."""
+    return said if len(said) <= _CUT else f"{said[:_CUT]}..."

@@ -1,0 +1,103 @@
+"""Which earlier decisions of a warp must come out as they did, whenever a warp comes to an instruction?
+
+A run comes to an instruction on one way of many, and what it decided before is not what others decide that come there,
+too. It is for a branch that every way to the instruction goes through, and from which one side alone leads on to it.
+Only such decisions may be held against a launch that is said to be impossible. Of a loop, the decisions to stay in it
+count since its last visit began.
+
+Source: control dependence (Ferrante, Ottenstein and Warren, "The Program Dependence Graph and Its Use in
+Optimization", TOPLAS 1987).
+Not handled: a later pass of the same branch that depended on no input, and so was not noted.
+Checked by: tests/driver/explore/test_on_the_way.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.machine.protocol.slice_flow import Flow
+from tilewright.machine.symbolic.tracker import Condition
+
+
+@dataclass(slots=True, eq=False)
+class Ways:
+    """What the branches of a kernel decide for sure. Each branch is worked out when it is asked about."""
+
+    flow: Flow
+    _known: dict[int, tuple[frozenset[int], frozenset[int]]] = field(
+        default_factory=dict[int, tuple[frozenset[int], frozenset[int]]]
+    )
+    _without: dict[tuple[int, int], bool] = field(default_factory=dict[tuple[int, int], bool])
+
+    def needed(
+        self, before: Sequence[Condition], position: int, decision: Condition | None = None
+    ) -> tuple[Condition, ...]:
+        """Those of a warp's decisions `before` that all who come to an instruction have made, in their order.
+        decision: what the instruction decides; of a loop's branch, earlier iterations of the same visit count."""
+        found: list[Condition] = []
+        passed: set[int] = set()
+        earlier = (decision.visit, decision.iteration - 1) if decision is not None else None
+        for condition in reversed(before):
+            again = (condition.visit, condition.iteration) == earlier and condition.position == position
+            if again and self._in_each_iteration(condition):
+                # The same branch, one iteration ago, wherever leaving the loop leads.
+                found.append(condition)
+                earlier = condition.visit, condition.iteration - 1
+                continue
+            if condition.kind != "branch" or condition.outcome.size != 1 or condition.position in passed:
+                continue
+            taken = bool(condition.outcome[0]) != condition.negated
+            if self.flow.block_of[position] not in self._leads(condition.position)[taken]:
+                # Somebody else's way: whatever this branch decided earlier says nothing either.
+                passed.add(condition.position)
+                continue
+            found.append(condition)
+            if condition.loop < 0 or not condition.iteration:
+                passed.add(condition.position)
+        return tuple(reversed(found))
+
+    def _in_each_iteration(self, condition: Condition) -> bool:
+        """Whether a branch kept the warp in its loop, and nobody begins that anew without coming to the branch."""
+        stayed = condition.outcome.size == 1 and bool(condition.outcome[0]) == condition.stays
+        if condition.kind != "branch" or condition.loop < 0 or not stayed:
+            return False
+        known = self._without.get((condition.position, condition.loop))
+        if known is None:
+            flow, loop = self.flow, self.flow.loops[condition.loop]
+            head, own = flow.block_of[loop.head], flow.block_of[condition.position]
+            latches = {flow.block_of[edge] for edge in loop.back_edges} - {own}
+            inside = self._reached(head, own) if head != own else frozenset[int]()
+            known = self._without[condition.position, condition.loop] = not latches & (inside & frozenset(loop.blocks))
+        return known
+
+    def _leads(self, branch: int) -> tuple[frozenset[int], frozenset[int]]:
+        """Blocks that are reached through a branch alone, and from there by not taking it alone, or by taking it."""
+        found = self._known.get(branch)
+        if found is None:
+            found = self._known[branch] = self._sides(branch)
+        return found
+
+    def _sides(self, branch: int) -> tuple[frozenset[int], frozenset[int]]:
+        flow = self.flow
+        block = flow.block_of[branch]
+        falls = flow.block_of[branch + 1]
+        taken = [each for each in flow.blocks[block].successors if each != falls]
+        if flow.instructions[branch].guard is None or len(taken) != 1:
+            return frozenset(), frozenset()
+        elsewhere = (self._reached(0, block) if block else frozenset[int]()) - {block}
+        one, other = self._reached(falls, block), self._reached(taken[0], block)
+        return one - other - elsewhere, other - one - elsewhere
+
+    def _reached(self, start: int, stop: int) -> frozenset[int]:
+        """Blocks on the ways from `start` that end at `stop`, both ends included."""
+        found: set[int] = set()
+        waiting = [start]
+        while waiting:
+            each = waiting.pop()
+            if each in found:
+                continue
+            found.add(each)
+            if each != stop:
+                waiting += self.flow.blocks[each].successors
+        return frozenset(found)

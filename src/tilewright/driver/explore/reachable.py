@@ -1,0 +1,298 @@
+"""Is there a launch that comes to a condition and decides it otherwise? A solver's word, checked.
+
+The expressions of a run become terms of fixed width (`solve.bit_vectors`): the conditions before hold as they did, the
+one in question does not. What the solver finds is evaluated by the machine's own steps before it counts; that it finds
+nothing is believed, of terms whose meaning tests compare with the machine. What has no term may be anything, and a
+condition before that differs by lane is left out: that only allows more launches. Of a predicate that differs by lane,
+one lane is asked about, any of those that came to it.
+
+Without the solver's package everything is undecided. Checked by: tests/driver/explore/test_reachable.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.driver.explore.path_search import Dimension, label
+from tilewright.driver.explore.terms.symbolic_terms import NoTerm, Terms
+from tilewright.machine.core.lanes import selector
+from tilewright.machine.symbolic.expression import (
+    CannotEvaluate,
+    Evaluation,
+    Input,
+    Node,
+    Table,
+)
+from tilewright.machine.symbolic.tracker import Condition
+from tilewright.solve.bit_vectors import Applied, Contradiction, Question, Term, Variable, Witness, ask
+
+_RESOURCES = 12_000_000
+_NEAR = 12
+_CONDITIONS_MOST = 300
+_SMALL = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A launch that does."""
+
+    values: dict[Input, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """There is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The solver does not say."""
+
+
+def reach(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    condition: Condition,
+    before: Sequence[Condition],
+    excluded: Sequence[bytes],
+    barred: Sequence[Sequence[Condition]] = (),
+) -> Reached | Impossible | Undecided:
+    """Find a launch in which the conditions `before` come out as they did, and `condition` as none of `excluded`.
+    barred: ways, by their conditions, that no launch takes by an assumption."""
+    node = condition.node
+    two = condition.outcome.dtype == np.bool_ and len(excluded) == 1
+    if two and any(len(way) == 1 and way[0].node is node and label(way[0].outcome) not in excluded for way in barred):
+        return Impossible()  # the other of two outcomes
+    if node.opaque:
+        return Undecided()
+    if not node.uniform:
+        return _reach_in_a_lane(table, dimensions, condition, before, excluded, barred)
+    return _reach(
+        table, dimensions, lambda terms: [terms.differs(node, outcome) for outcome in excluded], _usable(before),
+        lambda of: label(of.of(node)) not in excluded, barred,
+    )  # fmt: skip
+
+
+def _reach_in_a_lane(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    condition: Condition,
+    before: Sequence[Condition],
+    excluded: Sequence[bytes],
+    barred: Sequence[Sequence[Condition]],
+) -> Reached | Impossible | Undecided:
+    """Find a launch in which a predicate that differs by lane comes out otherwise in some lane of those that came to
+    it, which decided before as all lanes did."""
+    node, lanes = condition.node, selector(condition.mask)
+    if condition.outcome.dtype != np.bool_ or condition.outcome.size != 1:
+        return Undecided()
+    usable = [
+        each
+        for each in before
+        if each.outcome.size == 1 and not each.node.opaque and (each.node.uniform or not condition.mask & ~each.mask)
+    ]
+
+    def holds(of: Evaluation) -> bool:
+        some = of.lanes(node)[0] != condition.outcome[0]
+        for each in usable:
+            some &= of.lanes(each.node)[0] == each.outcome[0]
+        return bool(some[lanes].any())
+
+    def goal(terms: Terms) -> list[Term]:
+        return [terms.differs(node, outcome) for outcome in excluded]
+
+    return _reach(table, dimensions, goal, usable, holds, barred, condition.mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A condition that is to come out as none of `excluded`, where those `before` come out as they did."""
+
+    condition: Condition
+    before: tuple[Condition, ...]
+    excluded: tuple[bytes, ...]
+
+
+def reach_any(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    sought: Sequence[Sought],
+    barred: Sequence[Sequence[Condition]] = (),
+) -> Reached | Impossible | Undecided:
+    """Find a launch for any of what is sought, in one question."""
+    if len(sought) == 1:
+        (only,) = sought
+        return reach(table, dimensions, only.condition, only.before, only.excluded, barred)
+    if any(each.condition.node.opaque or not each.condition.node.uniform for each in sought):
+        return Undecided()
+
+    def goal(terms: Terms) -> list[Term]:
+        found = _all(_sought_terms(terms, sought[0]))
+        for each in sought[1:]:
+            found = Applied("or", (found, _all(_sought_terms(terms, each))), 1)
+        return [found]
+
+    def holds(of: Evaluation) -> bool:
+        return any(
+            label(of.of(each.condition.node)) not in each.excluded
+            and all(label(of.of(before.node)) == label(before.outcome) for before in _usable(each.before))
+            for each in sought
+        )
+
+    return _reach(table, dimensions, goal, (), holds, barred)
+
+
+def _sought_terms(terms: Terms, sought: Sought) -> list[Term]:
+    found = [terms.differs(sought.condition.node, outcome) for outcome in sought.excluded]
+    for each in _usable(sought.before):
+        try:
+            found.append(terms.equals(each.node, label(each.outcome)))
+        except NoTerm:
+            continue
+    return found
+
+
+def _usable(before: Sequence[Condition]) -> list[Condition]:
+    return [each for each in before if each.node.uniform and each.outcome.size == 1 and not each.node.opaque]
+
+
+def _all(terms: Sequence[Term]) -> Term:
+    found = terms[0]
+    for each in terms[1:]:
+        found = Applied("and", (found, each), 1)
+    return found
+
+
+def reach_difference(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    one: Node,
+    other: Node,
+    usual: int,
+    before: Sequence[Condition],
+    barred: Sequence[Sequence[Condition]] = (),
+    *,
+    opposite: bool = False,
+) -> Reached | Impossible | Undecided:
+    """Find a launch in which two whole numbers differ by something else than `usual`, modulo their width; opposite: in
+    which their sum does."""
+    if not (one.uniform and other.uniform) or one.opaque or other.opaque:
+        return Undecided()
+
+    def apart(of: Evaluation) -> bool:
+        first, second = of.of(one), of.of(other)
+        both = first + second if opposite else first - second
+        return bool(both[0] != np.array([usual]).astype(first.dtype)[0])
+
+    def goal(terms: Terms) -> list[Term]:
+        return [terms.apart(one, other, usual, opposite=opposite)]
+
+    return _reach(table, dimensions, goal, _usable(before), apart, barred)
+
+
+def _reach(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    goal: Callable[[Terms], list[Term]],
+    near: Sequence[Condition],
+    holds: Callable[[Evaluation], bool],
+    barred: Sequence[Sequence[Condition]],
+    lanes: int | None = None,
+) -> Reached | Impossible | Undecided:
+    """near: the conditions before; lanes: those of which one is asked about."""
+    # What decides a condition is mostly said by few expressions: those far back are asked for only where it matters.
+    for loose in (False, True):
+        terms = Terms(dimensions, loose=loose, lanes=lanes)
+        try:
+            wanted = goal(terms)
+        except NoTerm:
+            return Undecided()
+        found = _found(table, dimensions, terms, wanted, near, holds, barred)
+        # That nothing is found counts if it is so whichever words the places of memory lead to.
+        if not isinstance(found, Impossible) or loose or not terms.moving:
+            return Undecided() if loose and isinstance(found, Reached) else found
+    return Undecided()
+
+
+def _found(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    terms: Terms,
+    goal: Sequence[Term],
+    near: Sequence[Condition],
+    holds: Callable[[Evaluation], bool],
+    barred: Sequence[Sequence[Condition]],
+) -> Reached | Impossible | Undecided:
+    against = [term for each in barred if (term := _not_all(terms, each)) is not None]
+    against += terms.within_the_grid()
+    for some in (near[-_NEAR:], near[-_CONDITIONS_MOST:]):
+        constraints: list[Term] = []
+        for each in some:
+            try:
+                constraints.append(terms.equals(each.node, label(each.outcome)))
+            except NoTerm:
+                continue
+        asked = (*constraints, *goal, *against, *terms.sides)
+        match ask(Question(tuple(terms.variables), asked), _RESOURCES):
+            case Contradiction():
+                return Impossible()
+            case Witness(values):
+                small = ask(Question(_small(terms), asked), _RESOURCES) if _is_large(terms, values) else None
+                for each in (small.values, values) if isinstance(small, Witness) else (values,):
+                    found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
+                    for launch in (_without_nulls(found), found):
+                        if _holds(table, dimensions, launch, near, holds):
+                            return Reached(launch)
+            case None:
+                return Undecided()
+        if len(near) <= _NEAR:
+            break
+    return Undecided()
+
+
+def _without_nulls(values: Mapping[Input, int]) -> dict[Input, int]:
+    """The same launch with pointers that lead somewhere: memory is read through most of them."""
+    return {given: 1 if given.kind == "pointer" else value for given, value in values.items()}
+
+
+def _is_large(terms: Terms, values: Mapping[int, int]) -> bool:
+    return any(values.get(index, 0) > _SMALL for index in range(len(terms.inputs)))
+
+
+def _small(terms: Terms) -> tuple[Variable, ...]:
+    """The variables, the inputs among them small: such launches are short, and easier to read."""
+    count = len(terms.inputs)
+    return tuple(
+        replace(each, largest=min(each.largest, max(_SMALL, each.smallest))) if index < count else each
+        for index, each in enumerate(terms.variables)
+    )
+
+
+def _not_all(terms: Terms, way: Sequence[Condition]) -> Term | None:
+    """That the conditions do not all come out as they did; None where one of them has no term."""
+    if not way or any(each.node.opaque or not each.node.uniform or each.outcome.size != 1 for each in way):
+        return None
+    try:
+        return Applied("not", (_all([terms.equals(each.node, label(each.outcome)) for each in way]),), 1)
+    except NoTerm:
+        return None
+
+
+def _holds(
+    table: Table,
+    dimensions: Mapping[Input, Dimension],
+    values: Mapping[Input, int],
+    before: Sequence[Condition],
+    holds: Callable[[Evaluation], bool],
+) -> bool:
+    """Evaluate a launch by the machine's own steps."""
+    columns = {each: np.array([values.get(each, dimension.first)], np.uint64) for each, dimension in dimensions.items()}
+    evaluation = Evaluation(table, columns, 1)
+    try:
+        even = [each for each in before if each.node.uniform]
+        return holds(evaluation) and all(label(evaluation.of(each.node)) == label(each.outcome) for each in even)
+    except CannotEvaluate:
+        return False

@@ -1,0 +1,1 @@
+"""What does a solver read for the values of a run?"""

@@ -1,0 +1,1 @@
+"""Which launch is a kernel checked for? As a file gives it, or as its text admits it."""

@@ -1,0 +1,532 @@
+"""What does a protocol run of one launch show: findings, doubts, and how its loops turn?
+
+The kernel's slice is run (`machine.protocol.protocol_run`) with the judge of `contract.judge.happens_before` watching,
+and the registers that steer it are looked at whenever a loop begins anew (`machine.protocol.induction`). What the run
+could not know is a doubt: so is every finding of a run that depended on it, since the branch it took may be one that no
+data takes.
+
+Where the launch is made up (`any_global_address`), nothing is said of global memory: its sizes and strides are made up,
+too. Checked by: tests/driver/launch/test_judge_launch.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plan import Launch
+from tilewright.base.span import Span
+from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.replay.unwritten import Contents
+from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
+from tilewright.driver.check.work import add_steps, steps_left
+from tilewright.driver.explore.loop_counters import counter_used_after
+from tilewright.driver.launch.launch_buffers import BufferContents, filled
+from tilewright.frontends.ptx.ast import Module
+from tilewright.machine.core.event import Event
+from tilewright.machine.core.fault import MachineFault, MachineHang
+from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
+from tilewright.machine.core.state import Cluster, Warp
+from tilewright.machine.protocol.constant_words import constants_kept
+from tilewright.machine.protocol.induction import Snapshot, objections, repetition
+from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
+from tilewright.machine.protocol.slice import Slice
+from tilewright.machine.protocol.steering import Steering, steering
+from tilewright.machine.symbolic.steps import reached_by_inputs
+from tilewright.machine.symbolic.tracker import SymbolicRun
+
+STEP_LIMIT = 3_000_000
+"""Warp instructions of one protocol run."""
+_SNAPSHOTS_KEPT = 200
+"""Of each loop in each warp, lest an inner loop leave no place for the one around it."""
+_TURNS_TO_REPEAT = 8
+_LIMIT_CODE = "LV202"
+_OF_THE_MAP = frozenset({"TM104"})
+"""Errors about which tensor map a copy uses, whatever its box."""
+_TRAP_CODE = "MF008"
+_TOO_LARGE = ("out-of-bounds", "mbarrier-range", "barrier-number", "barrier-count")
+"""Names of faults that a number may cause by its size alone."""
+
+_Row = tuple[int, list[Any]]
+"""The lanes that turned, and the registers of their warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
+    does so every `period` iterations from iteration `first` on; said: in words."""
+
+    reason: str | None
+    period: int = 1
+    first: int = 0
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchJudgement:
+    """What one run shows. complete: it came to its end. turns: most turns of each loop that steps of the protocol are
+    in, by the loop's number; repeats: of those that turned often enough. allowed: errors that the text allows, not
+    among the findings; launch: that was run; repeated_stores: by several warps to the same bytes, of values that were
+    not compared, or were in a run of the slice `identifying`."""
+
+    findings: tuple[Diagnostic, ...]
+    doubts: tuple[str, ...]
+    complete: bool
+    turns: Mapping[int, int]
+    repeats: Mapping[int, Repeated]
+    report: ProtocolReport
+    assumptions: tuple[str, ...] = ()
+    allowed: tuple[Diagnostic, ...] = ()
+    launch: Launch | None = None
+    repeated_stores: frozenset[Span] = frozenset()
+    identifying: Slice | None = None
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+    @property
+    def asserted(self) -> Span | None:
+        """Where the kernel's own assertion failed (trap, brkpt, a call of __assertfail), if one did. A launch that is
+        made up and gets there is one that the kernel excludes: it shows nothing."""
+        fault = self.report.fault
+        return fault.span if isinstance(fault, MachineFault) and fault.code == _TRAP_CODE else None
+
+    @property
+    def overrun(self) -> Diagnostic | None:
+        """The access that left shared, local, constant or parameter memory, or the count beyond what a barrier takes,
+        if there was one. In a launch that is made up, a number may be larger than the kernel allows."""
+        fault = self.report.fault
+        return fault.diagnostic if isinstance(fault, MachineFault) and fault.diagnostic.name in _TOO_LARGE else None
+
+
+Allows = Callable[[Diagnostic], bool]
+"""Does the text allow a finding?"""
+
+
+def nothing_allowed(_finding: Diagnostic) -> bool:
+    """The text allows nothing."""
+    return False
+
+
+def judge_launch(
+    module: Module,
+    launch: Launch,
+    buffers: Mapping[str, int],
+    readings: Readings,
+    *,
+    watch: Callable[[Event], None] | None = None,
+    clusters: Sequence[int] | None = None,
+    any_global_address: bool = False,
+    peeks: frozenset[Span] = frozenset(),
+    sliced: Slice | None = None,
+    identifying: Slice | None = None,
+    repeated: frozenset[Span] = frozenset(),
+    step_limit: int = STEP_LIMIT,
+    contents: Sequence[BufferContents] = (),
+    allows: Allows = nothing_allowed,
+    symbolic: SymbolicRun | None = None,
+    iterations_most: int | None = None,
+    any_box: bool = False,
+) -> LaunchJudgement:
+    """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
+    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. With
+    such, the launch is run twice: once they look, once they fail. A kernel that takes over other clusters' work is run
+    with none, one and two of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run
+    depends on what the launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most`
+    times. allows: errors to set aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong with
+    every box of the tensor maps that are unknown; else copies through these are doubts. Raises TilewrightError where
+    the launch does not fit the kernel."""
+
+    def judged(
+        peeks_fail: bool,
+        told: Callable[[Event], None] | None,
+        some: Sequence[int] | None,
+        taken: Work,
+        followed: SymbolicRun | None = None,
+    ) -> LaunchJudgement:
+        def once(
+            watching: Callable[[Event], None] | None, identify: frozenset[Span], by: SymbolicRun | None
+        ) -> LaunchJudgement:
+            return _judge_once(
+                module,
+                launch,
+                buffers,
+                readings,
+                watching,
+                some,
+                any_global_address,
+                peeks,
+                peeks_fail,
+                identifying or sliced if identify else sliced,
+                taken,
+                step_limit,
+                allows,
+                by,
+                iterations_most,
+                any_box,
+                contents,
+                identify,
+            )
+
+        if repeated:
+            # Another launch had stores that have to be compared: this one has them as well, or fewer.
+            found = once(told, repeated, followed)
+            if found.report.identified and not found.repeated_stores:
+                return replace(found, repeated_stores=repeated, identifying=found.report.sliced)
+            if followed is not None:
+                followed.restart()
+        found = once(told, frozenset(), followed)
+        if found.errors or not found.repeated_stores or found.report.stopped:
+            return found
+        # Several warps store to the same bytes: whether they store the same takes a run that asks for it.
+        again = once(None, found.repeated_stores, None if followed is None else followed.anew())
+        if not again.report.identified:
+            return found
+        return replace(
+            found, findings=again.findings, doubts=again.doubts, allowed=again.allowed, identifying=again.report.sliced
+        )
+
+    first = judged(False, watch, clusters, None, symbolic)
+    others: list[tuple[bool, Sequence[int] | None, Work]] = []
+    taken: Work = None
+    assumptions: tuple[str, ...] = ()
+    if first.report.takes_work:
+        taken = ()
+        if symbolic is not None:
+            symbolic.restart()
+        first = judged(False, watch, clusters, taken, symbolic)
+        others = [(False, (0,), work) for work in _works(launch)]
+        assumptions = (f"a cluster takes over the work of {len(others)} others at most",)
+    if peeks:
+        others.append((True, clusters, taken))
+    if first.errors or first.doubts:
+        return first
+    allowed = dict.fromkeys(first.allowed)
+    for peeks_fail, some, work in others:
+        other = judged(peeks_fail, None, some, work, None if symbolic is None else symbolic.anew())
+        allowed.update(dict.fromkeys(other.allowed))
+        if other.errors or other.doubts or not other.complete:
+            return replace(other, allowed=tuple(allowed))
+    return replace(first, assumptions=(*first.assumptions, *assumptions), allowed=tuple(allowed))
+
+
+Work = tuple[int, ...] | None
+"""Clusters whose work another takes over (clusterlaunchcontrol), None where that is not known."""
+
+
+def _works(launch: Launch) -> list[tuple[int, ...]]:
+    """The work of one and of two other clusters, as far as there are others."""
+    count = prod(extent // step for extent, step in zip(launch.grid, launch.cluster, strict=True))
+    return [tuple(range(1, most + 1)) for most in (1, 2) if most < count]
+
+
+def _judge_once(
+    module: Module,
+    launch: Launch,
+    buffers: Mapping[str, int],
+    readings: Readings,
+    watch: Callable[[Event], None] | None,
+    clusters: Sequence[int] | None,
+    any_global_address: bool,
+    peeks: frozenset[Span],
+    peeks_fail: bool,
+    sliced: Slice | None,
+    taken: Work,
+    step_limit: int,
+    allows: Allows,
+    symbolic: SymbolicRun | None,
+    iterations_most: int | None,
+    any_box: bool,
+    contents: Sequence[BufferContents],
+    identify: frozenset[Span],
+) -> LaunchJudgement:
+    written = None if any_global_address else Contents()
+    judge = HappensBefore(
+        launch, readings, follows_values=True, any_global_address=any_global_address, contents=written
+    )
+    whole, known = filled(buffers, contents)
+    turns = _Turns()
+
+    begun: Counter[tuple[int, int]] = Counter()
+
+    def at_back_edge(cluster: Cluster, warp: Warp, loop: int) -> bool:
+        turns.turn(cluster, warp, loop)
+        if symbolic is None or iterations_most is None or loop not in symbolic.loops:
+            return False
+        begun[id(warp), loop] += 1
+        return begun[id(warp), loop] > iterations_most
+
+    def observe(event: Event) -> None:
+        judge.feed(event)
+        if watch is not None:
+            watch(event)
+
+    report = run_protocol(
+        module,
+        launch,
+        whole,
+        known_bytes=known,
+        observe=observe,
+        step_limit=steps_left(step_limit),
+        clusters=clusters,
+        at_back_edge=at_back_edge,
+        any_global_address=any_global_address,
+        peeks=peeks,
+        peeks_fail=peeks_fail,
+        sliced=sliced,
+        taken=taken,
+        identify=identify,
+        symbolic=symbolic,
+    )
+    add_steps(report.counts.instructions)
+    doubts = [f"{taint.span}: {taint.describe()}" for taint in report.taints]
+    doubts += [f"{doubt.span}: {doubt.message}" for doubt in report.doubts]
+    unsized = _unsized_copies(report)
+    if not any_box:
+        doubts += unsized
+    findings = judge.findings if report.fault is not None or report.stopped else judge.finish()
+    match report.fault:
+        case MachineFault() as fault:
+            findings = (fault.diagnostic, *findings)
+        case MachineHang() as hang if hang.code == _LIMIT_CODE:
+            doubts.append(hang.message.splitlines()[0])
+        case MachineHang() as hang:
+            findings = judge.hang(hang)
+        case None:
+            pass
+    allowed = tuple(finding for finding in findings if finding.level is Level.ERROR and allows(finding))
+    if allowed:
+        findings = tuple(finding for finding in findings if finding not in allowed)
+        if report.fault is not None:
+            doubts.append("the run ended at a finding that the text allows, so that the rest was not judged")
+        doubts += _untold(allowed, allows)
+    if report.taints or report.doubts or (unsized and not any_box):
+        # Which map a copy uses, and whether it is published, does not depend on its box.
+        certain = frozenset[str]() if report.taints or report.doubts else _OF_THE_MAP
+        open_errors = tuple(
+            finding for finding in findings if finding.level is Level.ERROR and finding.code not in certain
+        )
+        doubts += [
+            f"{finding.primary}: {finding.code} {finding.message}, on one of the paths that unknown data may take"
+            for finding in open_errors
+        ]
+        findings = tuple(finding for finding in findings if finding not in open_errors)
+    findings = (*findings, *(each.review for each in report.undefined))
+    doubts += judge.doubts
+    return LaunchJudgement(
+        findings,
+        tuple(dict.fromkeys(doubts)),
+        report.fault is None and not report.stopped,
+        {number: loop.most or 0 for number, loop in enumerate(report.loops) if loop.protocol and not loop.waits},
+        turns.judged(report, _left_by_inputs(symbolic)),
+        report,
+        tuple(
+            f"the host does not write the constant {name}, which has a value"
+            for name in constants_kept(module, report.sliced)
+        ),
+        allowed=allowed,
+        launch=launch,
+        repeated_stores=judge.repeated_stores,
+    )
+
+
+def _unsized_copies(report: ProtocolReport) -> list[str]:
+    """Doubts about copies whose tensor maps are not known. They brought what their phases expected, and touched
+    nothing."""
+    shares = [share for phase in report.unknown_phases for share in phase.shares]
+    shares += [store.share for store in report.unknown_stores]
+    spans = dict.fromkeys(share.span for share in shares)
+    return [f"{span}: how many bytes this copy moves is not known, since its tensor map is not" for span in spans]
+
+
+def _untold(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:
+    """Doubts where the judge may have kept from telling an error that is not allowed, since it tells only so many."""
+    if len(allowed) >= FINDINGS_KEPT:
+        return ["the text allows so many findings that others may not have been told"]
+    crowded = Counter((finding.code, finding.primary) for finding in allowed)
+    return [
+        f"{finding.primary}: {finding.code} conflicts with more places than are told, and not all are allowed"
+        for finding in allowed
+        if crowded[finding.code, finding.primary] >= CONFLICTS_KEPT
+        and not allows(replace(finding, conflicts_with=None))
+    ]
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The registers of each warp at each turn of each loop, in order, with the lanes that turned."""
+
+    log: dict[tuple[int, int], list[tuple[int, _Row]]] = field(
+        default_factory=dict[tuple[int, int], list[tuple[int, "_Row"]]]
+    )
+    names: list[str] = field(default_factory=list[str])
+    kept: Counter[tuple[int, int, int]] = field(default_factory=Counter[tuple[int, int, int]])
+
+    def turn(self, cluster: Cluster, warp: Warp, loop: int) -> bool:
+        if not self.names:
+            self.names = cluster.program.names
+        who = warp.cta.linear, warp.index
+        if self.kept[*who, loop] < _SNAPSHOTS_KEPT:
+            self.kept[*who, loop] += 1
+            self.log.setdefault(who, []).append((loop, (warp.current.mask, list(warp.r))))
+        return False
+
+    def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[_Row]]:
+        """For each warp and loop, its longest visit: turns with no turn of a loop around it in between."""
+        around: list[frozenset[int]] = []
+        for loop in report.loops:
+            parents: set[int] = set()
+            parent = loop.parent
+            while parent >= 0:
+                parents.add(parent)
+                parent = report.loops[parent].parent
+            around.append(frozenset(parents))
+        longest: dict[tuple[int, int, int], list[_Row]] = {}
+        for who, log in self.log.items():
+            visits: dict[int, list[_Row]] = {}
+            for loop, row in log:
+                for inner in [each for each in visits if loop in around[each]]:
+                    self._keep(longest, (*who, inner), visits.pop(inner))
+                visits.setdefault(loop, []).append(row)
+            for loop, visit in visits.items():
+                self._keep(longest, (*who, loop), visit)
+        return longest
+
+    def _keep(
+        self, longest: dict[tuple[int, int, int], list[_Row]], key: tuple[int, int, int], visit: list[_Row]
+    ) -> None:
+        if len(visit) > len(longest.get(key, ())):
+            longest[key] = visit
+
+    def judged(self, report: ProtocolReport, left: frozenset[tuple[int, int]] = frozenset()) -> dict[int, Repeated]:
+        """For every loop that turned often enough: whether it repeats itself in all warps; the worst of them. left: the
+        loops that warps left since an input said so."""
+        steers = steering(report.sliced)
+        repeats: dict[int, Repeated] = {}
+        seen: set[tuple[int, int, bool]] = set()
+        for (_, warp, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
+            loop = report.loops[number]
+            if not loop.protocol or loop.waits or len(visit) < _TURNS_TO_REPEAT:
+                continue
+            ended = not report.stopped and (warp, number) not in left
+            shape = (number, len(visit), ended)
+            if shape in seen and len(report.ctas_run) > 1:
+                continue
+            seen.add(shape)
+            found = _repeats(report, steers, number, self._snapshots(visit, steers.registers), ended)
+            known = repeats.get(number)
+            if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
+                repeats[number] = found
+        return repeats
+
+    def _snapshots(self, visit: list[_Row], wanted: frozenset[str]) -> list[Snapshot]:
+        """The registers at each iteration. wanted: their names. Where the same lanes always turned, only theirs count:
+        the others are elsewhere, and get what the last of these holds."""
+        masks = {mask for mask, _ in visit}
+        mask = masks.pop() if len(masks) == 1 else FULL
+        lanes = np.where(selector(mask), np.arange(WARP_SIZE), indices(mask)[-1])
+        slots = [(slot, name) for slot, name in enumerate(self.names) if name in wanted]
+        return [
+            {
+                name: value if mask == FULL else value[lanes]
+                for slot, name in slots
+                if slot < len(row) and isinstance(value := row[slot], np.ndarray)
+            }
+            for _, row in visit
+        ]
+
+
+def _left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
+    """The loops that warps of any CTA left since an input said so, each after the warp."""
+    return frozenset(
+        (each.warp, each.loop)
+        for each in (() if symbolic is None else symbolic.conditions)
+        if each.loop >= 0 and (each.outcome != each.stays).any()
+    )
+
+
+def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot], ended: bool) -> Repeated:
+    """Whether a loop is shown to repeat itself. ended: what no launch chooses ended it in this run."""
+    loop, text = report.loops[number], report.sliced.text
+    body = [
+        text.flow.instructions[position]
+        for position in sorted(loop.positions)
+        if position in report.sliced.executed
+        and (text.facts[position].kept or not steers.registers.isdisjoint(text.facts[position].writes))
+    ]
+    written = {
+        name
+        for position in loop.positions
+        for name in text.facts[position].writes & steers.registers
+        if position in report.sliced.executed
+    }
+    held = sorted(name for name in written if all(name in snapshot for snapshot in snapshots[1:]))
+    found = repetition(snapshots[1:], held)
+    if found is None:
+        return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
+    direct, exits = _exits(report, number)
+    chosen = reached_by_inputs(report.sliced, True, grid=True, data=True)
+    against = objections(body, found, snapshots[1:], exits, direct, chosen, ended=ended)
+    if against:
+        first = against[0]
+        return Repeated(
+            f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})"
+        )
+    stored = _counter_stored(report, steers, number, found.steps.keys())
+    if stored is not None:
+        return Repeated(
+            f"the loop at {loop.span} does not stand for all numbers of iterations: it stores how often it iterated, "
+            f"and what memory holds steers the kernel ({stored})"
+        )
+    after = counter_used_after(report, steers, number, found.steps, snapshots[1:])
+    if after is not None:
+        return Repeated(
+            f"the loop at {loop.span} does not stand for all numbers of iterations: {after.reason} ({after.span})"
+        )
+    every = "iteration" if found.period == 1 else f"{found.period} iterations"
+    # The first snapshot, which is left out, is taken after one iteration.
+    return Repeated(None, found.period, found.first + 2, f"the loop at {loop.span} repeats itself every {every}")
+
+
+def _counter_stored(report: ProtocolReport, steers: Steering, number: int, counters: Collection[str]) -> Span | None:
+    """Where a loop stores a counter to memory that the kernel reads what steers it from."""
+    sliced = report.sliced
+    for position in sorted(report.loops[number].positions & sliced.stores) if steers.memory else ():
+        facts = sliced.text.facts[position]
+        if any(use.role == "data" and use.register in counters for use in facts.uses):
+            return sliced.text.flow.instructions[position].span
+    return None
+
+
+def _exits(report: ProtocolReport, number: int) -> tuple[frozenset[str], frozenset[str]]:
+    """Guards of branches one way of which leaves a loop, and predicates that decide whether it goes on: guards of
+    branches that leave it or begin it anew, and what these are computed from."""
+    loop, text = report.loops[number], report.sliced.text
+    flow = text.flow
+    inside = {flow.block_of[position] for position in loop.positions}
+    names: set[str] = set()
+    direct: set[str] = set()
+    for position in loop.positions:
+        item = flow.instructions[position]
+        leaves = any(block not in inside for block in flow.blocks[flow.block_of[position]].successors)
+        if item.row == "bra" and item.guard is not None and (position in loop.back_edges or leaves):
+            names.add(item.guard.register.name)
+            if leaves:
+                direct.add(item.guard.register.name)
+    grown = True
+    while grown:
+        grown = False
+        for position in loop.positions:
+            facts = text.facts[position]
+            if facts.writes & names and flow.instructions[position].row in ("and", "or", "not", "mov", "xor"):
+                new = {name for name in facts.reads if name not in names}
+                names |= new
+                grown = grown or bool(new)
+    return frozenset(direct), frozenset(names)

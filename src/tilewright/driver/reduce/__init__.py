@@ -1,0 +1,1 @@
+"""What is the smallest kernel that still shows a finding?"""

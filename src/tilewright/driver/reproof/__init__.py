@@ -1,0 +1,1 @@
+"""Does the emitted text do what was proven of its program? The second proof."""

@@ -1,0 +1,204 @@
+"""Which sums does a tile program define, in terms of the arrays that its kernels load: where does an element of an
+operand lie along the program's axes, and which products make an element of a result?
+
+Read off the program; of an operand that is first computed into a workspace, which has no name there, off the decisions:
+its array lies along the axes that they say. Coordinates of a tensor map become places along axes by their strides: a
+dimension is the axis of the array that has its stride, and where groups of rows stand in one line, one dimension is
+both the axis of groups and that of rows.
+
+Not handled (nothing is asked then): programs without products; one array as two operands of the products.
+Checked by: tests/driver/reproof/test_judge_sums.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.plan import TensorMap
+from tilewright.ir import tile
+from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
+from tilewright.ir.tile_facts import access_of, grouping, loads, parameter_name, stores
+from tilewright.ir.tile_types import tensor_type
+
+Interval = tuple[int, int]
+Places = dict[str, Interval]
+"""By axis, the places along it that a part of an array has, [begin, end); where a box is, beyond the axis, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionAxis:
+    """A dimension of a tensor map is an axis, displaced by `offset`. span: where it is two axes, coordinates from one
+    place of this one to the next, the rest being along the other; else 0."""
+
+    dimension: int
+    axis: str
+    offset: int
+    span: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAxes:
+    """An array along a program's axes: names, extents, strides in elements, and by how many elements the place along
+    each axis is displaced in the array. element_bytes: of its elements."""
+
+    names: tuple[str, ...]
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    offsets: tuple[int, ...]
+    element_bytes: int
+
+    def of_box(self, tensor_map: TensorMap, first: tuple[int, ...], extents: tuple[int, ...]) -> Places | None:
+        """Places of the elements `extents` from `first` on, by dimension of a map of the array, innermost first; None
+        where dimensions are no axes."""
+        axes = axes_of_map(self, tensor_map)
+        return None if axes is None else places_of(axes, first, extents)
+
+    def of_ranges(self, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Places:
+        """The places between which bytes of the array lie, which begin and end so far from its first."""
+        low, high = begins // self.element_bytes, (ends - 1) // self.element_bytes
+        found: Places = {}
+        whole = np.zeros(low.shape, np.bool_)
+        for at in sorted(range(len(self.names)), key=lambda at: -self.strides[at]):
+            stride, extent, offset = self.strides[at], self.extents[at], self.offsets[at]
+            first, low = np.divmod(low, stride)
+            last, high = np.divmod(high, stride)
+            # Bytes of one stretch that go on in the next line may have any place within lines.
+            first, last = np.where(whole, 0, first), np.where(whole, extent - 1, last)
+            whole = whole | (first != last)
+            found[self.names[at]] = int(first.min()) - offset, int(last.max()) + 1 - offset
+        return found
+
+
+@lru_cache(maxsize=256)
+def axes_of_map(array: ArrayAxes, tensor_map: TensorMap) -> tuple[DimensionAxis, ...] | None:
+    """Axes of a map's dimensions, of two axes of one dimension the outer one first; None where dimensions are no
+    axes."""
+    strides = (1, *(stride // array.element_bytes for stride in tensor_map.strides_bytes))
+    if len(set(array.strides)) < len(array.strides) or len(set(strides)) < len(strides):
+        return None  # axes of one place, which strides do not tell apart
+    found: list[DimensionAxis] = []
+    taken: set[int] = set()
+    in_line: list[int] = []
+    axes = range(len(array.names))
+    # Of several of one stride, which extents of 1 make, those of the map's own extents go together first.
+    for at in sorted(axes, key=lambda at: array.extents[at] not in tensor_map.dims):
+        same = [each for each, stride in enumerate(strides) if stride == array.strides[at] and each not in taken]
+        same.sort(key=lambda each: tensor_map.dims[each] != array.extents[at])
+        if same:
+            taken.add(same[0])
+            found.append(DimensionAxis(same[0], array.names[at], array.offsets[at]))
+        elif array.extents[at] > 1:
+            in_line.append(at)
+    for at in sorted(in_line, key=lambda at: array.strides[at]):
+        stride = array.strides[at]
+        below = max((each for each in taken if strides[each] <= stride), key=lambda each: strides[each], default=None)
+        if below is None or stride % strides[below]:
+            return None
+        found.insert(0, DimensionAxis(below, array.names[at], array.offsets[at], stride // strides[below]))
+    return None if any(at not in taken and extent > 1 for at, extent in enumerate(tensor_map.dims)) else tuple(found)
+
+
+def places_of(axes: tuple[DimensionAxis, ...], first: tuple[int, ...], extents: Sequence[int]) -> Places:
+    """Places of the elements `extents` from `first` on, by dimension, innermost first."""
+    found: Places = {}
+    for each in axes:
+        if each.span:
+            at = first[each.dimension] // each.span - each.offset
+            found[each.axis] = at, at + 1
+            first = tuple(
+                start % each.span if number == each.dimension else start for number, start in enumerate(first)
+            )
+        else:
+            at = first[each.dimension] - each.offset
+            found[each.axis] = at, at + extents[each.dimension]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """Rows of one axis in groups. bounds: of groups that follow one another, where each ends; of those apart, how many
+    rows each has. together: whether they follow one another."""
+
+    group: str
+    rows: str
+    bounds: tuple[int, ...]
+    together: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSums:
+    """The products of a program. operands: by buffer, the number of the operand (0: the one that all products share)
+    and its axes; results: by buffer. contracted: the axis that is summed over; extents: by axis; groups: where rows
+    stand in groups, whose sizes are known."""
+
+    operands: Mapping[str, tuple[int, ArrayAxes]]
+    results: Mapping[str, ArrayAxes]
+    contracted: str
+    extents: Mapping[str, int]
+    groups: GroupRows | None
+
+
+def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint8]]) -> ProgramSums | None:
+    """What a decided program multiplies; None where that is not told. contents: bytes of arrays that the run is given,
+    by name: sizes of groups among them."""
+    decisions = decisions_of(program.attributes["decisions"])
+    if not isinstance(decisions, PipelineDecisions):
+        return None
+    groups = grouping(program)
+    rows: GroupRows | None = None
+    if groups is not None:
+        if groups.bounds not in contents:
+            return None
+        bounds = tuple(int(each) for each in contents[groups.bounds].view(np.int32))
+        together = not any(each.pitch for each in decisions.grouping)
+        rows = GroupRows(groups.group, groups.ragged, bounds, together)
+    arrays = _parameters(program)
+    operands: dict[str, tuple[int, ArrayAxes]] = {}
+    sides = (decisions.a, decisions.b, *decisions.more_b)
+    for number, operand in enumerate(sides):
+        outer = decisions.rows if number == 0 else decisions.columns
+        array = _workspace(operand, decisions, outer) if operand.materialized else arrays.get(operand.buffer)
+        if array is None:
+            return None
+        operands[operand.buffer] = number, array
+    if len(operands) < len(sides):
+        return None
+    return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, rows)
+
+
+def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
+    """The arrays that a program stores, by name, of those that it reaches at one displacement."""
+    stored = {access_of(store).tensor for store in stores(program)}
+    return {name: array for name, array in _parameters(program).items() if name in stored}
+
+
+def _parameters(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
+    """The arrays that a program loads or stores, of those that it reaches at one displacement."""
+    displaced: dict[str, set[tuple[int, ...]]] = {}
+    for each in (*loads(program), *stores(program)):
+        at = access_of(each)
+        displaced.setdefault(at.tensor, set()).add(at.offsets)
+    found: dict[str, ArrayAxes] = {}
+    for argument in program.body.block.args:
+        name, tensor = parameter_name(program, argument), tensor_type(argument)
+        if len(displaced.get(name, ())) == 1:
+            (offsets,) = displaced[name]
+            found[name] = ArrayAxes(
+                tensor.axis_names, tensor.extents, tensor.stride_elements, offsets, tensor.element_kind.bytes
+            )
+    return found
+
+
+def _workspace(operand: OperandDecision, decisions: PipelineDecisions, outer: str) -> ArrayAxes:
+    inner = (decisions.contracted, outer) if operand.major == "K" else (outer, decisions.contracted)
+    apart = [each.axis for each in decisions.grouping] or list(decisions.batch)
+    tensor_map = operand.map.tensor_map()
+    size = tensor_map.element.bytes
+    names = (*inner, *apart)[: tensor_map.rank]
+    strides = (1, *(stride // size for stride in tensor_map.strides_bytes))
+    return ArrayAxes(names, tensor_map.dims, strides, (0,) * len(names), size)

@@ -1,0 +1,264 @@
+"""Does the emitted text do what the proof of its program says? Parsed afresh, run at a small size, judged by its
+events.
+
+The seam for foreign PTX: `contract.replay.replay` judges any text; here it is given the claims of the typestate proof
+besides. What is run is a small instance of the same decisions, whose text is shown to be the large one but for extents;
+where a kernel copies operands first, each of the two kernels is run in an instance of its own (`small_copies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plan import LaunchPlan
+from tilewright.base.span import Span
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.judge.order.awaited_words import ALL_RESIDENT, RESIDENT
+from tilewright.contract.judge.waits.unwaited_loads import unwaited_loads
+from tilewright.contract.replay.named_at_exit import LeftArrivals
+from tilewright.contract.replay.replay import replay
+from tilewright.contract.replay.staged_bytes import StagedBytes
+from tilewright.contract.replay.unwritten import unwritten_buffers
+from tilewright.contract.rules.readings import Readings
+from tilewright.contract.sums.product_trace import ProductTrace
+from tilewright.contract.typestate.claims import ProtocolClaims
+from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.check.collector import collector_paused
+from tilewright.driver.reproof.judge_sums import judge_sums
+from tilewright.driver.reproof.program_sums import ProgramSums, program_sums
+from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
+from tilewright.driver.reproof.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
+from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
+from tilewright.driver.reproof.small_text import read_beside
+from tilewright.driver.reproof.step_bound import steps_most
+from tilewright.driver.reproof.tile_places import misplaced_tiles
+from tilewright.driver.reproof.whole_results import results_in_groups, unwritten_results, whole_results
+from tilewright.frontends.ptx.ast import Module
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_copies, lower_program
+from tilewright.machine.core.event import Access, Event
+from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
+from tilewright.machine.protocol.protocol_run import run_protocol
+
+_READINGS = Readings(grid_wait=Level.ERROR)
+"""Text of this compiler waits for the grids before it touches global memory; nothing is assumed of them."""
+
+
+def reprove(
+    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...] = (0,), *, large: Module | None = None,
+    lowered: str | None = None,
+) -> Verdict:  # fmt: skip
+    """Judge `ptx`, the text of the decided `program`, by running its small instance. large: what `read` made of it, if
+    that is known; lowered: what `program` is lowered to, if the caller has just done so.
+
+    A text that is not the small instance's but for extents is refuted, and so is one that is not, letter by letter,
+    what the program is lowered to: the small text does not tell which of several extents belongs at a place where its
+    own are equal.
+    """
+    verdict = _judge_instances(program, ptx, target, name, seeds, large or read(ptx, f"<{name}.ptx>"))
+    if not isinstance(verdict, Proven):
+        return verdict
+    if lowered is None:
+        lowered = lower_to_ptx([kernel.module for kernel in lower_program(the_program(program)).kernels], target)
+    return _edited(ptx, lowered) or verdict
+
+
+def _edited(ptx: str, text: str) -> Refuted | None:
+    """Where the text is not the program's. What is wrong in the lowering itself is not seen here."""
+    if text == ptx:
+        return None
+    pairs = zip_longest(ptx.split("\n"), text.split("\n"), fillvalue="nothing")
+    number, (given, own) = next((at, pair) for at, pair in enumerate(pairs, start=1) if pair[0] != pair[1])
+    message = f"line {number} of the text is not what the program is lowered to: {given.strip()} against {own.strip()}"
+    return Refuted((Diagnostic("LV090", "text-is-not-the-proven-text", message),))
+
+
+def _judge_instances(
+    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...], large: Module
+) -> Verdict:
+    if not copies_apart(the_program(program)):
+        return _judge_instance(program, small_instance(program), large, ptx, target, name, seeds)
+    copied = _judge_copies(program, copies_instance(program), large, target, name, seeds)
+    if not isinstance(copied, Proven):
+        return copied
+    product = _judge_instance(program, small_instance(program), large, ptx, target, name, seeds)
+    if not isinstance(product, Proven):
+        return product
+    assumptions = tuple(dict.fromkeys((*copied.assumptions, *product.assumptions)))
+    return Proven(product.scope, assumptions, (*copied.claims, *product.claims))
+
+
+def _judge_instance(
+    program: ModuleOp, instance: ModuleOp, large: Module, ptx: str, target: str, name: str, seeds: tuple[int, ...]
+) -> Verdict:
+    """Of the product, or of the only kernel; what copies its operands first, if something does, has done so."""
+    lowered = lower_program(the_program(instance))
+    modules = {item.name: item.module for item in lowered.kernels}
+    small_text = lower_to_ptx(list(modules.values()), target)
+    small = read_beside(large, ptx, small_text, f"<{name}.small.ptx>")
+    difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(instance)))
+    if difference:
+        return _another_text(difference)
+    plan, held = launch_plan(lowered), frozenset[str]()
+    if copies_apart(the_program(instance)):
+        copying, product = plan.launches
+        plan, held = replace(plan, launches=(product,)), copied_workspaces(the_program(instance))
+        del modules[copying.entry]
+    # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
+    claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
+    claims = at_these_sizes(instance, claims)
+    limits = limits_of(instance)
+    whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
+    sums = program_sums(the_program(instance), limits)
+    misplaced = () if sums is None else misplaced_tiles(large, the_program(program), plan.launches[-1], sums)
+    if misplaced:
+        return Refuted(misplaced)
+    return replay_plan(small, plan, claims, seeds, limits, whole, kept, held, sums)
+
+
+def _judge_copies(
+    program: ModuleOp, instance: ModuleOp, large: Module, target: str, name: str, seeds: tuple[int, ...]
+) -> Verdict:
+    """Of the kernel that copies operands first: it must write every element of its workspaces."""
+    lowered = lower_copies(the_program(instance))
+    plan = launch_plan(lowered)
+    (kernel,), (launch,) = lowered.kernels, plan.launches
+    small = read(lower_to_ptx([kernel.module], target), f"<{name}.copies.ptx>")
+    copying = replace(large, kernels=tuple(each for each in large.kernels if each.name == launch.entry))
+    difference = same_but_for_extents(copying, small, immediate_pairs(the_program(program), the_program(instance)))
+    if difference:
+        return _another_text(difference)
+    claims = {launch.entry: protocol_claims(kernel.module, boundaries=False)[0]}
+    return replay_plan(small, plan, claims, seeds, whole=copied_workspaces(the_program(instance)))
+
+
+def _another_text(difference: str) -> Refuted:
+    message = f"the text differs from its small instance: {difference}"
+    return Refuted((Diagnostic("LV090", "text-is-not-the-proven-text", message),))
+
+
+def replay_plan(
+    module: Module,
+    plan: LaunchPlan,
+    claims: dict[str, ProtocolClaims],
+    seeds: tuple[int, ...],
+    contents: Mapping[str, NDArray[np.uint8]] | None = None,
+    whole: frozenset[str] = frozenset(),
+    kept: Mapping[str, NDArray[np.bool_]] | None = None,
+    held: frozenset[str] = frozenset(),
+    sums: ProgramSums | None = None,
+) -> Verdict:
+    """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`. whole:
+    results of which every element must be written; kept: those of which some must be, and which; held: workspaces of
+    which every element has been written when the first launch begins; sums: what the program multiplies.
+
+    Without values that decide nothing, and so without those numbers: no array is filled whose contents are only moved.
+    Where one of them would decide something, all launches are run again with all values, for what is wrong with these;
+    if nothing is, that is unknown of others, unless what decides comes from registers alone, by way of memory, so that
+    no array has a part in it (`machine.protocol.protocol_run`). Rows of cp.asyncs are told as one
+    (`machine.events_only.joined_copies`), unless something is wrong. A text that is still running after more steps than
+    its program has work for (`step_bound`) is unknown, and so is one with a way around its waits for the grids before
+    (`unwaited_loads`).
+    """
+    given = contents or {}
+    made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
+    with collector_paused():
+        try:
+            dropped = DroppedValues(set(made_up), joins=True)
+            verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
+            if dropped.joined and not isinstance(verdict, Proven):
+                # Whatever is wrong is told of a run in which each copy stands for itself.
+                dropped = DroppedValues(made_up)
+                verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
+            decides = "some number of an array" if dropped.kept else ""
+        except ValueNeeded as needed:
+            verdict = _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held, sums)
+            decides = f"what {needed} holds" if _arrays_decide(module, plan, given) else ""
+    if decides and isinstance(verdict, Proven):
+        return Unknown((f"{decides} may decide what the text does, and a run shows one case of that",))
+    if isinstance(verdict, Proven) and (early := _unwaited(module, plan)):
+        return Unknown(tuple(f"{span}: a way leads here without griddepcontrol.wait" for span in early))
+    return verdict
+
+
+def _unwaited(module: Module, plan: LaunchPlan) -> list[Span]:
+    """Loads that launches which begin early may issue before they have waited for those before, at whatever size."""
+    early = {launch.entry for launch in plan.launches if launch.programmatic}
+    return [span for kernel in module.kernels if kernel.name in early for span in unwaited_loads(kernel)]
+
+
+def _arrays_decide(module: Module, plan: LaunchPlan, contents: Mapping[str, NDArray[np.uint8]]) -> bool:
+    """Whether what some launch does may depend on what an array holds that is not of `contents`. Arrays of zeros are
+    not known, since a launch may write there what others hold. What a protocol run lets off counts: whether and where
+    global memory is loaded and stored decides what a result holds, and a branch may make a loop without an end."""
+    buffers = {buffer.name: np.zeros(max(1, buffer.span_bytes), np.uint8) for buffer in plan.buffers}
+    for name, data in contents.items():
+        buffers[name][: len(data)] = data
+    known, uncertain = frozenset(contents), list[Access]()
+
+    def note(event: Event) -> None:
+        if isinstance(event, Access) and event.uncertain:
+            uncertain.append(event)
+
+    reports = [run_protocol(module, launch, buffers, observe=note, known_buffers=known) for launch in plan.launches]
+    certain = all(report.certain and not report.branches and report.fault is None for report in reports)
+    return not certain or bool(uncertain)
+
+
+def _replay_plan(
+    module: Module,
+    plan: LaunchPlan,
+    claims: dict[str, ProtocolClaims],
+    seeds: tuple[int, ...],
+    contents: Mapping[str, NDArray[np.uint8]],
+    dropped: DroppedValues | None,
+    whole: frozenset[str],
+    kept: Mapping[str, NDArray[np.bool_]],
+    held: frozenset[str],
+    sums: ProgramSums | None,
+) -> Verdict:
+    random = np.random.default_rng(0)
+    buffers: dict[str, np.ndarray] = {}
+    for buffer in plan.buffers:
+        size = max(1, buffer.span_bytes)
+        filled = dropped is None and not buffer.zeroed
+        bits = random.integers(0, 64, size=size, dtype=np.uint8) if filled else np.zeros(size, np.uint8)
+        buffers[buffer.name] = bits
+        if buffer.name in contents:
+            bits[: len(contents[buffer.name])] = contents[buffer.name]
+    lines: list[str] = []
+    assumptions: list[str] = []
+    unwritten = unwritten_buffers(plan)
+    unwritten.ranges |= {buffer.name: outside_elements(buffer) for buffer in plan.buffers if buffer.name in held}
+    products, arrivals, staged = ProductTrace(), LeftArrivals(), StagedBytes()
+    watchers = (products, arrivals, staged) if sums is not None else (arrivals, staged)
+    for launch in plan.launches:
+        verdict = replay(
+            module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
+            restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
+            dropped=dropped, readings=_READINGS, watchers=watchers, shared_high=True,
+            step_limit=steps_most(module, launch, plan, claims.get(launch.entry)),
+        )  # fmt: skip
+        match verdict:
+            case Proven() if {RESIDENT, ALL_RESIDENT} & set(verdict.assumptions):
+                return Unknown((f"CTAs of {launch.entry} wait for others, and its launch does not say so",))
+            case Proven():
+                lines.extend(verdict.claims)
+                assumptions.extend(verdict.assumptions)
+            case Refuted() | Unknown():
+                return verdict
+    missing = unwritten_results(plan, unwritten, whole | kept.keys(), kept)
+    missing += arrivals.findings() + staged.findings()
+    if sums is not None:
+        missing += judge_sums(products, sums, {name: data.size for name, data in buffers.items()})
+    return Refuted(missing) if missing else Proven("this launch", tuple(assumptions), tuple(lines))

@@ -1,0 +1,41 @@
+"""How far apart the matrices of a batch may stand in the small instance, of which few rows are left.
+
+Where an array is reached by tensor maps alone, the distance stands in no text, so that the matrices may be moved
+together; else the small instance would be as large as two of the program's matrices.
+Checked by: tests/driver/reproof/test_small_batch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.ir import tile
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile_facts import loads, parameter_name
+from tilewright.ir.tile_types import TensorType
+
+_MULTIPLE_BYTES = 16
+"""Of a tensor map's strides (CUDA driver, cuTensorMapEncodeTiled)."""
+
+
+def reached_by_maps(program: tile.ProgramOp, decisions: PipelineDecisions) -> frozenset[str]:
+    """The parameters that only tensor maps reach."""
+    operands = (decisions.a, decisions.b, *decisions.more_b)
+    mapped = {operand.buffer for operand in operands if not operand.materialized and not operand.piece_bytes}
+    mapped -= {operand.buffer for operand in operands if operand.piece_bytes}
+    mapped |= {store.parameter for store in decisions.stores if store.path == "tma"}
+    plain = {
+        parameter_name(program, load.tensor) for load in loads(program) if isinstance(load.parent_op(), tile.ProgramOp)
+    }
+    return frozenset(mapped - plain)
+
+
+def moved_together(tensor: TensorType, extents: Mapping[str, int], batch: str) -> tuple[int, ...]:
+    """Strides in elements with which the small instance's matrices follow one another, if they stand apart."""
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    if batch not in strides:
+        return tensor.stride_elements
+    span = 1 + sum((extents[axis] - 1) * stride for axis, stride in strides.items() if axis != batch)
+    multiple = max(1, _MULTIPLE_BYTES // tensor.element_kind.bytes)
+    strides[batch] = min(strides[batch], -(-span // multiple) * multiple)
+    return tuple(strides.values())

@@ -1,0 +1,415 @@
+"""Does every role of the emitted text find the same place for a tile's number, and each tile's place once?
+
+A small instance has few tiles, in one band, so that its run says little of how the text turns the numbers of the large
+one's tiles into places. That is a matter of arithmetic alone: of the counter of the loop over tiles, a coordinate of a
+copy is a function that is worked out here for all numbers at once, from the text that is shipped. Whatever else it
+depends on (the CTA's rank, the thread) is put at 0: it displaces all tiles alike. Held against each other, copies of
+all roles must move alike from tile to tile, and so must addresses of plain stores; and the numbers must meet each place
+of the program's grid of tiles once.
+
+Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
+operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
+move along some axes only; copies by threads; places by groups of rows, which are data; teams, which count parts of
+tiles; more than _MOST_TILES tiles.
+Source: PTX ISA, Integer Arithmetic. Checked by: tests/driver/reproof/test_tile_places.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.base.diagnostic import Diagnostic, Repair
+from tilewright.base.plan import Launch, PointerParam, TensorMapParam
+from tilewright.base.span import Span
+from tilewright.contract.rules.typestate_codes import Rule
+from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, axes_of_map, result_arrays
+from tilewright.frontends.ptx.ast import (
+    Address,
+    Immediate,
+    Instruction,
+    Kernel,
+    Module,
+    Operand,
+    Register,
+    Symbol,
+    TensorAddress,
+)
+from tilewright.ir import tile
+from tilewright.ir.decisions import PipelineDecisions, decisions_of
+
+Words: TypeAlias = "NDArray[np.uint64]"
+
+TILES_MISPLACED = Rule(
+    "UM107",
+    "tiles-misplaced",
+    "the numbers of tiles do not lead each role to every place once",
+    "Roles find a tile's place by its number: all to the same one, and each place of the grid by one number.",
+    "derived: the program's meaning",
+    "The producer takes bands of tiles to be 12 high, and the consumers 11.",
+    "Report this: the emitted text is wrong.",
+)
+_MOST_TILES = 1 << 17
+"""More are not looked at: they would take longer than the rest of the proof."""
+_WORD = np.uint64(0xFFFF_FFFF)
+_DISTANCES = 16
+"""So many additions are followed back from a plain store to its address."""
+_AT_ZERO = frozenset({
+    "%tid.x", "%laneid", "%ctaid.x", "%clusterid.x", "%cluster_ctarank", "%cluster_ctaid.x", "%cluster_ctaid.y",
+    "%cluster_ctaid.z",
+})  # fmt: skip
+_BINARY: Mapping[str, Callable[[Words, Words], Words]] = {
+    "add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+_COMPARISONS: Mapping[str, Callable[[Words, Words], NDArray[np.bool_]]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Value:
+    """A register for every number of a tile (or one for all). counters: registers that it counts from; pointers:
+    parameters that it is displaced from, which are put at 0."""
+
+    words: Words
+    counters: frozenset[str] = frozenset()
+    pointers: frozenset[str] = frozenset()
+
+
+_Made: TypeAlias = tuple[str, tuple[str, ...], tuple[int, ...]]
+_Result: TypeAlias = "tuple[list[Words], Words | None]"
+_Displaced: TypeAlias = "tuple[Words, NDArray[np.int64]]"
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Values of a kernel's registers by name, None for what is not followed. tiles: how many numbers there are.
+
+    Roles find places by the same arithmetic: what is worked out is kept by what it is made of, so that the same words
+    are the same array. constants: by number; made: by operation and identities of its operands, which are kept beside;
+    moved: by identity of what is displaced, and whether it has a sign."""
+
+    kernel: Kernel
+    tiles: int
+    written: dict[str, list[Instruction]] = field(default_factory=dict[str, list[Instruction]])
+    known: dict[str, _Value | None] = field(default_factory=dict[str, "_Value | None"])
+    constants: dict[int, Words] = field(default_factory=dict[int, Words])
+    made: dict[_Made, _Result] = field(default_factory=dict[_Made, "_Result"])
+    moved: dict[tuple[int, bool], _Displaced] = field(default_factory=dict[tuple[int, bool], "_Displaced"])
+    numbers: Words = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.numbers = np.arange(self.tiles, dtype=np.uint64)
+        written = self.written
+        for item in self.kernel.body:
+            if isinstance(item, Instruction) and item.operands:
+                target = item.operands[0]
+                if type(target) is Register:
+                    if target.name in written:
+                        written[target.name].append(item)
+                    else:
+                        written[target.name] = [item]
+
+    def read(self, operand: Operand) -> _Value | None:
+        """The value of an operand."""
+        match operand:
+            case Immediate(value):
+                return _Value(self.constant(value & (1 << 64) - 1))
+            case Register(name) if type(operand) is Register:
+                if name not in self.known:
+                    self.known[name] = None  # what goes round in a circle is not followed
+                    self.known[name] = self._of_register(name)
+                return self.known[name]
+            case _:
+                return None
+
+    def constant(self, value: int) -> Words:
+        """A number as words."""
+        if value not in self.constants:
+            self.constants[value] = np.array([value], np.uint64)
+        return self.constants[value]
+
+    def from_first(self, value: _Value, *, signed: bool) -> NDArray[np.int64]:
+        """How far a value is from the first tile's, for each. signed: it is one of 32 bits with a sign."""
+        key = (id(value.words), signed)
+        if key not in self.moved:
+            words = _extended(value.words) if signed else value.words
+            self.moved[key] = value.words, np.broadcast_to((words - words[0]).view(np.int64), (self.tiles,))
+        return self.moved[key][1]
+
+    def pointer(self, register: Register) -> _Value | None:
+        """The address that a register is, or the one that it is so far from as is not followed; None if there is not
+        one."""
+        for _ in range(_DISTANCES):
+            value = self.read(register)
+            if value is not None:
+                return value if value.pointers else None
+            places = self.written.get(register.name, [])
+            if len(places) != 1 or places[0].row not in ("add", "mad"):
+                return None
+            base = places[0].operands[-1]
+            if not isinstance(base, Register):
+                return None
+            register = base
+        return None
+
+    def _of_register(self, name: str) -> _Value | None:
+        if name in _AT_ZERO:
+            return _Value(self.constant(0))
+        places = self.written.get(name, [])
+        if len(places) == 1:
+            return self._of_instruction(places[0])
+        if any(_counts(item, name) for item in places):
+            return _Value(self.numbers, frozenset({name}))
+        return None
+
+    def _of_instruction(self, item: Instruction) -> _Value | None:
+        if item.guard is not None:
+            return None
+        if item.row == "ld" and "param" in item.modifiers and isinstance(item.operands[1], Address):
+            base = item.operands[1].base
+            return _Value(self.constant(0), pointers=frozenset({base.name})) if base is not None else None
+        read = item.operands[1:2] if item.row == "shfl.sync" else item.operands[1:]
+        found: list[_Value] = []
+        for operand in read:
+            value = self.read(operand)
+            if value is None:
+                return None
+            found.append(value)
+        sources = [each.words for each in found]
+        made = (item.row, item.modifiers, tuple(map(id, sources)))
+        if made not in self.made:
+            self.made[made] = sources, _computed(item, sources)
+        words = self.made[made][1]
+        if words is None:
+            return None
+        counters = frozenset[str]().union(*(each.counters for each in found))
+        pointers = frozenset[str]().union(*(each.pointers for each in found))
+        return _Value(words, counters, pointers)
+
+
+def _counts(item: Instruction, name: str) -> bool:
+    """Does an instruction count a register on, or off?"""
+    operands = item.operands
+    return (
+        item.row in ("add", "sub")
+        and len(operands) == 3
+        and isinstance(operands[1], Register)
+        and operands[1].name == name
+    )
+
+
+def _computed(item: Instruction, found: Sequence[Words]) -> Words | None:
+    """What an instruction makes of its operands; None where it is not followed."""
+    kind = item.modifiers[-1] if item.modifiers else ""
+    wide = "wide" in item.modifiers
+    match item.row, found:
+        case (("mov" | "shfl.sync" | "cvta"), [only]):
+            return only
+        case "setp", [one, other]:
+            compare = _COMPARISONS.get(item.modifiers[0])
+            if compare is None or len(item.modifiers) != 2 or kind not in ("u32", "s32", "b32"):
+                return None
+            if kind == "s32":
+                one, other = one ^ np.uint64(1 << 31), other ^ np.uint64(1 << 31)
+            return compare(one & _WORD, other & _WORD).astype(np.uint64)
+        case "selp", [one, other, choice]:
+            return np.where(choice != 0, one, other)
+        case (("mul" | "mad"), [one, other, *third]) if wide and kind in ("s32", "u32"):
+            if kind == "s32":
+                one, other = _extended(one), _extended(other)
+            return one * other + third[0] if third else one * other
+        case (("mul" | "mad"), [one, other, *third]) if kind in ("u32", "s32", "b32"):
+            if "hi" in item.modifiers:
+                return ((one & _WORD) * (other & _WORD)) >> np.uint64(32) if kind == "u32" and not third else None
+            return (one * other + third[0] if third else one * other) & _WORD
+        case (("div" | "rem"), [one, other]) if kind == "u32" and bool(np.all(other & _WORD)):
+            one, other = one & _WORD, other & _WORD
+            return one // other if item.row == "div" else one % other
+        case "cvt", [only] if item.modifiers in (("u64", "u32"), ("s64", "s32")):
+            return _extended(only) if kind == "s32" else only & _WORD
+        case (("add" | "sub"), [one, other]) if kind in ("u64", "s64"):
+            return _BINARY[item.row](one, other)
+        case (("shl" | "shr"), [one, count]) if kind in ("b32", "u32") and bool(np.all(count < 32)):
+            return (one << count) & _WORD if item.row == "shl" else (one & _WORD) >> count
+        case (("and" | "or" | "xor"), [one, other]) if kind == "pred":
+            return _BINARY[item.row](one, other)
+        case _, [one, other] if item.row in _BINARY and kind in ("u32", "b32", "s32") and len(item.modifiers) == 1:
+            if kind == "s32" and item.row in ("min", "max"):
+                return None
+            return _BINARY[item.row](one & _WORD, other & _WORD) & _WORD
+        case _:
+            return None
+
+
+def _extended(words: Words) -> Words:
+    """Words of 32 bits with their sign, in 64."""
+    return (words & _WORD).astype(np.uint32).view(np.int32).astype(np.int64).view(np.uint64)
+
+
+# ---------------------------------------------------------------- places
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """How far from the first tile's place an instruction's place is, by axis; or, of a plain store, its address."""
+
+    span: Span
+    by_axis: Mapping[str, NDArray[np.int64]]
+    result: ArrayAxes | None = None
+    address: NDArray[np.int64] | None = None
+
+
+def misplaced_tiles(
+    large: Module, program: tile.ProgramOp, launch: Launch, sums: ProgramSums
+) -> tuple[Diagnostic, ...]:
+    """Findings in how the text of a decided program finds places of tiles. launch, sums: of its small instance, whose
+    parameters are the same ones."""
+    decisions = decisions_of(program.attributes["decisions"])
+    if not isinstance(decisions, PipelineDecisions) or decisions.grouping or decisions.teams > 1:
+        return ()
+    d, extents = decisions, program.extents
+    steps = {d.rows: d.tile_m * d.cluster_m, d.columns: d.tile_n * d.cluster_n, **dict.fromkeys(d.batch, 1)}
+    counts = {axis: -(-extents[axis] // step) for axis, step in steps.items()}
+    tiles = math.prod(counts.values())
+    kernel = next((each for each in large.kernels if each.name == launch.entry), None)
+    if kernel is None or not 1 < tiles <= _MOST_TILES:
+        return ()
+    found = _moves(kernel, launch, sums, result_arrays(program), tiles, frozenset(steps))
+    reference: dict[str, NDArray[np.int64]] = {}
+    for each in found:
+        for axis, moved in each.by_axis.items():
+            known = reference.setdefault(axis, moved)
+            if known is not moved and bool(np.any(known != moved)):
+                number = int(np.argmax(known != moved))
+                return (_finding(each.span, f"tile {number} lies {_differs(axis, moved, known, number)}"),)
+    right: set[tuple[int, int]] = set()
+    for each in found:
+        if each.address is not None and each.result is not None and reference.keys() >= steps.keys():
+            if (same := (id(each.address), id(each.result))) in right:
+                continue  # another store whose address is made the same way
+            right.add(same)
+            # Part of the place may stand in what is not followed of the address.
+            wanted = _sums(each.result, reference, tiles)
+            if not any(np.array_equal(one, each.address) for one in wanted):
+                number = int(np.argmax(wanted[-1] != each.address))
+                return (
+                    _finding(
+                        each.span,
+                        f"tile {number} is stored {int(each.address[number])} bytes behind tile 0, and lies "
+                        f"{int(wanted[-1][number])} behind",
+                    ),
+                )
+    if reference.keys() < steps.keys():
+        return ()
+    return _met_once(reference, steps, counts, found[0].span)
+
+
+def _differs(axis: str, moved: NDArray[np.int64], known: NDArray[np.int64], number: int) -> str:
+    return f"{int(moved[number])} along {axis} from tile 0 here, and {int(known[number])} elsewhere"
+
+
+def _met_once(
+    places: Mapping[str, NDArray[np.int64]], steps: Mapping[str, int], counts: Mapping[str, int], span: Span
+) -> tuple[Diagnostic, ...]:
+    """Are these the places of the grid's tiles, each once?"""
+    index = np.zeros(1, np.int64)
+    for axis, step in steps.items():
+        number, rest = np.divmod(places[axis] - places[axis].min(), step)
+        if bool(np.any(rest)) or int(number.max()) >= counts[axis]:
+            return (_finding(span, f"places along {axis} are not those of {counts[axis]} tiles of {step}"),)
+        index = index * counts[axis] + number
+    met = np.bincount(index, minlength=math.prod(counts.values()))
+    if bool(np.any(met != 1)):
+        return (_finding(span, f"{int(np.sum(met == 0))} of {met.size} tiles have no number"),)
+    return ()
+
+
+def _finding(span: Span, message: str) -> Diagnostic:
+    rule = TILES_MISPLACED
+    return Diagnostic(rule.code, rule.name, message, primary=span, source=rule.source, repair=Repair(rule.remedy))
+
+
+def _sums(result: ArrayAxes, places: Mapping[str, NDArray[np.int64]], tiles: int) -> list[NDArray[np.int64]]:
+    """Bytes from the first tile's place in an array to each one's, along any of its axes, last along all of them."""
+    found = [np.zeros(tiles, np.int64)]
+    for name, stride in zip(result.names, result.strides, strict=True):
+        if name in places:
+            found += [each + places[name] * (stride * result.element_bytes) for each in found]
+    return found[1:]
+
+
+def _moves(
+    kernel: Kernel, launch: Launch, sums: ProgramSums, results: Mapping[str, ArrayAxes], tiles: int,
+    axes: frozenset[str],
+) -> list[_Moved]:  # fmt: skip
+    reader = _Reader(kernel, tiles)
+    parameters = {each.name: param for each, param in zip(kernel.parameters, launch.params, strict=True)}
+    arrays = {**{name: array for name, (_, array) in sums.operands.items()}, **sums.results}
+    found: list[_Moved] = []
+    for item in kernel.body:
+        if not isinstance(item, Instruction):
+            continue
+        if item.row == "cp.async.bulk.tensor":
+            moved = _of_copy(item, reader, parameters, arrays, axes)
+        elif item.row == "st" and "global" in item.modifiers:
+            moved = _of_store(item, reader, parameters, results)
+        else:
+            continue
+        if moved is not None:
+            found.append(moved)
+    return found
+
+
+def _of_copy(
+    item: Instruction, reader: _Reader, parameters: Mapping[str, object], arrays: Mapping[str, ArrayAxes],
+    axes: frozenset[str],
+) -> _Moved | None:  # fmt: skip
+    """Where a tensor copy's box lies for each tile."""
+    tensor = next((each for each in item.operands if isinstance(each, TensorAddress)), None)
+    param = parameters.get(_parameter(tensor.base.base, reader)) if tensor is not None else None
+    if tensor is None or not isinstance(param, TensorMapParam) or param.buffer not in arrays:
+        return None
+    dimensions = axes_of_map(arrays[param.buffer], param.map)
+    if dimensions is None or any(each.span for each in dimensions):
+        return None
+    found: dict[str, NDArray[np.int64]] = {}
+    counters: frozenset[str] = frozenset()
+    for each in dimensions:
+        if each.axis not in axes:
+            continue
+        value = reader.read(tensor.coordinates[each.dimension])
+        if value is None or value.pointers:
+            return None
+        counters |= value.counters
+        found[each.axis] = reader.from_first(value, signed=True)
+    return _Moved(item.span, found) if len(counters) <= 1 else None
+
+
+def _of_store(
+    item: Instruction, reader: _Reader, parameters: Mapping[str, object], results: Mapping[str, ArrayAxes]
+) -> _Moved | None:
+    """Where a plain store to a result writes for each tile, as far as its address is followed."""
+    target = item.operands[0]
+    value = reader.pointer(target.base) if isinstance(target, Address) and isinstance(target.base, Register) else None
+    if value is None or len(value.pointers) != 1 or len(value.counters) != 1:
+        return None
+    param = parameters.get(next(iter(value.pointers)))
+    result = results.get(param.buffer) if isinstance(param, PointerParam) else None
+    return None if result is None else _Moved(item.span, {}, result, reader.from_first(value, signed=False))
+
+
+def _parameter(base: object, reader: _Reader) -> str:
+    """The parameter whose address a register holds; "" for another."""
+    while isinstance(base, Register):
+        places = reader.written.get(base.name, [])
+        if len(places) != 1 or places[0].row not in ("mov", "cvta") or places[0].guard is not None:
+            return ""
+        base = places[0].operands[1]
+    return base.name if isinstance(base, Symbol) else ""

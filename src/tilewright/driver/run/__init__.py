@@ -1,0 +1,1 @@
+"""How is a kernel called, on a GPU or on the CPU machine?"""

@@ -1,0 +1,147 @@
+"""The roofline of a kernel for a shape, and which tiles could still be quickest, before anything is compiled.
+
+Tiles are looked at in order of the least time that any kernel of theirs could take; what is left once that passes the
+best prediction is pruned. Checked by: tests/cli/test_roofline_command.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.compile import elements_of
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir import tile
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.tile_facts import dots, grouping, the_program
+from tilewright.report.roofline import ResourceLine, RooflineReport
+from tilewright.synth.decide import decide
+from tilewright.synth.roofline import Survivors, product_extents, program_roofline, survivors
+from tilewright.synth.time_model import least_microseconds, predicted_time
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_ROWS = (64, 128, 192, 256)
+_COLUMNS = range(16, 257, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class TileWish:
+    """A configuration that may be asked for."""
+
+    rows: int
+    columns: int
+    turns: bool
+    split: int
+
+    def wanted(self, wanted: Wanted) -> Wanted:
+        """The wish beside others that are fixed."""
+        return replace(wanted, tile=(self.rows, self.columns), turns=self.turns, split=self.split)
+
+
+def kernel_roofline(
+    kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
+) -> RooflineReport:
+    """Raises TilewrightError for a program that is not compiled."""
+    program = the_program(trace(kernel, dims, elements_of(kernel, dtype), None))
+    decisions = decide(program, target, wanted)
+    roofline = program_roofline(program, decisions, target)
+    notes = tuple(_notes(program, decisions, target, wanted))
+    units = [each for each in roofline.resources if each.kind == "operations"]
+    memory = next(each for each in roofline.resources if each.kind == "bytes")
+    lines = tuple(
+        ResourceLine(
+            each.name,
+            each.kind,
+            each.amount,
+            each.per_second,
+            each.microseconds,
+            roofline.intensity(each) if each.kind == "bytes" else None,
+        )
+        for each in roofline.resources
+    )
+    return RooflineReport(
+        kernel.name,
+        ", ".join(f"{name}={extent}" for name, extent in dims.items()),
+        _words(decisions),
+        lines,
+        roofline.dominant.name,
+        roofline.least_microseconds,
+        roofline.predicted_microseconds,
+        roofline.operations,
+        roofline.intensity(memory),
+        units[0].per_second,
+        memory.per_second,
+        notes,
+    )
+
+
+def _words(decisions: Decisions) -> str:
+    if not isinstance(decisions, PipelineDecisions):
+        return f"{decisions.ctas} CTAs of {decisions.threads} threads"
+    consumers = f"{decisions.consumers} consumer warpgroup{'s' if decisions.consumers > 1 else ''}"
+    how = f"by {consumers}{' in turn' if decisions.turns else ''}"
+    if decisions.swapped:
+        how = f"of the transposed product {how}"
+    split = f", split by {decisions.split}" if decisions.split > 1 else ""
+    split += f", {decisions.teams} teams" if decisions.teams > 1 else ""
+    return f"tiles of {decisions.tile_m}x{decisions.tile_n}x{decisions.tile_k} {how}, {decisions.stages} stages{split}"
+
+
+def _notes(program: tile.ProgramOp, decisions: Decisions, target: Target, wanted: Wanted) -> Iterator[str]:
+    if not isinstance(decisions, PipelineDecisions) or not _is_plain(program, wanted):
+        return
+    found = surviving_tiles(program, decisions, target, wanted)
+    if found is None:
+        return
+    best = min(found.estimates, key=lambda item: item[0])
+    tried = len(found.estimates)
+    yield (
+        f"{tried + found.left_out} tiles: {found.left_out} pruned, since even at the roof they take longer than the "
+        f"best of {tried} predicted ones, {best[1].rows}x{best[1].columns}{' in turn' if best[1].turns else ''}"
+        f"{f' split by {best[1].split}' if best[1].split > 1 else ''} at {best[0]:.2f} us"
+    )
+
+
+def _is_plain(program: tile.ProgramOp, wanted: Wanted) -> bool:
+    """One unscaled product, whose tile is free."""
+    fixed = (wanted.tile, wanted.turns, wanted.split, wanted.consumers)
+    products = dots(program)
+    one = len(products) == 1 and not products[0].scales and grouping(program) is None
+    return one and all(each is None for each in fixed)
+
+
+def surviving_tiles(
+    program: tile.ProgramOp, decisions: PipelineDecisions, target: Target, wanted: Wanted
+) -> Survivors[TileWish] | None:
+    """The tiles that could be quickest by the model, in the orientation that was decided."""
+    rows, columns, depth = product_extents(program, decisions)
+    extents = (columns, rows, depth) if decisions.swapped else (rows, columns, depth)
+    element_bytes = decisions.a.map.tensor_map().element.bytes
+    wishes = [
+        TileWish(height, width, turns, split)
+        for height in _ROWS
+        for width in _COLUMNS
+        for turns, split in ((False, 1), (False, 2), (True, 1))
+        if not turns or height == 2 * target.limit("wgmma.m")
+    ]
+
+    def least(wish: TileWish) -> float:
+        batch = math.prod(program.extents[axis] for axis in decisions.batch)
+        tiled = (wish.rows, wish.columns, decisions.tile_k)
+        return least_microseconds(tiled, wish.split, extents, element_bytes, target, batch)
+
+    def estimate(wish: TileWish) -> float | None:
+        try:
+            other = decide(
+                program, target, replace(wish.wanted(wanted), swapped=bool(decisions.swapped), depth=decisions.tile_k)
+            )
+        except TilewrightError:
+            return None
+        assert isinstance(other, PipelineDecisions)
+        return predicted_time(other, (rows, columns, depth), target).microseconds
+
+    return survivors(wishes, least, estimate)

@@ -1,0 +1,1 @@
+"""What do the descriptors of matrix instructions say, and do they fit the layout?"""

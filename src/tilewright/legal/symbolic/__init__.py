@@ -1,0 +1,1 @@
+"""Is a tensor map of unknown sizes legal, and under which condition?"""

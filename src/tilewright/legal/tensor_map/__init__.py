@@ -1,0 +1,1 @@
+"""Is a tensor map legal, and if not, which rules does it break?"""

@@ -1,0 +1,1 @@
+"""What do mbarriers, named barriers and cluster barriers do?"""

@@ -1,0 +1,1 @@
+"""What do bulk and tensor copies move, and when?"""

@@ -1,0 +1,1 @@
+"""How does a warp run one instruction after another, and who moves next?"""

@@ -1,0 +1,1 @@
+"""What do arithmetic and conversions yield, bit for bit?"""

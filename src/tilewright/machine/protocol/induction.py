@@ -1,0 +1,566 @@
+"""Does a loop repeat itself, so that what was seen for some trip counts holds for all?
+
+A warp's steps depend on its registers alone (waits only delay it, and what it loads is either known or tainted). So, if
+the registers that steer it, address shared memory and feed synchronization come back to earlier values after a period
+of some iterations, its next iterations repeat the earlier ones. Counters don't come back: they gain a fixed amount a
+period, and must be shown to leave no other trace.
+
+`repetition` looks at the registers at the end of each iteration for the shortest period over which every register gains
+a fixed amount (0 where it comes back); of rings with different numbers of stages, for the least common multiple of
+their periods. That is an observation; `objections` makes it an induction. It assumes these
+gains before an iteration, follows them through the loop's instructions by exact rules of integer arithmetic, and
+compares them with the assumption after it:
+
+- sums and differences gain the sum and difference; products with what the loop does not write, and left shifts, too;
+- a sum, a product or a left shift that gains a multiple of 2 to the power of its width gains nothing;
+- a product with a reciprocal, as compilers divide by constants, gains what the quotient gains;
+- `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
+- bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
+- what is computed from registers that gain nothing gains nothing, and so does what is loaded from where they say;
+- the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
+- what addresses shared memory, or synchronizes, must gain nothing;
+- the state that an mbarrier.arrive returns gains what it gained in the run, if that is a whole number of phases: the
+  phases that a barrier passes in a period are those of the run, or a wait for a state fails (MB219); a wait gains
+  nothing by a state;
+- a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
+  That change must have been seen in the run (it is how loops end and how pipelines stop to fetch). Of several ways out
+  of a loop, those that a launch decides are covered by launches; a counter that comes to a constant must have done so.
+
+Anything else that reads a counter is an objection, and the run proves nothing beyond itself. Integers are taken not to
+overflow. What is loaded from global memory at a counter's place is an input of each iteration's own.
+Source: induction variables, as in any compiler text.
+Checked by: tests/machine/protocol/test_induction.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.frontends.ptx.ast import (
+    Address,
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    PairOfPredicates,
+    Register,
+    Vector,
+)
+from tilewright.machine.barrier.mbarrier import TOKEN_PHASE
+from tilewright.machine.core.memory import FIRST_WINDOW, SHARED_WINDOW
+from tilewright.machine.protocol.slice_operands import Role, facts_of
+
+Snapshot = Mapping[str, npt.NDArray[Any]]
+"""Registers at the end of an iteration: 32 lanes each."""
+
+MOST_PERIOD = 64
+_AT_LEAST = 2
+"""Iterations in which all registers together repeat after a period that each of them shows in part."""
+_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_FIXED: frozenset[Role] = frozenset({"shared address", "generic address", "barrier", "descriptor", "sync"})
+"""Roles in which a counter leaves another trace in each period."""
+_ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop")
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A stretch of iterations that repeat. first, last: indices of snapshots; steps: what each moving register gains a
+    period (registers that return are not listed)."""
+
+    period: int
+    first: int
+    last: int
+    steps: dict[str, int]
+
+
+def repetition(snapshots: Sequence[Snapshot], registers: Sequence[str]) -> Repetition | None:
+    """The shortest period that holds for at least three periods and half of the run, or None where nothing repeats.
+
+    Where registers come back after different numbers of iterations (stages of two rings), each must be seen so by
+    itself, and all of them after the least common multiple at least twice. A moving register must move by the same
+    amount in all lanes.
+    """
+    columns = {name: values for name in registers if (values := _column(snapshots, name)) is not None}
+    return _together(columns, len(snapshots)) or _apart(columns, len(snapshots))
+
+
+def _together(columns: Mapping[str, npt.NDArray[np.int64]], count: int) -> Repetition | None:
+    """The shortest period after which all registers repeat for three periods and half of the run."""
+    for period in range(1, min(MOST_PERIOD, (count - 1) // 3) + 1):
+        found = _stretch(columns.values(), count, period)
+        # Half the run, lest a stretch of equal steps within one period be taken for a shorter period.
+        if found is not None and found[1] - found[0] + 1 >= max(2 * period, count // 2):
+            return _repetition(columns, period, found)
+    return None
+
+
+def _apart(columns: Mapping[str, npt.NDArray[np.int64]], count: int) -> Repetition | None:
+    """The least common multiple of the periods after which each register repeats for three periods and half of the
+    run, if all repeat after so many iterations, to the end of the run."""
+    period = 1
+    for name, values in columns.items():
+        one = _together({name: values}, count)
+        period = lcm(period, one.period if one is not None else count)
+        if period > min(MOST_PERIOD, count - _AT_LEAST - 1):
+            return None
+    found = _stretch(columns.values(), count, period)
+    if found is None or found[1] - found[0] + 1 < _AT_LEAST or found[1] != count - period - 2:
+        return None
+    return _repetition(columns, period, found)
+
+
+def _stretch(columns: Iterable[npt.NDArray[np.int64]], count: int, period: int) -> tuple[int, int] | None:
+    """The first and the last index of the longest stretch in which every register gains the same after a period as in
+    the iteration after it."""
+    good = np.ones(count - period - 1, bool)
+    for values in columns:
+        differences = values[period:] - values[:-period]
+        good &= (differences[1:] == differences[:-1]).all(axis=1) & (differences[1:] == differences[1:, :1]).all(axis=1)
+        if not good.any():
+            return None
+    return _longest(good)
+
+
+def _repetition(columns: Mapping[str, npt.NDArray[np.int64]], period: int, found: tuple[int, int]) -> Repetition:
+    """What a stretch of iterations with this period shows."""
+    first, last = found
+    gained = {name: int(values[last + period + 1, 0] - values[last + 1, 0]) for name, values in columns.items()}
+    return Repetition(period, first, last + period + 1, {name: step for name, step in gained.items() if step})
+
+
+def _column(snapshots: Sequence[Snapshot], name: str) -> npt.NDArray[np.int64] | None:
+    """A register's values over the iterations, sign-extended, or None if it never had one."""
+    if any(name not in snapshot for snapshot in snapshots):
+        return None
+    rows = [np.asarray(snapshot[name]) for snapshot in snapshots]
+    if rows[0].dtype == np.bool_:
+        return np.stack(rows).astype(np.int64)
+    return np.stack([row.view(f"i{row.dtype.itemsize}").astype(np.int64) for row in rows])
+
+
+def _longest(good: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
+    """First and last index of the longest stretch of True."""
+    best: tuple[int, int] | None = None
+    start: int | None = None
+    for index, value in enumerate([*good.tolist(), False]):
+        if value and start is None:
+            start = index
+        elif not value and start is not None:
+            if best is None or index - 1 - start > best[1] - best[0]:
+                best = (start, index - 1)
+            start = None
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a repetition says nothing of other trip counts: the instruction and what is wrong with it."""
+
+    instruction: Instruction
+    reason: str
+
+
+Gain = int | Fraction
+"""A fraction only between a product with a reciprocal and the shift that follows it."""
+_RECIPROCAL_ERROR = Fraction(1, 1 << 12)
+
+
+class _Inexact(Exception):
+    """A gain that no rule gives."""
+
+
+def objections(
+    body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
+    direct: frozenset[str] = frozenset(), open_registers: frozenset[str] | None = None,
+    *, ended: bool = True,
+) -> tuple[Objection, ...]:  # fmt: skip
+    """What in a loop keeps `found` from holding for every trip count.
+
+    body: the loop's instructions that steer, address shared memory or synchronize, in text order, those without a
+    result included; exits: predicates that decide whether the loop goes on; direct: those of which one outcome ends it;
+    open_registers: those that may depend on what a launch chooses, None for all; ended: what no launch chooses ended
+    the loop in this run.
+    """
+    written = {name for item in body for name in _targets(item)}
+    gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
+    assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
+    problems: list[Objection] = []
+    ending = exits | _at_the_exit(body, direct, found, snapshots)
+    for item in body:
+        moving = _moving_use(item, gains, snapshots)
+        if moving:
+            problems.append(Objection(item, moving))
+        targets = _targets(item)
+        if not targets:
+            continue
+        try:
+            gain = (
+                _comparison(item, gains, snapshots, ending, open_registers, ended)
+                if item.row in ("setp", "set")
+                else _state(item, found.steps.get(targets[0], 0), gains)
+                if item.row.startswith(_ARRIVALS)
+                else _gain(item, gains, written, snapshots)
+            )
+        except _Inexact as doubt:
+            problems.append(Objection(item, str(doubt)))
+            continue
+        gain = _returned(item, gain)
+        for name in targets:
+            if item.guard is not None and gains.get(name, 0) != gain:
+                problems.append(
+                    Objection(item, f"it is skipped at times, and {name} would gain {gain} or {gains.get(name, 0)}")
+                )
+            gains[name] = gain
+    for item in reversed(body):
+        for name in _targets(item):
+            if name in assumed and gains[name] != assumed[name]:
+                problems.append(
+                    Objection(item, f"{name} gains {gains[name]} a period by the rules, {assumed[name]} in the run")
+                )
+                del assumed[name]
+    return tuple(problems)
+
+
+def _width(item: Instruction) -> int:
+    """Bits of an integer instruction's type; 0 if it has none."""
+    return max((int(each[1:]) for each in item.modifiers if each[:1] in "usb" and each[1:].isdigit()), default=0)
+
+
+def _returned(item: Instruction, gain: Gain) -> Gain:
+    """A gain of so much that the result, as wide as it is, holds what it held: none."""
+    width = _width(item) * (2 if "wide" in item.modifiers else 1)
+    wraps = item.row in ("add", "sub", "mul", "mad", "shl") and "hi" not in item.modifiers
+    return 0 if wraps and width and isinstance(gain, int) and not gain % (1 << width) else gain
+
+
+def _moving_use(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot]) -> str:
+    """Why an instruction leaves another trace in each period: it addresses shared memory, or synchronizes, by a
+    counter. Empty if it does not."""
+    facts = facts_of(item)
+    for use in facts.uses if facts.kept or facts.kind == "load" else ():
+        gain = gains.get(use.register, 0)
+        if not gain or use.role not in _FIXED:
+            continue
+        if use.role == "sync" and item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE:
+            continue
+        if use.role == "generic address":
+            values = held(snapshots[-1], use.register)
+            if values is not None and not ((values >= SHARED_WINDOW) & (values < SHARED_WINDOW + (1 << 32))).any():
+                continue
+        return f"{use.register}, its {use.role}, gains {gain} a period"
+    return ""
+
+
+def _state(item: Instruction, gained: int, gains: Mapping[str, Gain]) -> int:
+    """What the state that an arrival returns gains a period: so many phases as in the run."""
+    if any(_gain_of(operand, gains) for operand in item.operands[1:]):
+        raise _Inexact("an arrival's barrier or count is a counter")
+    if gained % TOKEN_PHASE:
+        raise _Inexact("the states of arrivals differ by more than phases")
+    return gained
+
+
+def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snapshots: Sequence[Snapshot]) -> Gain:
+    """What the result of an instruction gains a period. Raises _Inexact."""
+    sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
+    if item.guard is not None and gains.get(item.guard.register.name, 0):
+        raise _Inexact("its guard is a counter")
+    for operand in item.operands[1:]:
+        match operand:
+            case Address(Register(name) as base) if gains.get(name, 0) and not _is_global(item, base, snapshots):
+                raise _Inexact("it loads from where a counter says")
+            case _:
+                pass
+    if not any(sources):
+        return 0
+    match item.row, sources:
+        case _, [0, gain, *rest] if (
+            item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
+        ):
+            return 0
+        case "mov" | "cvt" | "cvta" | "mapa", [gain, *_]:
+            return gain
+        case "add", [one, other]:
+            return one + other
+        case "sub", [one, other]:
+            return one - other
+        case "neg" | "not", [gain]:
+            return -gain
+        case "selp", [one, other, 0] if one == other:
+            return one
+        case "mul" | "mad", [one, other, *rest] if "hi" not in item.modifiers:
+            return _product(item, one, other, written) + (rest[0] if rest else 0)
+        case "mul", [gain, 0] if "hi" in item.modifiers and _width(item) in (32, 64):
+            factor, width = _fixed(item.operands[2], "a factor"), _width(item)
+            unsigned = f"u{width}" in item.modifiers
+            return _nearly_whole(Fraction(gain * (factor % (1 << width) if unsigned else factor), 1 << width))
+        case "shl", [gain, 0]:
+            return gain * (1 << _fixed(item.operands[2], "a shift"))
+        case "shr", [gain, 0] if _takes_the_sign(item):
+            return _sign(item, gain, snapshots)
+        case "shr", [gain, 0]:
+            return _quotient(gain, 1 << _fixed(item.operands[2], "a shift"))
+        case "div", [gain, 0]:
+            return _quotient(gain, _fixed(item.operands[2], "a divisor"))
+        case "rem", [gain, 0]:
+            _quotient(gain, _fixed(item.operands[2], "a divisor"))
+            return 0
+        case "and", [gain, 0]:
+            return _masked(gain, _fixed(item.operands[2], "a mask"))
+        case "bfe", [gain, 0, 0]:
+            return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
+        case _:
+            raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
+
+
+def _is_global(item: Instruction, base: Register, snapshots: Sequence[Snapshot]) -> bool:
+    """Whether an access leads to global memory."""
+    spaces = {each.partition("::")[0] for each in item.modifiers} & {"global", "shared", "const", "local", "param"}
+    if spaces:
+        return spaces == {"global"}
+    held = [np.asarray(snapshot[base.name]) for snapshot in snapshots if base.name in snapshot]
+    return bool(held) and all(bool((each < FIRST_WINDOW).all()) for each in held)
+
+
+def gain_after(
+    item: Instruction, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]
+) -> tuple[Gain, npt.NDArray[np.int64] | None] | str:
+    """What the result of an instruction behind a loop gains with each period that the loop iterates more, and what it
+    was in the run, where that is known; in words, why no rule says so. counters: the same of the registers that gain
+    anything."""
+    values: Snapshot = {name: value for name, (_, value) in counters.items() if value is not None}
+    try:
+        return _gain(item, {name: gain for name, (gain, _) in counters.items()}, set(counters), [values]), _moved(
+            item, values
+        )
+    except _Inexact as doubt:
+        return str(doubt)
+
+
+def gain_of(operand: Operand, counters: Mapping[str, tuple[Gain, npt.NDArray[np.int64] | None]]) -> Gain | None:
+    """What an operand gains; None where no rule says so."""
+    try:
+        return _gain_of(operand, {name: gain for name, (gain, _) in counters.items()})
+    except _Inexact:
+        return None
+
+
+def held(snapshot: Snapshot, name: str) -> npt.NDArray[np.int64] | None:
+    """What a register held, as signed numbers."""
+    try:
+        return _value(Register(name), snapshot)
+    except _Inexact:
+        return None
+
+
+def _moved(item: Instruction, values: Snapshot) -> npt.NDArray[np.int64] | None:
+    """What a sum of a register and a constant is."""
+    match item.row, item.operands[1:]:
+        case "mov", (Register() as source,):
+            return held(values, source.name)
+        case "add", (Register() as source, Immediate(value)) | (Immediate(value), Register() as source):
+            before = held(values, source.name)
+            return None if before is None else before + value
+        case "sub", (Register() as source, Immediate(value)):
+            before = held(values, source.name)
+            return None if before is None else before - value
+        case _:
+            return None
+
+
+def _nearly_whole(gain: Fraction) -> Gain:
+    """Division by a constant is compiled to the high half of a product with a rounded reciprocal, and perhaps a shift.
+    It is exact where compilers use it, so a gain that is whole but for the reciprocal's rounding is whole."""
+    whole = round(gain)
+    return whole if abs(gain - whole) < _RECIPROCAL_ERROR else gain
+
+
+def _takes_the_sign(item: Instruction) -> bool:
+    """Whether a shift leaves nothing of a number but its sign."""
+    return _width(item) > 0 and item.operands[2] == Immediate(_width(item) - 1)
+
+
+def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
+    """The sign bit of a counter stays as it is if the counter moves away from zero."""
+    values = _value(item.operands[1], snapshots[-1])
+    if (gain > 0 and (values >= 0).all()) or (gain < 0 and (values < 0).all()):
+        return 0
+    raise _Inexact("the sign of a counter that approaches zero")
+
+
+def _product(item: Instruction, one: Gain, other: Gain, written: set[str]) -> Gain:
+    if not one and not other:
+        return 0
+    if one and other:
+        raise _Inexact("a product of two counters")
+    factor = item.operands[2] if one else item.operands[1]
+    return (one or other) * _fixed(factor, "a factor")
+
+
+def _quotient(gain: Gain, divisor: int) -> Gain:
+    if isinstance(gain, Fraction) and divisor > 0:
+        whole = _nearly_whole(gain / divisor)
+        if isinstance(whole, int):
+            return whole
+    if divisor <= 0 or gain % divisor:
+        raise _Inexact(f"a counter that gains {gain} a period is divided by {divisor}")
+    return int(gain) // divisor
+
+
+def _masked(gain: Gain, mask: int) -> Gain:
+    if mask >= 0:
+        if gain % (1 << mask.bit_length()):
+            raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
+        return 0
+    low = ~mask
+    if low & (low + 1) or gain % (low + 1):
+        raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
+    return gain
+
+
+def _field(gain: Gain, position: int, length: int) -> Gain:
+    """Bits `position` to `position + length` - 1 return with a gain of a multiple of the bit above (PTX ISA, bfe: only
+    the low 8 bits of both numbers count)."""
+    above = (position & 0xFF) + (length & 0xFF)
+    if gain % (1 << above):
+        raise _Inexact(f"bits below {above} are taken from a counter that gains {gain} a period")
+    return 0
+
+
+def _fixed(operand: Operand, what: str) -> int:
+    if not isinstance(operand, Immediate):
+        raise _Inexact(f"{what} that is no constant")
+    return operand.value
+
+
+def _gain_of(operand: Operand, gains: Mapping[str, Gain]) -> Gain:
+    found = {gains.get(name, 0) for name in _registers(operand)} - {0}
+    if len(found) > 1 or (found and isinstance(operand, Vector)):
+        raise _Inexact("a vector of counters")
+    return found.pop() if found else 0
+
+
+def _at_the_exit(
+    body: Sequence[Instruction], direct: frozenset[str], found: Repetition, snapshots: Sequence[Snapshot]
+) -> frozenset[str]:
+    """Predicates that turn over in the iteration in which the loop ends, since what ends it compares the same: the same
+    operands, or a register that always holds the same, with the same one."""
+    same: set[str] = set()
+    places = {name: at for at, item in enumerate(body) for name in _targets(item)}
+    for last in (places[name] for name in direct if name in places):
+        end = body[last]
+        for at, item in enumerate(body):
+            if (
+                item.row == end.row == "setp"
+                and item.guard is None
+                and end.guard is None
+                and len(item.operands) == len(end.operands) == 3
+                and item.modifiers[1:] == end.modifiers[1:]
+                and item.modifiers[0] in (end.modifiers[0], _OPPOSITE.get(end.modifiers[0]))
+                and (
+                    _unwritten_between(body, item, end, at, last)
+                    if item.operands[1:] == end.operands[1:]
+                    else _always_equal(places, item, end, found, snapshots)
+                )
+            ):
+                same.update(_targets(item))
+    return frozenset(same)
+
+
+def _unwritten_between(body: Sequence[Instruction], item: Instruction, end: Instruction, at: int, last: int) -> bool:
+    sides = {name for operand in end.operands[1:3] for name in _registers(operand)}
+    return not any(sides.intersection(_targets(each)) for each in body[min(at, last) : max(at, last)])
+
+
+def _always_equal(
+    places: Mapping[str, int], item: Instruction, end: Instruction, found: Repetition, snapshots: Sequence[Snapshot]
+) -> bool:
+    """Whether two comparisons have one side in common, which the loop does not write, and two counters that hold the
+    same after each iteration. One that turned over before the loop ends has been seen to."""
+    one, other = item.operands[1], end.operands[1]
+    common = item.operands[2] == end.operands[2] and not any(name in places for name in _registers(item.operands[2]))
+    if not common or not isinstance(one, Register) or not isinstance(other, Register):
+        return False
+    if found.steps.get(one.name, 0) != found.steps.get(other.name, 0):
+        return False
+    values = [(held(each, one.name), held(each, other.name)) for each in snapshots]
+    return all(first is not None and second is not None and (first == second).all() for first, second in values)
+
+
+_OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq", "lo": "hs", "hs": "lo"}
+
+
+def _comparison(
+    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], exits: frozenset[str],
+    open_registers: frozenset[str] | None, ended: bool,
+) -> int:  # fmt: skip
+    """A comparison's outcome gains nothing. Raises _Inexact if some trip count has an outcome that was never seen. Of
+    those that end the loop, one that a launch decides is a condition of its own; any other must have ended the run."""
+    one, other = item.operands[1], item.operands[2]
+    drift = _gain_of(one, gains) - _gain_of(other, gains)
+    if any(_gain_of(operand, gains) for operand in item.operands[3:]):
+        raise _Inexact("it combines a counter")
+    if not drift:
+        return 0
+    sides = {name for operand in (one, other) for name in _registers(operand)}
+    if any(name in gains and all(name not in snapshot for snapshot in snapshots) for name in sides):
+        return 0  # nobody has written what it compares: the warp did not come here
+    seen_at_the_end = (
+        open_registers is None or sides & open_registers or (ended and _meet(one, other, drift, snapshots))
+    )
+    if exits & set(_targets(item)) and seen_at_the_end:
+        return 0
+    outcome = _targets(item)[0]
+    seen = {bool(value) for snapshot in snapshots if outcome in snapshot for value in np.asarray(snapshot[outcome])}
+    if len(seen) > 1:
+        return 0
+    last = snapshots[-1]
+    distance = _value(one, last) - _value(other, last)
+    if bool((distance < 0).any() if drift > 0 else (distance > 0).any()):
+        raise _Inexact("its sides approach each other, and the run ended before they met")
+    return 0
+
+
+def _meet(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot]) -> bool:
+    """Whether the sides of a comparison meet within the period after the run."""
+    distance = _value(one, snapshots[-1]) - _value(other, snapshots[-1])
+    after = distance + int(drift)
+    return bool(((distance < 0) & (after >= 0) if drift > 0 else (distance > 0) & (after <= 0)).all())
+
+
+def _value(operand: Operand, snapshot: Snapshot) -> npt.NDArray[np.int64]:
+    match operand:
+        case Immediate(value):
+            return np.full(32, value, np.int64)
+        case Register(name) if name in snapshot:
+            row = np.asarray(snapshot[name])
+            return (
+                row.view(f"i{row.dtype.itemsize}").astype(np.int64) if row.dtype != np.bool_ else row.astype(np.int64)
+            )
+        case _:
+            raise _Inexact("what it compares was not seen")
+
+
+def _targets(item: Instruction) -> tuple[str, ...]:
+    return tuple(name for name in _registers(item.operands[0]) if name != "_") if item.operands else ()
+
+
+def _registers(operand: Operand) -> tuple[str, ...]:
+    match operand:
+        case Register(name):
+            return (name,)
+        case Negated(register):
+            return (register.name,)
+        case PairOfPredicates(first, second):
+            return (first.name, second.name)
+        case Vector(items):
+            return tuple(name for each in items for name in _registers(each))
+        case _:
+            return ()

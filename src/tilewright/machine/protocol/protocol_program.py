@@ -1,0 +1,305 @@
+"""Which steps does a protocol run execute? Those of the slice, decoded by the machine's own handlers, and little else.
+
+Steps outside the slice are left out; labels move to the next step that is there. Registers outside the slice hold zeros
+from the start, so that an instruction kept for its event alone (a store, a wgmma) finds something to move. A step that
+was left out but names a register of an asynchronous tensor operation becomes a `touch`: it only marks the register, so
+that hazards are found where they are.
+
+An instruction that the machine cannot run yields unknown data if its row is known to have no effect beside its result;
+otherwise reaching it is a `Doubt`. Steps that may meet unknown data are wrapped by `taint.steps`.
+Checked by: tests/machine/protocol/test_protocol_run.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Instruction, Label
+from tilewright.machine.core.decoder import Decoder
+from tilewright.machine.core.lanes import SINK_SLOT, WARP_SIZE, Registers
+from tilewright.machine.core.parameters import ParameterPlaces, parameter_places
+from tilewright.machine.core.program import Program, assemble, decode_one, end_of
+from tilewright.machine.core.state import Warp
+from tilewright.machine.core.step import Control, Plain, Signal, Step
+from tilewright.machine.protocol.constant_words import load_address, may_read_constants
+from tilewright.machine.protocol.several_devices import SUMS, as_own_access
+from tilewright.machine.protocol.slice import Slice
+from tilewright.machine.protocol.steering import steering
+from tilewright.machine.protocol.undefined_registers import UndefinedRegisters, may_be_unwritten
+from tilewright.machine.protocol.value_identity import ValueIdentities
+from tilewright.machine.symbolic.steps import Iterations, Recording, reached_by_inputs, symbolic_step
+from tilewright.machine.symbolic.tracker import SymbolicRun
+from tilewright.machine.taint.steps import StepFacts, tainted_step
+from tilewright.machine.taint.taint import MayTaint, may_taint, parameter_unknown
+from tilewright.machine.taint.tracker import Tracker
+from tilewright.machine.tensor_core.fenced_reads import with_reads_seen
+
+OnBackEdge = Callable[[Warp, int], None]
+"""Called with a warp and a branch's position when the warp takes a back edge of a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An instruction that was reached and not understood: nothing can be proven past it."""
+
+    span: Span
+    message: str
+
+
+@dataclass(slots=True, eq=False)
+class Assembly:
+    """A program for protocol runs. position_of: each step's position in the text; doubts: filled while running.
+
+    astray: whether addresses of global memory may be unknown; undefined: what is done with registers that nobody wrote.
+    """
+
+    program: Program
+    position_of: tuple[int, ...]
+    taint: MayTaint
+    astray: bool
+    doubts: dict[Span, Doubt]
+    undefined: UndefinedRegisters
+
+
+def assemble_slice(
+    decoder: Decoder,
+    sliced: Slice,
+    tracker: Tracker,
+    on_back_edge: OnBackEdge,
+    unknown_parameters: Mapping[str, tuple[tuple[int, int], ...]],
+    *,
+    global_known: bool,
+    contested: frozenset[int] = frozenset(),
+    symbolic: SymbolicRun | None = None,
+    iterations: Iterations = lambda _warp, _loop: (0, 0),
+    open_constants: bool = False,
+) -> Assembly:
+    """Decode the slice. contested: stores (positions) of which the values need an identity; symbolic: follows what
+    depends on inputs; iterations: how often a warp came to a loop before, and has begun it anew since; open_constants:
+    there are constants without a value. Raises TilewrightError for text that contradicts itself (two labels of one
+    name)."""
+    instructions = sliced.text.flow.instructions
+    kept = sorted(sliced.executed | sliced.touched)
+    latches = _latches(sliced)
+    detours = {at: _touched_on_the_way(sliced, at) for at in sliced.skipped}
+    starts = _place_labels(decoder, sliced, kept, latches, detours)
+    doubts: dict[Span, Doubt] = {}
+    decoded: dict[int, Step] = {}
+    failures: dict[int, TilewrightError] = {}
+    for position in kept:
+        if position not in sliced.executed:
+            continue
+        try:
+            decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
+        except TilewrightError as error:
+            failures[position] = error
+    # Tensor cores move no values in this run, and nobody knows those of several devices.
+    unvalued = {position for position in kept if instructions[position].row.startswith(("mma.", "wmma.", SUMS))}
+    unvalued |= failures.keys()
+    undefined = may_be_unwritten(sliced)
+    places = parameter_places(sliced.text.kernel, instructions) if unknown_parameters else ParameterPlaces({})
+    taint = may_taint(
+        sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined,
+        open_constants=open_constants,
+    )  # fmt: skip
+    slots = {name: slot for slot, name in enumerate(decoder.names) if name}
+    edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
+    identities = ValueIdentities(sliced, contested, slots) if contested else None
+    tracker.identities = identities
+    steps: list[Step] = []
+    position_of: list[int] = []
+    astray = False
+    recording = _recording(decoder, sliced, tracker, slots, symbolic, iterations)
+    for position in sorted({*kept, *latches, *detours}):
+        if position in detours:
+            for touched in detours[position]:
+                steps.append(_touch(decoder, sliced, touched, slots, certain=False))
+                position_of.append(touched)
+            steps.append(_jump(instructions[position], starts[sliced.skipped[position]]))
+            position_of.append(position)
+        if position in sliced.executed or position in sliced.touched:
+            if position in failures:
+                step = _unreadable(decoder, sliced, position, slots, failures[position], doubts)
+            elif position in sliced.executed:
+                step = decoded[position]
+            else:
+                step = _touch(decoder, sliced, position, slots)
+            if position in sliced.executed and _may_meet_taint(sliced, taint, tracker, position):
+                facts = StepFacts(
+                    sliced, taint, position, slots, shadowed=tracker.shadowed,
+                    unknown_parameter=parameter_unknown(instructions[position], unknown_parameters, places),
+                    unvalued=position in unvalued,
+                    constant=load_address(instructions[position], slots, decoder.places.fixed)
+                    if open_constants and may_read_constants(sliced, position)
+                    else None,
+                )  # fmt: skip
+                astray = astray or bool(facts.elsewhere or facts.generic)
+                if facts.concerned:
+                    step = tainted_step(decoder, facts, step, tracker)
+            if recording is not None and position in decoded and recording.concerns(position):
+                step = symbolic_step(recording, position, decoded[position], step)
+            if identities is not None:
+                step = identities.wrapped(position, step)
+            steps.append(_closing(step, position, on_back_edge) if position in edges else step)
+            position_of.append(position)
+        if position in latches:
+            steps.append(_latch(instructions[position], position, on_back_edge))
+            position_of.append(position)
+    steps.append(end_of(decoder.kernel))
+    program = assemble(decoder, with_reads_seen(decoder, steps, (*position_of, len(instructions))))
+    _fill_registers(decoder, sliced, slots)
+    places = (*position_of, len(instructions))
+    fills = UndefinedRegisters(sliced, undefined, places, tracker, tracker.sources, lambda slot: _zeros(decoder, slot))
+    return Assembly(program, places, taint, astray, doubts, fills)
+
+
+def _recording(
+    decoder: Decoder, sliced: Slice, tracker: Tracker, slots: Mapping[str, int], symbolic: SymbolicRun | None,
+    iterations: Iterations,
+) -> Recording | None:  # fmt: skip
+    """What follows the expressions of a run, if anything does."""
+    if symbolic is None:
+        return None
+    inputs = symbolic.inputs
+    closure = reached_by_inputs(sliced, bool(inputs.block), grid=inputs.grid, data=inputs.data)
+    closure &= steering(sliced).registers
+    return Recording(symbolic, decoder, sliced, closure, slots, tracker.forget, iterations)
+
+
+def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:
+    facts = sliced.text.facts[position]
+    if position in taint.controllers or (tracker.shadowed and facts.kind in ("store", "atomic")):
+        return True
+    return not (taint.registers.isdisjoint(facts.writes) and taint.registers.isdisjoint(facts.reads))
+
+
+def _latches(sliced: Slice) -> frozenset[int]:
+    """Positions after which a loop begins anew because control falls through to its head."""
+    return frozenset(edge for loop in sliced.text.flow.loops for edge in loop.back_edges if edge + 1 == loop.head)
+
+
+def _latch(instruction: Instruction, position: int, on_back_edge: OnBackEdge) -> Step:
+    def act(warp: Warp, _mask: int) -> None:
+        on_back_edge(warp, position)
+
+    return Step(Control(act), instruction.span, "", -1, False)
+
+
+def _touched_on_the_way(sliced: Slice, position: int) -> list[int]:
+    """Steps that a skipped branch may lead through and that name registers of tensor operations."""
+    flow = sliced.text.flow
+    return [at for at in flow.positions(flow.region(position)) if at in sliced.touched]
+
+
+def _jump(instruction: Instruction, target: int) -> Step:
+    return Step(Control(lambda _warp, _mask: target), instruction.span, instruction.opcode, -1, False)
+
+
+def _place_labels(
+    decoder: Decoder, sliced: Slice, kept: list[int], latches: frozenset[int], detours: Mapping[int, list[int]]
+) -> list[int]:
+    """Give labels the index of the next step that is there; a latch comes before the labels of its loop's head.
+
+    Returns the index of the first step at or after each position.
+    """
+    step = position = 0
+    starts: list[int] = []
+    present = set(kept)
+    for item in sliced.text.kernel.body:
+        match item:
+            case Label(name, span):
+                if name in decoder.labels:
+                    raise TilewrightError(f"label {name} appears twice", span=span)
+                decoder.labels[name] = step
+            case Instruction():
+                starts.append(step)
+                step += (position in present) + (position in latches)
+                if position in detours:
+                    step += len(detours[position]) + 1
+                position += 1
+    return [*starts, step]
+
+
+def _touch(decoder: Decoder, sliced: Slice, position: int, slots: Mapping[str, int], *, certain: bool = True) -> Step:
+    """A dropped instruction that names registers of tensor operations. Under a guard outside the slice, and behind a
+    skipped branch (not `certain`), it counts as executed by all lanes."""
+    facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
+    reads = frozenset(slots[name] for name in facts.reads if SINK_SLOT < slots.get(name, 0) < decoder.first_constant)
+    writes = frozenset(slots[name] for name in facts.writes if SINK_SLOT < slots.get(name, 0) < decoder.first_constant)
+    fresh = tuple((slot, _zeros(decoder, slot)) for slot in sorted(writes))
+
+    def full(r: Registers) -> None:
+        for slot, zeros in fresh:
+            r[slot] = zeros.copy()
+
+    guard = instruction.guard
+    known = certain and guard is not None and guard.register.name in sliced.registers
+    slot = slots[guard.register.name] if guard is not None and known else -1
+    negated = guard is not None and known and guard.negated
+    return Step(
+        Plain(full, lambda r, _mask: full(r)), instruction.span, instruction.opcode, slot, negated, reads, writes
+    )
+
+
+def _zeros(decoder: Decoder, slot: int) -> Any:
+    return np.zeros(WARP_SIZE, decoder.type_of(slot).raw)
+
+
+def _unreadable(
+    decoder: Decoder,
+    sliced: Slice,
+    position: int,
+    slots: Mapping[str, int],
+    error: TilewrightError,
+    doubts: dict[Span, Doubt],
+) -> Step:
+    """A step for an instruction that the machine cannot run: zeros as results, and a doubt if it may do more."""
+    facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
+    targets = [slots[name] for name in facts.writes if SINK_SLOT < slots.get(name, 0) < decoder.first_constant]
+    fresh = tuple((slot, _zeros(decoder, slot)) for slot in targets)
+    harmless = facts.kind in ("compute", "collective")
+
+    def act(warp: Warp, _mask: int) -> Signal | None:
+        for slot, zeros in fresh:
+            warp.r[slot] = zeros
+        if not harmless:
+            message = f"instruction {instruction.opcode} is not understood: {error.message}"
+            doubts.setdefault(instruction.span, Doubt(instruction.span, message))
+        return None
+
+    return Step(Control(act), instruction.span, instruction.opcode, -1, False, frozenset(), frozenset(targets))
+
+
+def _closing(step: Step, position: int, on_back_edge: OnBackEdge) -> Step:
+    """A branch that closes a loop, telling whenever a warp takes it."""
+    if not isinstance(step.body, Control):
+        return step
+    act = step.body.act
+    converged = step.body.converged
+
+    def observed(warp: Warp, mask: int) -> int | Signal | None:
+        result = act(warp, mask)
+        if isinstance(result, int):
+            on_back_edge(warp, position)
+        return result
+
+    return step.doing(Control(observed, converged))
+
+
+def _fill_registers(decoder: Decoder, sliced: Slice, slots: Mapping[str, int]) -> None:
+    """Registers outside the slice begin as zeros, those of asynchronous tensor operations aside: their first write is
+    among the steps."""
+    text = sliced.text
+    held: set[str] = set()
+    for position in sliced.touched:
+        held |= text.facts[position].writes
+    for name in text.declared - sliced.registers - held:
+        slot = slots.get(name)
+        if slot is not None:
+            decoder.static.append((slot, _zeros(decoder, slot)))

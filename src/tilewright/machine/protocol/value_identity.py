@@ -1,0 +1,384 @@
+"""Do two warps store the same value, whatever the data, the parameters and the launch are?
+
+Compilers let every warp of a group store what all of them hold: a scalar that is captured for a worker, a tile whose
+layout gives several warps the same elements. Whether the values are equal is not a matter of the numbers of one run. So
+each value gets an identity, 64 bits a lane, and each instruction is a function of which nothing is known but its name:
+
+- a constant, the thread's index, and what is computed from these alone, is its number;
+- a parameter, a special register that is one for all threads of a CTA: its name;
+- a result: a hash of the instruction and the identities of what it reads; of all lanes, where lanes exchange values;
+- a load of shared memory: of the address's identity, and of who wrote the bytes last (each write is one of its own);
+- a load of global memory: of the address's identity, and how much was written there before, unless it is read-only;
+- what products of the tensor core, atomics and clocks give is equal to nothing.
+
+Which way a branch goes that decides about one of these instructions, or about the store, is part of the path of a lane.
+Another launch may go another way. So where a branch or a guard that the text and the thread's index do not fix chooses
+among several definitions of a register, each definition's value is part of the path, too, and each must have been
+executed (`is_covered`): then warps agree on every value that another way would put together. A store's identity is a
+hash of path, address and data of all its lanes. Equal identities mean equal values in every run that has no other race,
+up to a collision of hashes (chance 2^-64).
+
+Source: value numbering (J. Cocke), Herbrand equivalence. Not handled: laws of arithmetic (`a + b` is not `b + a`) and
+accumulators of wgmma and tcgen05, which only makes values unequal. Checked by:
+tests/machine/protocol/test_value_identity.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.frontends.ptx.ast import (
+    Address,
+    FloatImmediate,
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    PairOfPredicates,
+    Register,
+    Symbol,
+    Vector,
+)
+from tilewright.machine.core.event import Access, WarpActor
+from tilewright.machine.core.lanes import FULL, UNINITIALISED, WARP_SIZE, Registers, predicate_mask, selector
+from tilewright.machine.core.special import special_register
+from tilewright.machine.core.state import Cluster, Warp
+from tilewright.machine.core.step import Control, Plain, Signal, Step
+from tilewright.machine.instruction.carry import FLAG
+from tilewright.machine.protocol.slice import Slice, closure, reads_call_parameter
+from tilewright.machine.protocol.slice_operands import is_volatile, registers_of
+
+Words = npt.NDArray[np.uint64]
+_THREAD = ("%tid.", "%laneid", "%lanemask")
+_APART = ("%tid", "%laneid", "%lanemask", "%warpid")
+_ASIDE = ("param", "const")
+_EXCHANGES = ("mma.", "wmma.", "movmatrix")
+_DECISIONS = frozenset({"bra", "brx.idx", "ret", "exit"})
+_MULTIPLY, _ADD = np.uint64(0xBF58_476D_1CE4_E5B9), np.uint64(0x9E37_79B9_7F4A_7C15)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Identity:
+    """Of a value in each lane. fixed: it is a number that the text and the thread's index give."""
+
+    words: Words
+    fixed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _WarpIdentities:
+    values: dict[str, Identity] = field(default_factory=dict[str, Identity])
+    path: Words = field(default_factory=lambda: np.zeros(WARP_SIZE, np.uint64))
+
+
+@lru_cache(maxsize=1 << 14)
+def _name(text: str) -> np.uint64:
+    return np.uint64(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little"))
+
+
+def _mixed(before: Words, word: Words | np.uint64) -> Words:
+    """A hash of two words, in order."""
+    mixed = (before ^ (before >> np.uint64(29))) * _MULTIPLY + word + _ADD
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * _MULTIPLY
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+def _hash(*parts: bytes) -> np.uint64:
+    return np.uint64(int.from_bytes(blake2b(b"|".join(parts), digest_size=8).digest(), "little"))
+
+
+class ValueIdentities:
+    """The identities of one run. positions: instructions whose results have one; contested: stores that need one."""
+
+    def __init__(self, sliced: Slice, contested: frozenset[int], slots: dict[str, int]) -> None:
+        text = sliced.text
+        self.sliced, self.contested, self.slots = sliced, contested, slots
+        names = {name for at in contested for name in text.facts[at].reads}
+        branches = [at for at in sliced.executed if text.flow.instructions[at].row in _DECISIONS]
+        while True:
+            _, positions, _ = closure(text, names, ())
+            blocks = {text.flow.block_of[at] for at in positions | contested}
+            fresh = {
+                name for at in branches if text.flow.decides(at, blocks) for name in text.facts[at].reads
+            } - names  # fmt: skip
+            if not fresh:
+                break
+            names |= fresh
+        self.deciding = {name for at in branches if text.flow.decides(at, blocks) for name in text.facts[at].reads}
+        self.positions = frozenset(positions & sliced.executed)
+        open_branches = [
+            at for at in branches
+            if text.flow.decides(at, blocks) and not self._is_fixed(text.facts[at].reads)
+        ]  # fmt: skip
+        regions = frozenset[int]().union(*(text.flow.region(at) for at in open_branches))
+        self._optional = frozenset(
+            at
+            for at in self.positions
+            if (text.flow.block_of[at] in regions or not self._is_fixed(_guards(text.flow.instructions[at])))
+            and self._is_one_of_several(at)
+        )
+        self._executed: set[int] = set()
+        self._warps: dict[int, _WarpIdentities] = {}
+        self._bytes: dict[int, Words] = {}
+        self._written = 0
+        self._global_writes = 0
+        self._reads: list[Access] | None = None
+        self._stored = 0
+
+    def _is_fixed(self, names: Collection[str]) -> bool:
+        """Do the text and the thread's index alone give the values of some registers?"""
+        text = self.sliced.text
+        reached, positions, _ = closure(text, names, ())
+        computed = all(text.facts[at].kind in ("compute", "collective") for at in positions)
+        return computed and all(name in text.declared or name.startswith(_THREAD) for name in reached)
+
+    def _is_one_of_several(self, position: int) -> bool:
+        """Does the way that is taken choose between the result and another, or does the result choose the way?"""
+        text = self.sliced.text
+        guarded = text.flow.instructions[position].guard is not None
+        return guarded or any(
+            name in self.deciding or len(text.definitions[name]) > 1 for name in text.facts[position].writes
+        )
+
+    @property
+    def is_covered(self) -> bool:
+        """Has everything been executed that some launch may execute to compute what is stored, or what decides about
+        that? But for what is the same in all threads."""
+        return all(self._is_uniform(at) for at in self._optional - self._executed)
+
+    def _is_uniform(self, position: int) -> bool:
+        """Does the text make the result from constants, parameters and the CTA's place alone?"""
+        text = self.sliced.text
+        reached, positions, _ = closure(text, text.facts[position].writes, ())
+        computed = all(
+            text.facts[at].kind == "compute" or (text.facts[at].kind == "load" and text.facts[at].space in _ASIDE)
+            for at in positions
+        )
+        outside = reached - text.declared
+        uniform = all(not is_volatile(name) and not name.startswith(_APART) for name in outside)
+        return computed and uniform and not any(reads_call_parameter(text, at) for at in positions)
+
+    def start(self, cluster: Cluster) -> None:
+        """Another cluster starts."""
+        self._warps.clear()
+        self._bytes = {cta.linear: np.zeros(cta.shared.size_bytes, np.uint64) for cta in cluster.ctas}
+
+    def note(self, event: Access) -> Access:
+        """An access has been made; a store that needs an identity gets it."""
+        if not event.write:
+            if self._reads is not None:
+                self._reads.append(event)
+            return event
+        if event.space == "global":
+            self._global_writes += 1
+        elif event.cta in self._bytes:
+            for begin, end in event.ranges:
+                self._bytes[event.cta][begin:end] = self._fresh() + np.arange(end - begin, dtype=np.uint64)
+        if self._stored and isinstance(event.actor, WarpActor):
+            return replace(event, identity=self._stored)
+        return event
+
+    def wrapped(self, position: int, step: Step) -> Step:
+        """The step, which keeps account of identities."""
+        if position not in self.positions and position not in self.contested:
+            return step
+        match step.body:
+            case Plain(full, masked):
+
+                def run_full(r: Registers) -> None:
+                    self._run(position, r[0], FULL, lambda: full(r))
+
+                def run_masked(r: Registers, mask: int) -> None:
+                    self._run(position, r[0], mask, lambda: masked(r, mask))
+
+                return step.doing(Plain(run_full, run_masked))
+            case Control(act, converged):
+                return step.doing(
+                    Control(lambda warp, mask: self._run(position, warp, mask, lambda: act(warp, mask)), converged)
+                )
+
+    def _run(
+        self, position: int, warp: Warp, mask: int, call: Callable[[], int | Signal | None]
+    ) -> int | Signal | None:
+        instruction = self.sliced.text.flow.instructions[position]
+        known = self._warps.setdefault(id(warp), _WarpIdentities())
+        store = position in self.contested
+        operands = instruction.operands if store or not self.sliced.text.facts[position].writes else None
+        operands = instruction.operands[1:] if operands is None else operands
+        sources = [self._operand(warp, known, each) for operand in operands for each in _flat(operand)]
+        guard = None
+        if instruction.guard is not None:
+            guard = self._operand(warp, known, instruction.guard.register)
+        self._stored = self._store(instruction, known, mask, sources, guard) if store else 0
+        self._reads = []
+        try:
+            result = call()
+            if not store and (result is None or result is Signal.YIELD):
+                self._finish(position, warp, known, mask, sources, guard)
+        finally:
+            self._stored, self._reads = 0, None
+        return result
+
+    def _store(
+        self, instruction: Instruction, known: _WarpIdentities, mask: int, sources: list[Identity],
+        guard: Identity | None,
+    ) -> int:  # fmt: skip
+        chosen = selector(mask)
+        parts = [known.path[chosen].tobytes(), *(each.words[chosen].tobytes() for each in sources)]
+        if guard is not None:
+            parts.append(guard.words[chosen].tobytes())
+        return int(_hash(instruction.opcode.encode(), str(mask).encode(), *parts)) | 1
+
+    def _finish(
+        self, position: int, warp: Warp, known: _WarpIdentities, mask: int, sources: list[Identity],
+        guard: Identity | None,
+    ) -> None:  # fmt: skip
+        """Give what an instruction wrote its identity."""
+        text = self.sliced.text
+        facts, instruction = text.facts[position], text.flow.instructions[position]
+        first = list(registers_of(instruction.operands[0])) if instruction.operands else []
+        named = [name for name in first if name in facts.writes]
+        targets = dict.fromkeys([*named, *sorted(facts.writes - set(named))])
+        if FLAG in facts.reads:
+            sources = [*sources, known.values.get(FLAG) or self._unlike_any()]
+        lanes = np.zeros(WARP_SIZE, np.bool_)
+        lanes[selector(mask)] = True
+        negated = instruction.guard is not None and instruction.guard.negated
+        if guard is not None and guard.fixed and instruction.guard is not None:
+            holds = predicate_mask(warp.r[self.slots[instruction.guard.register.name]])
+            chosen = np.zeros(WARP_SIZE, np.bool_)
+            chosen[selector(holds ^ FULL if negated else holds)] = True
+            lanes &= chosen
+        if not lanes.any():
+            return
+        self._executed.add(position)
+        for index, name in enumerate(targets):
+            certain = guard is None or guard.fixed
+            new = self._result(position, warp, index, name if certain else "", sources, lanes)
+            old = known.values.get(name, Identity(np.zeros(WARP_SIZE, np.uint64), True))
+            words, fixed = new.words, new.fixed
+            if guard is not None and not guard.fixed:
+                words, fixed = _mixed(_mixed(_mixed(guard.words, _name(f"guard {negated}")), words), old.words), False
+            whole = bool(lanes.all())
+            known.values[name] = Identity(
+                words if whole else np.where(lanes, words, old.words), fixed and (whole or old.fixed)
+            )
+            if name in self.deciding or position in self._optional:
+                known.path = np.where(lanes, _mixed(known.path, words), known.path)
+
+    def _result(
+        self, position: int, warp: Warp, index: int, name: str, sources: list[Identity], lanes: npt.NDArray[np.bool_]
+    ) -> Identity:
+        text = self.sliced.text
+        facts, instruction = text.facts[position], text.flow.instructions[position]
+        row, begin = instruction.row, np.full(WARP_SIZE, _name(f"{instruction.opcode} {index}"), np.uint64)
+        if any(is_volatile(each) for each in facts.reads):
+            return self._unlike_any()
+        if facts.kind == "collective" or row.startswith(_EXCHANGES):
+            if facts.kind == "collective" and sources and all(each.fixed for each in sources):
+                return self._number(warp, name) or self._unlike_any()
+            everything = _hash(lanes.tobytes(), *(each.words.tobytes() for each in sources))
+            return Identity(_mixed(_mixed(begin, np.arange(WARP_SIZE, dtype=np.uint64)), everything))
+        if facts.kind == "compute":
+            number = self._number(warp, name) if all(each.fixed for each in sources) else None
+            return number or Identity(_folded(begin, sources))
+        if facts.kind != "load":
+            return self._unlike_any()
+        return self._loaded(position, begin, sources)
+
+    def _loaded(self, position: int, begin: Words, sources: list[Identity]) -> Identity:
+        text = self.sliced.text
+        facts, instruction = text.facts[position], text.flow.instructions[position]
+        if facts.space == "local" or reads_call_parameter(text, position):
+            return self._unlike_any()
+        if facts.space in _ASIDE:
+            return Identity(_folded(begin, sources))
+        reads = self._reads or []
+        if any(access.space == "global" for access in reads) or not reads:
+            if facts.space != "global":
+                return self._unlike_any()
+            fixed = "nc" in instruction.modifiers or instruction.row == "ldu"
+            return Identity(_folded(_mixed(begin, np.uint64(0 if fixed else 1 + self._global_writes)), sources))
+        content = [
+            part
+            for access in reads
+            for low, high in access.ranges
+            for part in (f"{low}-{high}".encode(), self._bytes[access.cta][low:high].tobytes())
+        ]
+        if instruction.row == "ldmatrix":
+            content += [each.words.tobytes() for each in sources]
+            begin = _mixed(begin, np.arange(WARP_SIZE, dtype=np.uint64))
+        return Identity(_folded(_mixed(begin, _hash(*content)), sources))
+
+    def _operand(self, warp: Warp, known: _WarpIdentities, operand: Operand) -> Identity:
+        match operand:
+            case Register(name) if name in known.values:
+                return known.values[name]
+            case Register(name) if name.startswith(_THREAD):
+                found = special_register(name)
+                if found is None:
+                    return self._unlike_any()
+                return Identity(_number(found[1](warp.cta, warp.index)), True)
+            case Register(name) if name in self.sliced.text.declared or is_volatile(name) or name == "%warpid":
+                return self._unlike_any()
+            case Register(name):
+                return Identity(np.full(WARP_SIZE, _name(f"special {name}"), np.uint64))
+            case Negated(register):
+                inner = self._operand(warp, known, register)
+                return Identity(_mixed(inner.words, _name("not")), inner.fixed)
+            case Immediate(value):
+                return Identity(np.full(WARP_SIZE, _name(f"number {value}"), np.uint64), True)
+            case FloatImmediate():
+                return Identity(np.full(WARP_SIZE, _name(repr(operand)), np.uint64), True)
+            case Symbol(name):
+                return Identity(np.full(WARP_SIZE, _name(f"symbol {name}"), np.uint64), True)
+            case _:
+                return self._unlike_any()
+
+    def _number(self, warp: Warp, name: str) -> Identity | None:
+        """What a register holds, as a number; None without a name."""
+        value: Any = warp.r[self.slots[name]] if name in self.slots else UNINITIALISED
+        if value is UNINITIALISED or value.dtype.itemsize > 8 or value.dtype.kind not in "bui":
+            return None
+        return Identity(_number(value), True)
+
+    def _fresh(self) -> np.uint64:
+        self._written += 1
+        return _name(f"write {self._written}")
+
+    def _unlike_any(self) -> Identity:
+        return Identity(self._fresh() + np.arange(WARP_SIZE, dtype=np.uint64))
+
+
+def _number(value: npt.NDArray[Any]) -> Words:
+    return _mixed(np.full(WARP_SIZE, _name("number"), np.uint64), value.astype(np.uint64))
+
+
+def _guards(instruction: Instruction) -> tuple[str, ...]:
+    return () if instruction.guard is None else (instruction.guard.register.name,)
+
+
+def _folded(begin: Words, sources: list[Identity]) -> Words:
+    for each in sources:
+        begin = _mixed(begin, each.words)
+    return begin
+
+
+def _flat(operand: Operand) -> tuple[Operand, ...]:
+    """The parts of an operand that have an identity each."""
+    match operand:
+        case Vector(items):
+            return tuple(each for item in items for each in _flat(item))
+        case PairOfPredicates(first, second):
+            return first, second
+        case Address(base, offset):
+            return (Immediate(offset),) if base is None else (base, Immediate(offset))
+        case _:
+            return (operand,)

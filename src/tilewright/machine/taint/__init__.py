@@ -1,0 +1,1 @@
+"""What may depend on data that a protocol run cannot know?"""

@@ -1,0 +1,140 @@
+"""Nobody touches global memory before it knows that the launches before have ended, whoever waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.lower.lowered_programs import gemm
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation
+
+from tilewright.base.verdict import Proven
+from tilewright.contract.typestate.finding import Findings, ordinal_places
+from tilewright.contract.typestate.launch_order import check_launch_order
+from tilewright.contract.typestate.program import read_kernel
+from tilewright.contract.typestate.typestate import verify
+from tilewright.ir import ac
+from tilewright.ir.tier import ExecutionAttr
+
+KINDS = {
+    "plain": {"tile": (128, 64)},
+    "in turn": {"tile": (128, 64), "turns": True},
+    "split": {"tile": (64, 32), "split": 2},
+    "teams": {"tile": (64, 16), "split": 2, "teams": 3, "swapped": False, "stages": 3},
+    "of pairs": {"tile": (128, 64), "cluster": (1, 2)},
+    "a tile for each": {"tile": (64, 16)},
+}
+
+
+def product(**wishes: object) -> ModuleOp:
+    return gemm(256, 128, 1024, **wishes).kernels[0]
+
+
+def the(module: ModuleOp, kind: type[Operation]) -> Operation:
+    (found,) = [op for op in module.walk() if isinstance(op, kind)]
+    return found
+
+
+def role(module: ModuleOp, name: str) -> ac.RoleOp:
+    return next(op for op in module.walk() if isinstance(op, ac.RoleOp) and op.sym_name.data == name)
+
+
+@pytest.mark.parametrize("wishes", KINDS.values(), ids=KINDS)
+def test_the_filler_waits_at_its_tiles(wishes: dict[str, object]) -> None:
+    module = product(**wishes)
+    wait = the(module, ac.GridWaitOp)
+    assert isinstance(wait.parent_op(), ac.TilesOp) and isinstance(wait.next_op, ac.GridReleaseOp)
+    assert isinstance(verify(module), Proven)
+
+
+def test_streamed_tiles_are_waited_for_at_each_part() -> None:
+    module = gemm(1792, 1280, 2048, tile=(128, 128), turns=True, stream_k=True).kernels[0]
+    assert len([op for op in module.walk() if isinstance(op, ac.GridWaitOp)]) == 3
+    assert isinstance(verify(module), Proven)
+    first = next(op for op in module.walk() if isinstance(op, ac.GridWaitOp))
+    first.detach()
+    assert doubts(module)
+
+
+def forgotten(module: ModuleOp) -> None:
+    the(module, ac.GridWaitOp).detach()
+
+
+def behind_the_slices(module: ModuleOp) -> None:
+    wait = the(module, ac.GridWaitOp)
+    loop = next(op for op in role(module, "producer").walk() if isinstance(op, ac.LoopOp))
+    wait.detach()
+    loop.body.block.insert_ops_before([wait], loop.body.block.last_op)
+
+
+def in_a_loop_that_may_have_no_turn(module: ModuleOp) -> None:
+    """The release behind it knows nothing of it."""
+    wait = the(module, ac.GridWaitOp)
+    tiles = wait.parent_op()
+    release = the(module, ac.GridReleaseOp)
+    release.detach()
+    tiles.parent_block().insert_ops_after([release], tiles)
+
+
+def released_first(module: ModuleOp) -> None:
+    wait, release = the(module, ac.GridWaitOp), the(module, ac.GridReleaseOp)
+    release.detach()
+    wait.parent_block().insert_ops_before([release], wait)
+
+
+def by_the_consumers(module: ModuleOp) -> None:
+    wait = the(module, ac.GridWaitOp)
+    wait.detach()
+    tiles = next(op for op in role(module, "consumer").walk() if isinstance(op, ac.TilesOp))
+    tiles.body.block.insert_ops_before([wait], tiles.body.block.first_op)
+
+
+def by_both(module: ModuleOp) -> None:
+    tiles = next(op for op in role(module, "consumer").walk() if isinstance(op, ac.TilesOp))
+    tiles.body.block.insert_ops_before([ac.GridWaitOp.create()], tiles.body.block.first_op)
+
+
+def stored_before_the_first_slot(module: ModuleOp) -> None:
+    """A store of plain kind, of whatever, at the beginning of the consumers' tiles."""
+    store = next(op for op in module.walk() if isinstance(op, ac.CopyStoreOp))
+    tiles = next(op for op in role(module, "consumer").walk() if isinstance(op, ac.TilesOp))
+    store.detach()
+    tiles.body.block.insert_ops_before([store], tiles.body.block.first_op)
+
+
+def of_a_role_of_several_threads(module: ModuleOp) -> None:
+    producer = role(module, "producer")
+    old = producer.execution
+    producer.properties["execution"] = ExecutionAttr(StringAttr("warp32"), IntAttr(1), old.first_thread)
+
+
+EDITS = (
+    forgotten, behind_the_slices, in_a_loop_that_may_have_no_turn, released_first, by_the_consumers, by_both,
+    stored_before_the_first_slot, of_a_role_of_several_threads,
+)  # fmt: skip
+
+
+def doubts(module: ModuleOp) -> list[str]:
+    """Of this check alone; nor is the program proven."""
+    assert not isinstance(verify(module), Proven)
+    findings = Findings(ordinal_places(module))
+    check_launch_order(read_kernel(the(module, ac.KernelOp), Findings(ordinal_places(module))), findings)
+    return findings.doubts
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)
+def test_what_that_rests_on_is_looked_for(edit: Callable[[ModuleOp], None]) -> None:
+    module = product(tile=(128, 64))
+    edit(module)
+    assert doubts(module)
+
+
+def test_a_ring_that_another_role_fills_too_tells_nothing() -> None:
+    module = product(tile=(128, 64))
+    consumer = role(module, "consumer")
+    wait = next(op for op in consumer.walk() if isinstance(op, ac.BarrierWaitOp))
+    other = wait.clone()
+    other.properties["side"] = StringAttr("empty")
+    wait.parent_block().insert_ops_before([other], wait)
+    assert doubts(module)

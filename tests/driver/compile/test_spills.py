@@ -1,0 +1,88 @@
+# Axis names in annotations are data, not types: checkers of types take them for undefined names.
+# ruff: noqa: F821
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+"""A kernel that would spill gets another tile, or is refused where its tile was asked for."""
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.spills import roomier, without_spills
+from tilewright.frontends.tile import language as tw
+from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+
+@tw.kernel
+def residual(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["N", "K"],
+    r: tw.Tensor["M", "N"],
+    s: tw.Tensor["N"],
+    y: tw.Tensor["M", "N"],
+) -> None:
+    i, j = tw.grid("M", "N")
+    total = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        total += tw.dot(x[i, k], w[j, k].T)
+    y[i, j] = total + r[i, j] * s[j]
+
+
+_SPILLING = Wanted(tile=(128, 200), turns=True)
+"""Tiles whose accumulators leave 32 registers: ptxas 12.9 spills 24 bytes of this program."""
+
+
+def test_a_tile_that_was_asked_for_gets_slots() -> None:
+    made = compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=_SPILLING, rerun=False)
+    assert isinstance(made.decisions, PipelineDecisions)
+    assert (made.decisions.tile_n, made.decisions.spill_slots > 0) == (200, True)
+    assert made.assembly is not None
+    assert made.assembly.spill_bytes == 0
+
+
+def test_slots_take_no_stage_that_was_asked_for() -> None:
+    """Then nothing is left but to refuse the tile, with the place."""
+    wanted = replace(_SPILLING, stages=5)
+    with pytest.raises(TilewrightError, match=r"would spill \d+ bytes.*registers.*line \d+") as refused:
+        compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=wanted, rerun=False)
+    assert "fewer columns" in (refused.value.remedy or "")
+
+
+def test_a_tile_that_the_compiler_chose_stays_with_slots() -> None:
+    dims = {"M": 8192, "N": 8192, "K": 8192}
+    unassembled = compile_kernel(residual, dims=dims, rerun=False, assembled=False).decisions
+    made = compile_kernel(residual, dims=dims, rerun=False)
+    assert made.assembly is not None
+    assert made.assembly.spill_bytes == 0
+    assert isinstance(made.decisions, PipelineDecisions)
+    assert isinstance(unassembled, PipelineDecisions)
+    assert (made.decisions.turns, made.decisions.tile_n) == (unassembled.turns, unassembled.tile_n)
+    assert made.decisions.spill_slots > unassembled.spill_slots == 0
+
+
+def test_slots_come_before_other_tiles() -> None:
+    dims = {"M": 8192, "N": 8192, "K": 8192}
+    decisions = compile_kernel(residual, dims=dims, rerun=False, assembled=False).decisions
+    assert isinstance(decisions, PipelineDecisions)
+    wishes = list(without_spills(decisions, Wanted(), 16, target("sm_90a")))
+    slots = [wish for wish in wishes if wish.spill_slots]
+    assert wishes[: len(slots)] == slots
+    assert [wish.spill_slots for wish in slots] == sorted({wish.spill_slots for wish in slots})
+    assert min(wish.spill_slots for wish in slots) >= 2
+    assert wishes[len(slots) :] == list(roomier(decisions, Wanted()))
+
+
+def test_roomier_tiles_have_fewer_accumulators_and_leave_fixed_ones_alone() -> None:
+    dims = {"M": 2048, "N": 2048, "K": 2048}
+    decisions = compile_kernel(residual, dims=dims, wanted=_SPILLING, rerun=False, assembled=False).decisions
+    found = list(roomier(decisions, Wanted(misaligned=("r",))))
+    assert found
+    for wish in found:
+        assert wish.tile is not None
+        assert wish.tile[0] * wish.tile[1] < 128 * 200
+        assert wish.misaligned == ("r",)
+    assert list(roomier(decisions, _SPILLING)) == []
+    assert list(roomier(ElementwiseDecisions(1, 128, ()), Wanted())) == []

@@ -1,0 +1,38 @@
+"""Does a program that is to be written upstream come without what has no form there, and only without that?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.upstream import writable
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
+from tilewright.synth.wanted import Wanted
+
+STREAMED = {"M": 4096, "N": 2112, "K": 7168}
+SPLIT = {"M": 128, "N": 4096, "K": 7168}
+PLAIN = {"M": 64, "N": 64, "K": 64}
+
+
+@pytest.mark.parametrize(("dims", "words"), [(STREAMED, "stream-K"), (SPLIT, "split-K"), (PLAIN, "")])
+def test_what_has_no_form_is_left_out(dims: dict[str, int], words: str) -> None:
+    strides = {"b": (1, dims["K"])}
+    wanted, left_out = writable(matmul_kernel, Wanted(), target="sm_90a", dims=dims, strides=strides)
+    assert any(words in each for each in left_out) if words else (wanted, left_out) == (Wanted(), ())
+    compiled = compile_kernel(matmul_kernel, dims=dims, strides=strides, wanted=wanted, assembled=False, rerun=False)
+    assert "gpu.func @matmul_kernel" in lower_to_nvgpu(list(compiled.modules.values()))
+    if not words:
+        return
+    chosen = compile_kernel(matmul_kernel, dims=dims, strides=strides, assembled=False, rerun=False)
+    assert isinstance(chosen.decisions, PipelineDecisions) and (chosen.decisions.streamed or chosen.decisions.split > 1)
+    with pytest.raises(TilewrightError):
+        lower_to_nvgpu(list(chosen.modules.values()))
+
+
+@pytest.mark.parametrize(("dims", "wish"), [(STREAMED, Wanted(stream_k=True)), (SPLIT, Wanted(split=2))])
+def test_a_wish_for_it_is_refused(dims: dict[str, int], wish: Wanted) -> None:
+    with pytest.raises(TilewrightError, match="no form in the upstream dialects"):
+        writable(matmul_kernel, wish, target="sm_90a", dims=dims, strides={"b": (1, dims["K"])})

@@ -1,0 +1,360 @@
+"""Repairs: what is shown is proven, mends what was wrong, and takes no work away."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tilewright.base.check_report import FileReport, KernelReport
+from tilewright.base.diagnostic import Repair
+from tilewright.driver.check.budget import BudgetSpent, bounded
+from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.launch.launch_file import read_launch_file
+from tilewright.driver.repair.candidates import candidates
+from tilewright.driver.repair.edits import apply_edits
+from tilewright.driver.repair.repair import STEPS, with_repairs
+from tilewright.driver.repair.text import applied, subject_of
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.frontends.ptx.reader import read
+
+BUGS = Path(__file__).parents[3] / "docs" / "bugs"
+PAIRS = tomllib.loads((BUGS / "index.toml").read_text())
+
+_WORK = re.compile(
+    r"^(cp\.async\.bulk(?!\.(commit|wait))|cp\.async$|ld|st|stmatrix|ldmatrix|wgmma\.mma|tcgen05\.(mma|ld|st|cp)|"
+    r"mbarrier\.(try|test)_wait|red|atom)"
+)
+
+HEAD = """\
+.version 8.6
+.target sm_90a
+.address_size 64
+"""
+RING = """\
+.visible .entry ring(.param .u64 source)
+.reqntid 64
+{
+	.reg .pred %p<16>;
+	.reg .b32 %r<32>;
+	.reg .b64 %rd<8>;
+	.shared .align 128 .b8 slots[4096];
+	.shared .align 8 .b8 full[16];
+	.shared .align 8 .b8 empty[16];
+
+	ld.param.u64 %rd1, [source];
+	mov.u32 %r0, %tid.x;
+	setp.eq.u32 %p0, %r0, 0;
+	setp.ge.u32 %p1, %r0, 32;
+	@%p0 mbarrier.init.shared::cta.b64 [full], 1;
+	@%p0 mbarrier.init.shared::cta.b64 [full+8], 1;
+	@%p0 mbarrier.init.shared::cta.b64 [empty], 32;
+	@%p0 mbarrier.init.shared::cta.b64 [empty+8], 32;
+	@%p0 fence.mbarrier_init.release.cluster;
+	bar.sync 0;
+	mov.u32 %r1, 0;
+	mov.u32 %r2, 0;
+	mov.u32 %r3, 0;
+	mov.u32 %r4, slots;
+	mov.u32 %r5, full;
+	mov.u32 %r6, empty;
+	@%p1 bra $consume;
+$produce:
+	shl.b32 %r7, %r2, 3;
+	add.u32 %r8, %r5, %r7;
+	add.u32 %r9, %r6, %r7;
+	shl.b32 %r10, %r2, 11;
+	add.u32 %r11, %r4, %r10;
+	xor.b32 %r12, %r3, 1;
+$free:
+	mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r9], %r12;
+	@!%p9 bra $free;
+	@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8], 2048;
+	@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r11], [%rd1], 2048, [%r8];
+	add.u32 %r13, %r2, 1;
+	setp.eq.u32 %p2, %r13, 2;
+	selp.b32 %r2, 0, %r13, %p2;
+	selp.b32 %r14, 1, 0, %p2;
+	xor.b32 %r3, %r3, %r14;
+	add.u32 %r1, %r1, 1;
+	setp.lt.u32 %p3, %r1, 6;
+	@%p3 bra $produce;
+	ret;
+$consume:
+	shl.b32 %r7, %r2, 3;
+	add.u32 %r8, %r5, %r7;
+	add.u32 %r9, %r6, %r7;
+	shl.b32 %r10, %r2, 11;
+	add.u32 %r11, %r4, %r10;
+$filled:
+	mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r8], %r3;
+	@!%p9 bra $filled;
+	ld.shared.b32 %r15, [%r11];
+	mbarrier.arrive.shared::cta.b64 _, [%r9];
+	add.u32 %r13, %r2, 1;
+	setp.eq.u32 %p2, %r13, 2;
+	selp.b32 %r2, 0, %r13, %p2;
+	selp.b32 %r14, 1, 0, %p2;
+	xor.b32 %r3, %r3, %r14;
+	add.u32 %r1, %r1, 1;
+	setp.lt.u32 %p3, %r1, 6;
+	@%p3 bra $consume;
+	ret;
+}
+"""
+CORRECT = HEAD + RING
+
+
+def checked(text: str, steps: int = STEPS) -> FileReport:
+    return check_text(text, "k.ptx", options=CheckOptions(repair_steps=steps))
+
+
+def repair_of(kernel: KernelReport) -> Repair | None:
+    return (
+        kernel.errors[0].repair
+        if kernel.errors and kernel.errors[0].repair and kernel.errors[0].repair.rechecked
+        else None
+    )
+
+
+def broken(old: str, new: str, count: int = 1) -> str:
+    assert old in CORRECT
+    return CORRECT.replace(old, new, count)
+
+
+def work(text: str) -> Counter[str]:
+    """How often each opcode that moves, computes or waits stands in a text, as written."""
+    module = read(text, "k.ptx", tolerant=True)
+    rows = [item.row for kernel in module.kernels for item in kernel.body if isinstance(item, Instruction)]
+    return Counter(row for row in rows if _WORK.match(row))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_every_bug_is_mended_without_taking_work_away(name: str) -> None:
+    text = (BUGS / name / "broken.ptx").read_text()
+    launch_file = BUGS / name / "launch.json"
+    launch = read_launch_file(str(launch_file)) if launch_file.exists() else None
+    isa = PAIRS[name].get("isa", "tolerant")
+    report = check_text(text, name, launch=launch, options=CheckOptions(isa=isa, repair_steps=STEPS))
+    repair = repair_of(report.kernels[0])
+    assert repair is not None
+    mended = apply_edits(text, repair.edits)
+    again = check_text(mended, name, launch=launch, options=CheckOptions(isa=isa))
+    assert [kernel.verdict for kernel in again.kernels] == ["proven"]
+    assert not work(text) - work(mended)
+
+
+def test_the_ring_is_proven() -> None:
+    assert [kernel.verdict for kernel in checked(CORRECT).kernels] == ["proven"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("_, [%r8], 2048;", "_, [%r8], 4096;"),
+        ("_, [%r8], 2048;", "_, [%r8], 1024;"),
+        ("init.shared::cta.b64 [full], 1;", "init.shared::cta.b64 [full], 2;"),
+        ("[%rd1], 2048, [%r8];", "[%rd1], 2048, [%r8+8];"),
+        ("[%r9], %r12;", "[%r9], %r3;"),
+        ("[%r11], [%rd1]", "[%r11+8], [%rd1]"),
+    ],
+)
+def test_what_was_right_is_restored(old: str, new: str) -> None:
+    report = checked(broken(old, new))
+    repair = repair_of(report.kernels[0])
+    assert repair is not None
+    mended = apply_edits(report.text, repair.edits)
+    changed = [(a, b) for a, b in zip(CORRECT.split("\n"), mended.split("\n"), strict=True) if a != b]
+    assert not changed or all("parity" in b for _, b in changed)
+
+
+@pytest.mark.parametrize(
+    "dropped",
+    [
+        "\tmbarrier.arrive.shared::cta.b64 _, [%r9];\n",
+        "\t@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8], 2048;\n",
+        "\t@%p0 mbarrier.init.shared::cta.b64 [full+8], 1;\n",
+        "\tbar.sync 0;\n",
+    ],
+)
+def test_what_is_missing_is_put_back(dropped: str) -> None:
+    report = checked(broken(dropped, ""))
+    repair = repair_of(report.kernels[0])
+    assert repair is not None
+    mended = apply_edits(report.text, repair.edits)
+    assert work(mended) == work(CORRECT)
+    row = dropped.split()[1 if dropped.startswith("\t@") else 0].split(".shared")[0].split(".sync")[0]
+    assert mended.count(row) == CORRECT.count(row)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\tmbarrier.arrive.shared::cta.b64 _, [%r9];\n",
+        "\t@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8], 2048;\n",
+    ],
+)
+def test_what_stands_twice_is_taken_away_once(line: str) -> None:
+    report = checked(broken(line, line + line))
+    repair = repair_of(report.kernels[0])
+    assert repair is not None and apply_edits(report.text, repair.edits) == CORRECT
+
+
+def test_a_guard_that_was_lost_is_found() -> None:
+    report = checked(broken("\t@%p0 cp.async.bulk", "\tcp.async.bulk"))
+    repair = repair_of(report.kernels[0])
+    assert repair is not None and apply_edits(report.text, repair.edits) == CORRECT
+
+
+def test_a_release_before_its_use_is_moved() -> None:
+    use, release = "\tld.shared.b32 %r15, [%r11];\n", "\tmbarrier.arrive.shared::cta.b64 _, [%r9];\n"
+    report = checked(broken(use + release, release + use))
+    repair = repair_of(report.kernels[0])
+    assert repair is not None and apply_edits(report.text, repair.edits) == CORRECT
+
+
+def test_no_more_texts_are_checked_than_allowed_and_none_without_time() -> None:
+    text = broken("[%r9], %r12;", "[%r9], %r3;")
+    report = checked(text, steps=0)
+    asked: list[str] = []
+
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        assert kernel == "ring"
+        asked.append(other)
+        return check_text(other, "k.ptx")
+
+    assert not with_repairs(report, recheck, attempts=3).notes
+    assert len(asked) == 3 and len(set(asked)) == 3 and text not in asked
+    asked.clear()
+    assert with_repairs(report, recheck, steps=0) == report and not asked
+    (note,) = with_repairs(report, recheck, seconds=0.0).notes
+    assert not asked and "was stopped after 0 s" in note and "--budget" in note
+
+
+def test_a_search_that_time_ends_keeps_what_it_found() -> None:
+    second = RING.replace("ring(", "second(")
+    text = broken("_, [%r8], 2048;", "_, [%r8], 4096;") + second.replace("_, [%r8], 2048;", "_, [%r8], 4096;")
+    report = checked(text, steps=0)
+
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        while kernel == "second":
+            pass
+        return check_text(other, "k.ptx", options=CheckOptions(entry=kernel))
+
+    found = with_repairs(report, recheck, seconds=2.0)
+    assert repair_of(found.kernels[0]) is not None and repair_of(found.kernels[1]) is None
+    assert len(found.notes) == 1
+
+
+def test_the_alarm_of_a_block_around_ends_the_search_as_well() -> None:
+    report = checked(broken("_, [%r8], 2048;", "_, [%r8], 4096;"), steps=0)
+
+    def endless(other: str, _kernel: str | None) -> FileReport:
+        while True:
+            pass
+
+    with pytest.raises(BudgetSpent), bounded(0.2):
+        with_repairs(report, endless, seconds=60.0)
+
+
+def test_steps_bound_the_search_whatever_the_clock_says() -> None:
+    text = broken("[%r9], %r12;", "[%r9], %r3;")
+    report = checked(text, steps=0)
+    asked: list[str] = []
+
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        asked.append(other)
+        return check_text(other, "k.ptx", options=CheckOptions(entry=kernel))
+
+    found = with_repairs(report, recheck, steps=STEPS)
+    most = len(asked)
+    assert repair_of(found.kernels[0]) is not None and most > 1
+    steps = sum(check_text(other, "k.ptx").kernels[0].steps + other.count("\n") for other in asked[:-1])
+    asked.clear()
+    assert with_repairs(report, recheck, steps=steps) == report
+    assert len(asked) == most - 1
+
+
+def test_other_kernels_are_checked_again_where_more_than_the_kernel_changes() -> None:
+    text = broken("_, [%r8], 2048;", "_, [%r8], 4096;") + RING.replace("ring(", "second(")
+    report = checked(text, steps=0)
+    asked: list[str | None] = []
+
+    def recheck(other: str, kernel: str | None) -> FileReport:
+        asked.append(kernel)
+        return check_text(other, "k.ptx", options=CheckOptions(entry=kernel))
+
+    assert repair_of(with_repairs(report, recheck).kernels[0]) is not None
+    assert set(asked) == {"ring"}
+    asked.clear()
+    crowded = text.replace("\n.visible .entry second", " .visible .entry second")
+    assert crowded != text
+    tight = crowded.replace("\n}\n .visible", " } .visible").replace("\n} .visible", " } .visible")
+    report = checked(tight, steps=0)
+    assert repair_of(with_repairs(report, recheck).kernels[0]) is not None
+    assert asked[-1] is None
+
+
+def test_an_edit_that_only_silences_the_finding_is_not_taken() -> None:
+    report = checked(broken("_, [%r8], 2048;", "_, [%r8], 4096;"), steps=0)
+
+    def unknown(other: str, _kernel: str | None) -> FileReport:
+        kernel = KernelReport("ring", "sm_90a", "unknown", reasons=("not decided",))
+        return FileReport("k.ptx", other, (kernel,))
+
+    assert with_repairs(report, unknown, attempts=20) == report
+
+
+def test_another_kernel_may_not_become_worse() -> None:
+    # On one line, so that an edit of the one kernel may be one of the other.
+    second = RING.replace("ring(", "second(").lstrip()
+    report = checked(
+        f"{broken('_, [%r8], 2048;', '_, [%r8], 4096;').rstrip().removesuffix('}').rstrip()}}} {second}", steps=0
+    )
+    assert [kernel.verdict for kernel in report.kernels] == ["refuted", "proven"]
+
+    def worse(other: str, _kernel: str | None) -> FileReport:
+        good = KernelReport("ring", "sm_90a", "proven")
+        bad = KernelReport("second", "sm_90a", "refuted", findings=report.kernels[0].findings)
+        return FileReport("k.ptx", other, (good, bad))
+
+    assert with_repairs(report, worse, attempts=20) == report
+
+
+def test_each_kernel_is_mended_by_itself() -> None:
+    second = RING.replace("ring(", "second(").replace("_, [%r8], 2048;", "_, [%r8], 4096;")
+    report = checked(CORRECT + second)
+    first, other = report.kernels
+    assert first.verdict == "proven" and not first.errors
+    repair = repair_of(other)
+    assert repair is not None and apply_edits(report.text, repair.edits) == CORRECT + RING.replace("ring(", "second(")
+
+
+def test_costs_are_told_where_they_are_known() -> None:
+    text = (BUGS / "store-without-a-proxy-fence" / "broken.ptx").read_text()
+    repair = repair_of(checked(text).kernels[0])
+    assert repair is not None and "fence" in repair.cost
+
+
+def test_candidates_change_the_text_and_no_line_of_another_kernel() -> None:
+    text = broken("_, [%r8], 2048;", "_, [%r8], 4096;") + RING.replace("ring(", "second(")
+    finding = check_text(text, "k.ptx").kernels[0].errors[0]
+    module = read(text, "k.ptx", tolerant=True)
+    found = list(candidates(text, module, finding))
+    assert len(found) > 10 and len({candidate.title for candidate in found}) > 10
+    tail = text[text.index(".visible .entry second") :]
+    for candidate in found:
+        changed = applied(text, candidate)
+        assert changed is None or (changed != text and changed.endswith(tail))
+
+
+def test_what_nothing_uses_is_known() -> None:
+    finding = check_text(broken("_, [%r8], 2048;", "_, [%r8], 4096;"), "k.ptx").kernels[0].errors[0]
+    whole = subject_of(CORRECT, read(CORRECT, "k.ptx"), finding)
+    assert whole is not None and not whole.dead
+    text = broken("[%r9], %r12;", "[empty], 1;")
+    subject = subject_of(text, read(text, "k.ptx"), finding)
+    assert subject is not None and [place.text for place in subject.dead] == ["xor.b32 %r12, %r3, 1;"]

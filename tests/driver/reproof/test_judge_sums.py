@@ -1,0 +1,190 @@
+"""A text that loads, multiplies or stores other tiles than its program's is refuted, whichever CTA or role is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import pytest
+from tests.driver.reproof.test_small_ctas import KINDS, Kind
+
+from tilewright.base.element import Element
+from tilewright.base.verdict import Proven, Refuted, Verdict
+from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.kernels import batched_kernel, gated_kernel, masked_kernel
+from tilewright.driver.reproof.program_sums import program_sums
+from tilewright.driver.reproof.reproof import replay_plan
+from tilewright.driver.reproof.small import small_instance
+from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
+from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.synth.decide import decide
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+LOAD = re.compile(r"cp\.async\.bulk\.tensor\.\dd\.shared::cluster.*\[%rd\d+, \{([^}]*)\}\]")
+STORE = re.compile(r"cp\.async\.bulk\.tensor\.\dd\.global.*\[%rd\d+, \{([^}]*)\}\]")
+PLACE = re.compile(r"%(?:ctaid|clusterid)\.x\b")
+RANK = re.compile(r"%cluster_ctarank\b")
+PAIRS = Kind(KINDS["cluster"].kernel, KINDS["cluster"].dims, Wanted(tile=(64, 64), stages=2, cluster=(1, 2)))
+APART = Kind(
+    masked_kernel("none"),
+    {"G": 8, "M": 512, "N": 512, "K": 256},
+    Wanted(tile=(128, 192), stages=2, turns=False),
+    {"counts": Element.S32},
+)
+SHORT_APART = Kind(
+    APART.kernel, {**APART.dims, "M": 32}, Wanted(tile=(128, 128), stages=2, turns=False), APART.elements
+)
+"""A tile reaches over several groups of the line."""
+PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, strides={"b": (1024, 1)})
+STAGED_AGAIN = replace(KINDS["plain"], dims={"M": 1024, "N": 1536, "K": 512}, wanted=Wanted(tile=(128, 96), stages=2))
+SPECIAL = {
+    "pairs": PAIRS, "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The small instance of a kind: its text, and what judges a text in its place."""
+
+    text: str
+    judge: Callable[[str], Verdict]
+
+
+@cache
+def instance(name: str) -> Instance:
+    kind = SPECIAL.get(name) or KINDS[name]
+    elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
+    module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
+    decide(the_program(module), target("sm_90a"), kind.wanted)
+    small = small_instance(module)
+    lowered = lower_program(the_program(small))
+    modules = {item.name: item.module for item in lowered.kernels}
+    claims = {entry: protocol_claims(each, boundaries=False)[0] for entry, each in modules.items()}
+    claims, limits, plan = at_these_sizes(small, claims), limits_of(small), launch_plan(lowered)
+    sums = program_sums(the_program(small), limits)
+    assert sums is not None
+
+    def judge(text: str) -> Verdict:
+        return replay_plan(read(text, "small.ptx"), plan, claims, (0,), limits, sums=sums)
+
+    return Instance(lower_to_ptx(list(modules.values()), "sm_90a"), judge)
+
+
+def codes(verdict: Verdict) -> set[str]:
+    assert isinstance(verdict, Refuted), verdict
+    return {finding.code for finding in verdict.findings}
+
+
+def moved(text: str, form: re.Pattern[str], number: int, dimension: int, by: int) -> str:
+    """The text with the number-th copy of a form starting `by` further along a dimension."""
+    lines = re.sub(r"\.b32 %r<(\d+)>", lambda found: f".b32 %r<{int(found[1]) + 1}>", text).split("\n")
+    fresh = next(int(found[1]) for line in lines if (found := re.search(r"\.b32 %r<(\d+)>", line))) - 1
+    at = [place for place, line in enumerate(lines) if form.search(line)][number]
+    match = form.search(lines[at])
+    assert match is not None
+    registers = match[1].split(", ")
+    added = f"\tadd.s32 %r{fresh}, {registers[dimension]}, {by};"
+    registers[dimension] = f"%r{fresh}"
+    begin, end = match.span(1)
+    return "\n".join([*lines[:at], added, lines[at][:begin] + ", ".join(registers) + lines[at][end:], *lines[at + 1 :]])
+
+
+def replaced(text: str, form: re.Pattern[str], number: int, by: str) -> str:
+    places = list(form.finditer(text))
+    return text[: places[number].start()] + by + text[places[number].end() :]
+
+
+@pytest.mark.parametrize("name", ["batch", "groups", "apart", "short apart", "streamed", "split"])
+def test_right_texts_pass(name: str) -> None:
+    made = instance(name)
+    assert isinstance(made.judge(made.text), Proven)
+
+
+@pytest.mark.parametrize("name", ["batch", "groups"])
+def test_a_producer_that_takes_the_first_cta_s_tiles(name: str) -> None:
+    """As many tiles, and each is stored where it belongs: what is stored there is another tile's sum."""
+    made = instance(name)
+    assert codes(made.judge(replaced(made.text, PLACE, 0, "0"))) == {"UM105", "UM106"}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "tile"),
+    [
+        # Two products whose right operands lie side by side in one wgmma's, each of several boxes.
+        (gated_kernel("silu"), {"M": 9, "N": 16, "K": 8}, (64, 128)),
+        # One row, whose stride is no map's, times what threads copy.
+        (gated_kernel("silu"), {"M": 1, "N": 190, "K": 4}, (64, 64)),
+        # Axes of one place have the strides of others.
+        (masked_kernel("none"), {"G": 20, "M": 1, "N": 80, "K": 8}, None),
+        (batched_kernel("none"), {"B": 5, "M": 24, "N": 8, "K": 1}, None),
+    ],
+)
+def test_products_of_few_places_pass(kernel: Kernel, dims: dict[str, int], tile: tuple[int, int] | None) -> None:
+    elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+    made = compile_kernel(kernel, dims=dims, dtype=elements, wanted=Wanted(tile=tile), assembled=False)
+    assert made.text_proof is not None
+
+
+def test_the_matrix_of_the_next_group() -> None:
+    """Blocks of rows past the end of a group, which are the next one's where groups lie in one line, hide nothing."""
+    made = instance("apart")
+    forms = [match[1].split(", ") for match in LOAD.finditer(made.text)]
+    matrix = next(number for number, registers in enumerate(forms) if len(registers) == 3)
+    verdict = made.judge(moved(made.text, LOAD, matrix, 2, 1))
+    assert "UM104" in codes(verdict)
+    assert isinstance(made.judge(replaced(made.text, PLACE, 0, "0")), Refuted)
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+def test_slices_of_one_operand_one_further(operand: int) -> None:
+    made = instance("plain")
+    verdicts = [made.judge(moved(made.text, LOAD, operand, dimension, 64)) for dimension in (0, 1)]
+    # Along K the operands part; along rows or columns the sums are of tiles beside their own.
+    assert [codes(verdict) for verdict in verdicts].count({"UM104"}) == 1
+    assert any("UM105" in codes(verdict) for verdict in verdicts)
+
+
+def test_both_operands_one_slice_further() -> None:
+    made = instance("plain")
+    along_k = [
+        next(at for at in (0, 1) if codes(made.judge(moved(made.text, LOAD, operand, at, 64))) == {"UM104"})
+        for operand in (0, 1)
+    ]
+    text = moved(moved(made.text, LOAD, 0, along_k[0], 64), LOAD, 1, along_k[1], 64)
+    assert codes(made.judge(text)) == {"UM105"}
+
+
+def test_a_rank_s_part_is_loaded_from_another_place() -> None:
+    """The rank in the coordinates of what a CTA of a pair loads."""
+    made = instance("pairs")
+    assert isinstance(made.judge(made.text), Proven)
+    found = [made.judge(replaced(made.text, RANK, number, "0")) for number in range(len(RANK.findall(made.text)))]
+    assert not any(isinstance(verdict, Proven) for verdict in found)
+
+
+def test_a_tile_s_store_one_tile_further() -> None:
+    made = instance("plain")
+    found = codes(made.judge(moved(made.text, STORE, 0, 0, 64)))
+    assert "UM106" in found or "CL101" in found
+
+
+def test_a_step_along_k_that_is_read_twice() -> None:
+    """A descriptor that lags one step behind, in both operands."""
+    made = instance("plain")
+    steps = re.findall(r"wgmma\.mma_async[^;]*?, (%rd\d+), (%rd\d+), ", made.text)
+    (first_a, first_b), (second_a, second_b) = steps[:2]
+    text = made.text.replace(f", {second_a}, {second_b}, ", f", {first_a}, {first_b}, ", 1)
+    assert text != made.text
+    assert codes(made.judge(text)) == {"UM105"}
+    text = made.text.replace(f", {second_a}, {second_b}, ", f", {first_a}, {second_b}, ", 1)
+    assert codes(made.judge(text)) == {"UM104"}

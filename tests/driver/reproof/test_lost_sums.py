@@ -1,0 +1,48 @@
+"""Which products are added to which: a sum that begins with rubbish, is lost, or is counted twice is refuted."""
+
+import re
+
+import pytest
+from tests.driver.reproof.test_judge_sums import codes, instance
+
+from tilewright.base.verdict import Proven
+
+SCALE = re.compile(r"\tsetp\.ne\.u32 (%p\d+), ([01]), 0;")
+PRODUCT = re.compile(r"\twgmma\.mma_async\S* \{(%f\d+),.*, (%p\d+), 1, 1")
+
+
+def scales(text: str) -> list[int]:
+    """The lines that say whether a wgmma adds."""
+    lines = text.split("\n")
+    added = {found[2] for line in lines if (found := PRODUCT.match(line)) is not None}
+    return [at for at, line in enumerate(lines) if (found := SCALE.match(line)) is not None and found[1] in added]
+
+
+def other_scale(text: str, at: int) -> str:
+    lines = text.split("\n")
+    lines[at] = SCALE.sub(lambda found: f"\tsetp.ne.u32 {found[1]}, {1 - int(found[2])}, 0;", lines[at])
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", ["plain", "streamed", "groups", "promoted"])
+def test_each_wgmma_adds_or_not_as_its_place_in_the_sum_asks(name: str) -> None:
+    made = instance(name)
+    assert isinstance(made.judge(made.text), Proven)
+    places = scales(made.text)
+    found = [codes(made.judge(other_scale(made.text, at))) for at in places[:5]]
+    # What adds to a register that nobody has written is at fault before sums are looked at.
+    assert all(each <= {"UM108", "MF003"} for each in found)
+    assert {"UM108"} in found
+
+
+def test_sums_that_nobody_adds_to_the_total() -> None:
+    """The next slices begin anew, as they do in the right text."""
+    made = instance("promoted")
+    lines = made.text.split("\n")
+    accumulator = next(found[1] for line in lines if (found := PRODUCT.match(line)) is not None)
+    product = next(line for line in lines if f"{{{accumulator}," in line and "wgmma" in line)
+    sums = set(re.findall(r"%f\d+", product.split("}")[0]))
+    assert len(sums) > 8
+    kept = [line for line in lines if "wgmma" in line or sums.isdisjoint(re.findall(r"%f\d+", line.partition(",")[2]))]
+    assert len(lines) - len(kept) >= len(sums)
+    assert "UM108" in codes(made.judge("\n".join(kept)))

@@ -1,0 +1,212 @@
+"""Tables that ncu wrote of runs on an H200, read and compared with the model.
+
+The numbers asked for were read off those tables by eye. They are of `matmul_kernel` at 4096, 4096, 4096 in bf16, tile
+128 x 256 x 64 without clusters, on 132 CTAs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.base.plan import Buffer, Launch, LaunchPlan
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.predicted import predicted_microseconds
+from tilewright.driver.views.profile import METRICS, ncu_command, profile_report, read_table, run_ncu
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile_facts import the_program
+from tilewright.report.profile import KernelProfile
+from tilewright.runtime.bundle import Bundle
+from tilewright.runtime.nsight_compute import find_ncu
+from tilewright.synth.decide import decide
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+DATA = Path(__file__).parents[2] / "data" / "profile"
+
+
+def bundle_of(m: int, n: int, k: int, entry: str = "matmul_kernel") -> Bundle:
+    """A bundle as the compiler wrote it then, but for its text."""
+    module = trace(matmul_kernel, {"M": m, "N": n, "K": k}, {name: Element.BF16 for name in "abc"}, {"b": (1, k)})
+    buffers = (
+        Buffer("a", Element.BF16, (m, k), (k, 1), "input"),
+        Buffer("b", Element.BF16, (k, n), (1, k), "input"),
+        Buffer("c", Element.BF16, (m, n), (n, 1), "output"),
+    )
+    decisions: dict[str, object] = {
+        "rows": "M", "columns": "N", "contracted": "K", "tile_m": 128, "tile_n": 256, "tile_k": 64, "cluster_m": 1,
+        "cluster_n": 1, "launch_registers": 168,
+    }  # fmt: skip
+    plan = LaunchPlan(buffers, (Launch(entry, (132, 1, 1), (384, 1, 1), ()),))
+    return Bundle("matmul", "sm_90a", plan, "", None, {"tile": str(module), "operations": 2 * m * n * k}, decisions)
+
+
+def table(name: str) -> str:
+    return (DATA / name).read_text()
+
+
+@pytest.fixture(name="kernel")
+def _kernel() -> KernelProfile:
+    (kernel,) = profile_report(bundle_of(4096, 4096, 4096), table("matmul_4096_h200.csv")).kernels
+    return kernel
+
+
+def readings(kernel: KernelProfile) -> dict[str, float | None]:
+    return {reading.name: reading.value for group in kernel.groups for reading in group.readings}
+
+
+def test_counters_are_read_in_base_units(kernel: KernelProfile) -> None:
+    found = readings(kernel)
+    assert kernel.entry == "matmul_kernel" and kernel.launches == 1
+    assert found["time"] == pytest.approx(179.328)  # ns in the table, us shown
+    assert found["multiprocessor clock"] == pytest.approx(1572.60658648)
+    assert found["DRAM read"] == 144_769_280
+    assert found["eligible warps"] == 0.11 and found["issue slots skipped"] == 90.04
+    assert found["conflicts of stores"] == 102_187 and found["conflicts of loads"] == 0
+    assert None not in found.values()
+
+
+def test_stalls_stand_most_first_with_their_meaning(kernel: KernelProfile) -> None:
+    reasons = [stall.reason for stall in kernel.stalls]
+    assert reasons[:5] == ["barrier", "mio throttle", "long scoreboard", "wait", "gmma"]
+    assert kernel.stalls[0].warps == 10.31
+    assert "sleeping" not in reasons  # of zero
+    assert all(stall.meaning for stall in kernel.stalls)
+
+
+def test_predictions_stand_beside_the_counters(kernel: KernelProfile) -> None:
+    rows = {row.name: row for row in kernel.compared}
+    megabyte = 1 << 20
+    assert rows["DRAM read"].predicted == 2 * 32 * megabyte and rows["DRAM read"].measured == 144_769_280
+    # 512 tiles of 64 slices, each 384 rows of 128 bytes: what the counter says, to the byte.
+    assert rows["L2 to multiprocessors"].predicted == rows["L2 to multiprocessors"].measured == 512 * 64 * 384 * 128
+    assert rows["registers of a thread"].predicted == rows["registers of a thread"].measured == 168
+    assert rows["cycles of tensor cores"].measured == pytest.approx(0.9014 * 284_340, rel=1e-3)
+
+
+def test_the_time_that_a_compiled_program_foretells_stands_beside_the_measured_one() -> None:
+    kernel, dims = matmul_kernel, {"M": 4096, "N": 4096, "K": 4096}
+    program = the_program(trace(kernel, dims, {name: Element.BF16 for name in "abc"}, {"b": (1, 4096)}))
+    decisions = decide(program, target("sm_90a"), Wanted())
+    predicted = predicted_microseconds(program, decisions, target("sm_90a"))
+    assert isinstance(decisions, PipelineDecisions)
+    assert predicted is not None and predicted > 2 * 4096**3 / 1e15 * 1e6
+    copied = replace(decisions, a=replace(decisions.a, materialized=1))
+    assert predicted_microseconds(program, copied, target("sm_90a")) is None
+
+    bundle = bundle_of(4096, 4096, 4096)
+    bundle = replace(bundle, facts={**bundle.facts, "predicted_microseconds": predicted})
+    (found,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    (row,) = [each for each in found.compared if each.name == "time"]
+    assert (row.predicted, row.unit) == (predicted, "us") and row.measured == pytest.approx(179.328)
+
+
+def test_a_cluster_fetches_shared_operands_once() -> None:
+    bundle = bundle_of(4096, 4096, 4096)
+    bundle = replace(bundle, decisions={**bundle.decisions, "cluster_m": 2})
+    (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    fetched = next(row.predicted for row in kernel.compared if row.name == "L2 to multiprocessors")
+    assert fetched == 512 * 64 * (128 + 256 // 2) * 128
+
+
+def test_a_split_sum_is_more_tiles_of_fewer_slices() -> None:
+    bundle = bundle_of(128, 256, 1 << 16)
+    bundle = replace(bundle, decisions={**bundle.decisions, "split": 4})
+    (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    (whole,) = profile_report(bundle_of(128, 256, 1 << 16), table("matmul_4096_h200.csv")).kernels
+    (quarter,) = profile_report(bundle_of(128, 256, 1 << 14), table("matmul_4096_h200.csv")).kernels
+
+    def cycles(profile: KernelProfile) -> float:
+        return next(row.predicted for row in profile.compared if row.name == "cycles")
+
+    # Four tiles fit one wave, so a quarter of the slices takes as long as a program of a quarter of them.
+    assert cycles(kernel) == cycles(quarter) < cycles(whole)
+
+
+def test_what_the_model_is_not_of_is_not_compared() -> None:
+    bundle = bundle_of(4096, 4096, 4096)
+    bundle = replace(bundle, decisions={**bundle.decisions, "grouping": [{"axis": "G"}]})
+    (kernel,) = profile_report(bundle, table("matmul_4096_h200.csv")).kernels
+    assert "cycles" not in {row.name for row in kernel.compared}
+
+
+def test_the_roof_is_the_tensor_cores_for_a_square_and_drams_for_few_rows(kernel: KernelProfile) -> None:
+    roofline = kernel.roofline
+    assert roofline is not None and roofline.bound_by == "tensor cores"
+    assert roofline.achieved == pytest.approx(2 * 4096**3 / 179.328e-6)
+    (few,) = profile_report(bundle_of(16, 4096, 4096), table("matmul_16_rows_h200.csv")).kernels
+    assert few.roofline is not None and few.roofline.bound_by == "DRAM"
+    assert few.roofline.intensity == pytest.approx(2 * 16 * 4096 * 4096 / (33_696_768 + 499_456))
+    assert few.stalls[0].reason == "long scoreboard"
+
+
+def test_several_launches_give_their_median() -> None:
+    lines = table("matmul_4096_h200.csv").splitlines()
+    last = lines[-1]
+    slower, faster = last.replace('"179,328"', '"190,000"'), last.replace('"179,328"', '"178,000"')
+    (kernel,) = profile_report(bundle_of(4096, 4096, 4096), "\n".join([*lines, slower, faster])).kernels
+    assert kernel.launches == 3 and readings(kernel)["time"] == pytest.approx(179.328)
+
+
+def test_a_counter_that_is_not_there_is_not_measured() -> None:
+    text = table("matmul_4096_h200.csv").replace("smsp__warps_eligible.avg.per_cycle_active", "another")
+    (kernel,) = profile_report(bundle_of(4096, 4096, 4096), text).kernels
+    assert readings(kernel)["eligible warps"] is None
+
+
+def test_units_that_ncu_scaled_are_brought_back() -> None:
+    text = '"Kernel Name","dram__bytes_read.sum","gpu__time_duration.sum"\n"","Mbyte","us"\n"k","1.5","2"\n'
+    assert read_table(text) == [("k", {"dram__bytes_read.sum": 1.5e6, "gpu__time_duration.sum": 2e3})]
+
+
+@pytest.mark.parametrize("text", ["", "nothing here", '"ID","Kernel Name"\n"",""\n', '"a","b"\n"",""\n"1","2"\n'])
+def test_another_text_is_no_table(text: str) -> None:
+    with pytest.raises(TilewrightError, match="no table of ncu"):
+        read_table(text)
+
+
+def test_a_table_of_another_program_is_refused() -> None:
+    with pytest.raises(TilewrightError, match=r"is of matmul_kernel; matmul launches other"):
+        profile_report(bundle_of(4096, 4096, 4096, "other"), table("matmul_4096_h200.csv"))
+
+
+def test_the_command_leaves_clocks_alone_and_skips_the_first_run() -> None:
+    command = ncu_command("ncu", Path("p.twb"), Path("p.csv"), 2, 3, warm=False)
+    assert command[command.index("--clock-control") + 1] == "none"
+    assert command[command.index("--launch-skip") + 1] == "2" and command[command.index("--launch-count") + 1] == "6"
+    assert command[command.index("--metrics") + 1].split(",") == list(METRICS)
+    assert command[-1] == "4"  # runs of the program, one to warm up
+
+
+def test_no_ncu_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("tilewright.runtime.nsight_compute._PLACES", (str(tmp_path / "*" / "ncu"),))
+    with pytest.raises(TilewrightError, match="not installed") as caught:
+        find_ncu()
+    assert "--from" in caught.value.remedy
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "ncu").touch()
+    assert find_ncu() == str(tmp_path / "here" / "ncu")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo '==ERROR== ERR_NVGPUCTRPERM - no permission' >&2; exit 1", "ERR_NVGPUCTRPERM"),
+        ("exit 0", "it wrote no table"),
+    ],
+)
+def test_what_ncu_complains_of_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, words: str
+) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text(f"#!/bin/sh\n{script}\n")
+    ncu.chmod(0o755)
+    monkeypatch.setattr("tilewright.driver.views.profile.find_ncu", lambda: str(ncu))
+    with pytest.raises(TilewrightError, match=words):
+        run_ncu(bundle_of(64, 64, 64), 1)

@@ -1,0 +1,160 @@
+"""Runs without values that decide nothing: the events of full runs, and no answer where a value would decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from small_kernels import launch, module
+from tests.end_to_end.compiled_programs import emitted
+
+from tilewright.base.plan import PointerParam
+from tilewright.frontends.ptx.ast import Module
+from tilewright.frontends.ptx.reader import read
+from tilewright.machine.core.event import Event
+from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.run import run_launch
+from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
+
+POINTER = ".param .u64 out"
+
+
+def without_values(text: Module, out: NDArray[np.uint32], *made_up: str) -> tuple[list[Event], DroppedValues]:
+    """Events of a kernel whose one parameter points to `out`, and what the run has dropped."""
+    events: list[Event] = []
+    dropped = DroppedValues(set(made_up))
+    buffers = {"out": out.view(np.uint8)}
+    run_launch(text, launch(PointerParam("out")), buffers, observe=events.append, dropped=dropped)
+    return events, dropped
+
+
+@pytest.mark.parametrize("name", ["plain", "bias-gelu", "direct-store", "cluster-1x2-direct"])
+def test_the_events_of_emitted_kernels_are_those_of_full_runs(name: str) -> None:
+    item = emitted(name)
+    text, each = read(item.text, "k.ptx"), item.plan.launches[-1]
+    random = np.random.default_rng(0)
+    seen: list[list[Event]] = []
+    outputs: list[NDArray[np.uint8]] = []
+    for dropped in (None, DroppedValues()):
+        buffers = {
+            buffer.name: np.zeros(max(1, buffer.span_bytes), np.uint8)
+            if dropped is not None
+            else random.integers(0, 64, size=max(1, buffer.span_bytes), dtype=np.uint8)
+            for buffer in item.plan.buffers
+        }
+        events: list[Event] = []
+        run_launch(text, each, buffers, seed=3, observe=events.append, dropped=dropped)
+        seen.append(events)
+        outputs.append(buffers["c"])
+        assert dropped is None or ("c" in dropped.regions and "a" not in dropped.regions)
+    assert [str(event) for event in seen[0]] == [str(event) for event in seen[1]]
+    assert outputs[0].any() and not outputs[1].any()
+
+
+ASYNC = (
+    ".shared .align 16 .b8 memory[256]; mov.u32 %r1, %tid.x; mov.u32 %r4, memory; setp.eq.u32 %p1, %r1, 0;"
+    "@%p1 mbarrier.init.shared::cta.b64 [%r4+128], 1; @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4+128], 128;"
+    "bar.sync 0; ld.param.u64 %rd1, [out]; ld.global.u32 %r2, [%rd1]; add.u32 %r2, %r2, 1; mad.lo.u32 %r5, %r1, 4, %r4;"
+    "mapa.shared::cluster.u32 %r6, %r5, 0; add.u32 %r7, %r4, 128; mapa.shared::cluster.u32 %r8, %r7, 0;"
+    "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r6], {value}, [%r8];"
+    "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4+128], 0; @!%p2 bra WAIT;"
+    "ld.shared.u32 %r9, [%r5]; {then} st.global.u32 [%rd1+8], %r9; ret;"
+)
+"""Every lane sends a word to its CTA's shared memory, and reads it there."""
+
+
+def test_what_is_sent_asynchronously_is_followed() -> None:
+    seen: list[list[str]] = []
+    for dropped in (None, DroppedValues()):
+        events: list[Event] = []
+        out = np.arange(5, 13, dtype=np.uint32)
+        run_launch(
+            module(ASYNC.format(value="%r2", then=""), parameters=POINTER), launch(PointerParam("out")),
+            {"out": out.view(np.uint8)}, observe=events.append, dropped=dropped,
+        )  # fmt: skip
+        seen.append([str(event) for event in events])
+        assert out[2] == (6 if dropped is None else 7)
+        assert dropped is None or len(dropped.regions) == 2
+    assert seen[0] == seen[1]
+    with pytest.raises(MachineFault, match="never wrote"):
+        without_values(
+            module(ASYNC.format(value="%r19", then=""), parameters=POINTER), np.arange(5, 13, dtype=np.uint32)
+        )
+
+
+def test_what_was_sent_undone_and_decides_is_needed() -> None:
+    decides = "setp.eq.u32 %p3, %r9, 6; @%p3 bra OUT; bar.sync 0; OUT:"
+    out = np.arange(5, 13, dtype=np.uint32)
+    with pytest.raises(ValueNeeded):
+        without_values(module(ASYNC.format(value="%r2", then=decides), parameters=POINTER), out)
+
+
+DATA = "ld.param.u64 %rd1, [out]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; {} st.global.u32 [%rd1+8], {}; ret;"
+
+
+def test_what_is_only_stored_is_not_computed() -> None:
+    out = np.arange(5, 9, dtype=np.uint32)
+    events, dropped = without_values(module(DATA.format("", "%r2"), parameters=POINTER), out)
+    assert dropped.regions == {"out"} and out.tolist() == [5, 6, 7, 8]
+    assert [type(event).__name__ for event in events] == ["Access", "Access", "Exit"]
+
+
+def test_constants_are_stored() -> None:
+    out = np.arange(5, 9, dtype=np.uint32)
+    _, dropped = without_values(module(DATA.format("", "77"), parameters=POINTER), out)
+    assert not dropped.regions and out.tolist() == [5, 6, 77, 8]
+
+
+DECIDES = (
+    "setp.eq.u32 %p1, %r2, 6; @%p1 bra OUT; bar.sync 0; OUT:",
+    "setp.eq.u32 %p1, %r2, 6; @!%p1 bar.sync 0;",
+    "and.b32 %r3, %r2, 4; cvt.u64.u32 %rd2, %r3; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 3;",
+    "mov.u32 %r3, %r2; setp.eq.u32 %p1, %r3, 6; @!%p1 ret;",
+    "shfl.sync.idx.b32 %r3, %r2, 0, 31, -1; setp.eq.u32 %p1, %r3, 6; @!%p1 bra OUT; OUT:",
+)
+
+
+@pytest.mark.parametrize("decides", DECIDES)
+def test_a_value_that_decides_is_that_of_the_full_run(decides: str) -> None:
+    text = module(DATA.format(decides, "%r2"), parameters=POINTER)
+    seen: list[list[str]] = []
+    for dropped in (None, DroppedValues()):
+        events: list[Event] = []
+        out = np.arange(5, 13, dtype=np.uint32)
+        run_launch(
+            text, launch(PointerParam("out")), {"out": out.view(np.uint8)}, observe=events.append, dropped=dropped
+        )
+        seen.append([str(event) for event in events])
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("decides", DECIDES)
+def test_a_value_that_decides_must_be_known(decides: str) -> None:
+    text = module(DATA.format(decides, "%r2"), parameters=POINTER)
+    with pytest.raises(ValueNeeded):
+        without_values(text, np.arange(5, 13, dtype=np.uint32), "out")
+
+
+def test_what_was_stored_undone_and_is_read_back_to_decide_is_needed() -> None:
+    body = (
+        "ld.param.u64 %rd1, [out]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; st.global.u32 [%rd1+8], %r2;"
+        "ld.global.u32 %r3, [%rd1+8]; setp.eq.u32 %p1, %r3, 6; @%p1 bra OUT; bar.sync 0; OUT: ret;"
+    )
+    with pytest.raises(ValueNeeded):
+        without_values(module(body, parameters=POINTER), np.arange(5, 13, dtype=np.uint32))
+
+
+def test_atomic_operations_keep_all_values() -> None:
+    out = np.arange(5, 13, dtype=np.uint32)
+    body = DATA.format("atom.global.add.u32 %r5, [%rd1+4], %r2;", "%r2")
+    events, dropped = without_values(module(body, parameters=POINTER), out)
+    assert events and not dropped.regions and out[:3].tolist() == [5, 6 + 32 * 6, 6]
+
+
+@pytest.mark.parametrize(
+    "use", ["add.u32 %r2, %r9, 1;", "mov.u32 %r2, %r9; cvt.rn.f32.u32 %f1, %r2;", "st.global.u32 [%rd1], %r9;"]
+)
+def test_a_register_that_was_never_written_is_refused_as_before(use: str) -> None:
+    text = module(DATA.format(use, "%r2"), parameters=POINTER)
+    with pytest.raises(MachineFault, match="never wrote"):
+        without_values(text, np.arange(5, 13, dtype=np.uint32))

@@ -1,0 +1,106 @@
+"""Stores of several warps to the same bytes: equal whatever the data and the launch are, or only in the run at hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.driver.check.check import CheckOptions, check_text
+
+KERNEL = """\
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry kernel(.param .u64 data, .param .u32 count) .reqntid 64
+{{
+    .reg .pred %p<10>;
+    .reg .b32 %r<24>;
+    .reg .b64 %rd<8>;
+    .shared .align 16 .b8 words[512];
+    .shared .align 16 .b8 table[512];
+    ld.param.u64 %rd1, [data];
+    ld.param.u32 %r1, [count];
+    mov.u32 %r2, %tid.x;
+    and.b32 %r3, %r2, 31;           // lane
+    shr.u32 %r4, %r2, 5;            // warp
+    mov.u32 %r5, words;
+    mad.lo.u32 %r6, %r3, 4, %r5;
+    mov.u32 %r7, table;
+    mad.lo.u32 %r8, %r2, 4, %r7;
+    st.shared.u32 [%r8], %r2;
+    st.shared.u32 [%r8+256], %r1;
+    setp.eq.u32 %p1, %r4, 0;
+    mov.u32 %r10, 0;
+    bar.sync 0;
+{body}
+    st.shared.u32 [%r6], %r10;
+    bar.sync 0;
+    ld.shared.u32 %r20, [%r6];
+    ret;
+}}
+"""
+SAME = {
+    "a parameter": "mov.u32 %r10, %r1;",
+    "arithmetic of a parameter and the lane": "mad.lo.u32 %r10, %r1, %r3, 7;",
+    "a place in the grid": "mov.u32 %r11, %ctaid.x; mul.lo.u32 %r10, %r11, %r1;",
+    "half of the thread's number": "and.b32 %r10, %r2, 31;",
+    "a float of a parameter": "cvt.rn.f32.u32 %r10, %r1;",
+    "a lane's parameter": "shfl.sync.idx.b32 %r10, %r1, 0, 31, -1;",
+    "read-only memory": "mul.wide.u32 %rd2, %r3, 4; add.u64 %rd3, %rd1, %rd2; ld.global.nc.u32 %r10, [%rd3];",
+    "memory that the kernel does not write": "mul.wide.u32 %rd2, %r3, 4; add.u64 %rd3, %rd1, %rd2; "
+    "ld.global.u32 %r10, [%rd3];",
+    "shared memory": "mad.lo.u32 %r11, %r3, 4, %r7; ld.shared.u32 %r12, [%r11]; ld.shared.u32 %r13, [%r11+256]; "
+    "add.u32 %r10, %r12, %r13;",
+    "one way for all warps": "setp.gt.u32 %p2, %r1, 3; @%p2 bra SKIP; mov.u32 %r10, %r1; SKIP:",
+    "one guard for all warps": "setp.gt.u32 %p2, %r1, 3; @%p2 mov.u32 %r10, %r1;",
+    "a guard by the lane": "setp.gt.u32 %p2, %r3, 3; @%p2 mov.u32 %r10, %r1;",
+    "half of a multiple of the thread's number": "shl.b32 %r11, %r2, 2; and.b32 %r10, %r11, 124;",
+    "a sum of a loop": "mov.u32 %r11, 0; AGAIN: add.u32 %r10, %r10, %r1; add.u32 %r11, %r11, 1; "
+    "setp.lt.u32 %p2, %r11, 3; @%p2 bra AGAIN;",
+}  # fmt: skip
+OTHER = {
+    "the thread's number": "mov.u32 %r10, %r2;",
+    "the warp times a parameter": "mul.lo.u32 %r10, %r4, %r1;",
+    "the smaller of warp and parameter": "min.u32 %r10, %r4, %r1;",
+    "a branch on warp and parameter": "setp.le.u32 %p2, %r1, %r4; @%p2 bra SKIP; mov.u32 %r10, 1; SKIP:",
+    "a guard on warp and parameter": "setp.gt.u32 %p2, %r1, %r4; @%p2 mov.u32 %r10, 1;",
+    "a select on warp and parameter": "setp.gt.u32 %p2, %r1, %r4; selp.b32 %r10, 1, 0, %p2;",
+    "a loop as often as the warp says": "mul.lo.u32 %r11, %r4, %r1; mov.u32 %r12, 0; AGAIN: add.u32 %r10, %r10, 5; "
+    "add.u32 %r12, %r12, 1; setp.lt.u32 %p2, %r12, %r11; @%p2 bra AGAIN;",
+    "a branch on a number that is not tried": "setp.ne.u32 %p2, %r1, 1234567; @%p2 bra SKIP; mov.u32 %r10, %r4; SKIP:",
+    "a guard on a number that is not tried": "setp.eq.u32 %p2, %r1, 1234567; @%p2 mov.u32 %r10, %r4;",
+    "a value of the warp that is overwritten in the run": "setp.lt.u32 %p2, %r1, 1234567; "
+    "setp.lt.u32 %p3, %r1, 1234566; @!%p2 bra ONE; mov.u32 %r10, %r4; ONE: @!%p3 bra TWO; mov.u32 %r10, 3; TWO:",
+    "ways that the warp chooses at a number that is not tried": "setp.eq.u32 %p2, %r1, 1234567; @%p2 bra RARE; "
+    "setp.gt.u32 %p3, %r1, 2; @%p3 bra ONE; bra TWO; RARE: setp.eq.u32 %p4, %r4, 0; @%p4 bra ONE; TWO: "
+    "mov.u32 %r10, 2; bra DONE; ONE: mov.u32 %r10, 1; DONE:",
+    "a clock": "mov.u32 %r10, %clock;",
+    "an atomic": "atom.global.add.u32 %r10, [%rd1], 1;",
+    "a place in memory that warp and parameter give": "mul.lo.u32 %r11, %r4, %r1; mul.wide.u32 %rd2, %r11, 4; "
+    "add.u64 %rd3, %rd1, %rd2; ld.global.nc.u32 %r10, [%rd3];",
+    "a place in shared memory that warp and parameter give": "mul.lo.u32 %r11, %r4, %r1; and.b32 %r11, %r11, 1; "
+    "mad.lo.u32 %r12, %r11, 4, %r7; ld.shared.u32 %r10, [%r12];",
+    "each warp's own words": "mad.lo.u32 %r12, %r2, 4, %r7; ld.shared.u32 %r10, [%r12];",
+    "before and after a store": "@!%p1 bar.sync 1, 64; ld.shared.u32 %r10, [%r7]; @%p1 st.shared.u32 [%r7], 9; "
+    "@%p1 bar.sync 1, 64;",
+    "memory that the kernel writes": "@!%p1 bar.sync 1, 64; ld.global.u32 %r10, [%rd1]; @%p1 st.global.u32 [%rd1], 9; "
+    "@%p1 bar.sync 1, 64;",
+    "a lane that the warp chooses": "mul.lo.u32 %r11, %r4, %r1; mad.lo.u32 %r12, %r3, 3, %r1; "
+    "shfl.sync.idx.b32 %r10, %r12, %r11, 31, -1;",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", SAME.values(), ids=list(SAME))
+def test_the_same_value_is_a_contested_point(body: str) -> None:
+    text = KERNEL.format(body=body)
+    (kernel,) = check_text(text, "k.ptx").kernels
+    assert kernel.verdict == "proven", kernel.reasons
+    assert "NB104" in {finding.code for finding in kernel.findings}
+    (kernel,) = check_text(text, "k.ptx", options=CheckOptions(isa="strict")).kernels
+    assert kernel.verdict == "refuted" and kernel.errors[0].code == "NB104"
+
+
+@pytest.mark.parametrize("body", OTHER.values(), ids=list(OTHER))
+def test_a_value_that_may_differ_between_warps_is_not_the_same(body: str) -> None:
+    (kernel,) = check_text(KERNEL.format(body=body), "k.ptx").kernels
+    assert kernel.verdict == "unknown", kernel.findings
+    assert any("whether both store the same" in reason for reason in kernel.reasons), kernel.reasons
