@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.legal.plan.repair_plan import Repair
-from tilewright.legal.plan.repairs import repair
+from tilewright.legal.plan.repairs import repair_as_installed
 from tilewright.legal.plan.want import Want
 from tilewright.legal.tensor_map.copy_check import check_copy
 from tilewright.legal.tensor_map.im2col_map import AnyMap
@@ -91,11 +91,17 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
         warned = tuple(each for each in copied.warnings if each not in legality.warnings)
     repairs: tuple[Repair, ...] = ()
     if map.rank <= _RANK_PLANNED and (question.synthesize or not legality.legal):
+        plans, missing = repair_as_installed(map, question.want, question.target)
         repairs = tuple(
             found
-            for found in repair(map, question.want, question.target)
+            for found in plans
             if all(check(each, question.target, question.driver).legal for each in maps_of(found))
         )
+        if missing is not None:
+            remarks = (
+                *remarks,
+                f"plans that no short chain of changes reaches were not sought: {missing.message} ({missing.remedy})",
+            )
     if isinstance(map, TensorMap):
         remarks = (*remarks, *_order_remarks(map))
     if question.map_address is not None:

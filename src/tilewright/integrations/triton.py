@@ -31,6 +31,7 @@ from typing import Any, cast
 from tilewright.base.check_report import FileReport
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import MissingExtra, install
 from tilewright.base.plan import (
     NullPointerParam,
     Param,
@@ -168,8 +169,10 @@ def _checked(text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, 
 def _triton() -> Any:
     try:
         return import_module("triton")
+    except ModuleNotFoundError as error:
+        raise MissingExtra("triton", "compiling a Triton kernel") from error
     except ImportError as error:
-        raise TilewrightError(f"Triton cannot be imported: {error}", remedy="pip install triton") from error
+        raise TilewrightError(f"Triton cannot be imported: {error}", remedy=install("triton")) from error
 
 
 def _compile(

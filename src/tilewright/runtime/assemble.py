@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Literal
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import install
 from tilewright.base.span import Span
 
 INSTALL_REMEDY = (
-    "pip install nvidia-cuda-nvcc-cu12 (40 MB, no toolkit needed), put ptxas on PATH, "
+    f"{install('compile')} (it brings ptxas for Linux and Windows, no toolkit needed), put ptxas on PATH, "
     "or set TILEWRIGHT_PTXAS to its path"
 )
 _NEWER_REMEDY = "pip install --upgrade nvidia-cuda-nvcc, or set TILEWRIGHT_PTXAS to a newer one"

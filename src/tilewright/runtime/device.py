@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import MissingExtra, install
 
 LIBCUDA = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
@@ -79,9 +80,11 @@ def driver() -> ModuleType:
         )
     try:
         module = importlib.import_module("cuda.bindings.driver")
+    except ModuleNotFoundError as error:
+        raise MissingExtra("cuda-bindings", "running on a GPU", "run on the CPU machine") from error
     except ImportError as error:
         raise TilewrightError(
-            f"cuda-bindings cannot be imported: {error}", remedy="pip install 'cuda-bindings>=12.9'"
+            f"cuda-bindings cannot be imported: {error}", remedy=f"install it again: {install('gpu')}"
         ) from error
     _check(module, module.cuInit(0), "initializing the driver")
     return module

@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import EXTRA_OF, install
 from tilewright.runtime.assemble import find_ptxas
 from tilewright.runtime.bundle import tilewright_version
 from tilewright.runtime.device import LIBCUDA, probe_libcuda
@@ -23,13 +24,14 @@ from tilewright.runtime.device import LIBCUDA, probe_libcuda
 _PACKAGES = (
     ("numpy", "everything"),
     ("ml_dtypes", "bfloat16"),
-    ("xdsl", "compiling"),
+    ("xdsl", "the IR: check, run, compile"),
     ("rich", "the command line"),
     ("islpy", "layouts compared for all sizes"),
     ("egglog", "plans of tensor maps that no short chain of changes reaches"),
-    ("z3-solver", "plans of interleaved tensor maps"),
+    ("z3-solver", "proofs without a launch, where ways through a kernel must be shown to be impossible"),
     ("ortools", "optimal schedules"),
     ("cuda-bindings", "running on a GPU"),
+    ("triton", "checking kernels from Triton's source"),
 )
 # cuda.h, CUdevice_attribute.
 _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76
@@ -65,7 +67,8 @@ def _package(name: str, needed_for: str) -> Component:
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
-        return Component(name, False, "", "", f"pip install {name}", needed_for)
+        extra = EXTRA_OF.get(name)
+        return Component(name, False, "", "", install(extra) if extra else f"pip install {name}", needed_for)
     return Component(name, True, distribution.version, str(distribution.locate_file("")), "", needed_for)
 
 

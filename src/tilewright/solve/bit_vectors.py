@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.base.extra import MissingExtra
 from tilewright.solve.bounded import DEFAULT_EFFORT
+from tilewright.solve.installed import solver
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,35 +69,41 @@ class Contradiction:
     """No assignment satisfies the conditions."""
 
 
-def ask(question: Question, resources: int = DEFAULT_EFFORT.z3_resources) -> Witness | Contradiction | None:
-    """Decide a question; None where the resources run out, or z3 is not installed."""
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The solver does not say. missing: the package, where it is not installed."""
+
+    missing: MissingExtra | None = None
+
+
+def ask(question: Question, resources: int = DEFAULT_EFFORT.z3_resources) -> Witness | Contradiction | Unanswered:
+    """Decide a question; Unanswered where the resources run out, or z3 is not installed."""
     try:
-        import z3  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        return None
-    library: Any = z3
+        library = solver("z3")
+    except MissingExtra as missing:
+        return Unanswered(missing)
     context = library.Context()
-    solver = library.SolverFor("QF_BV", ctx=context)
-    solver.set("rlimit", resources)
+    asked = library.SolverFor("QF_BV", ctx=context)
+    asked.set("rlimit", resources)
     variables = [library.BitVec(f"input_{each.index}", each.width, context) for each in question.variables]
     for variable, given in zip(variables, question.variables, strict=True):
         if given.largest < (1 << given.width) - 1:
-            solver.add(library.ULE(variable, library.BitVecVal(given.largest, given.width, context)))
+            asked.add(library.ULE(variable, library.BitVecVal(given.largest, given.width, context)))
         if given.smallest > 0:
-            solver.add(library.UGE(variable, library.BitVecVal(given.smallest, given.width, context)))
+            asked.add(library.UGE(variable, library.BitVecVal(given.smallest, given.width, context)))
         if given.multiple > 1:
             low_bits = library.BitVecVal(given.multiple - 1, given.width, context)
-            solver.add(variable & low_bits == library.BitVecVal(0, given.width, context))
+            asked.add(variable & low_bits == library.BitVecVal(0, given.width, context))
     formulas: dict[int, Any] = {}
     for condition in question.conditions:
         formula = _formula(library, context, variables, condition, formulas)
-        solver.add(formula == library.BitVecVal(1, 1, context))
-    answer = str(solver.check())
+        asked.add(formula == library.BitVecVal(1, 1, context))
+    answer = str(asked.check())
     if answer == "unsat":
         return Contradiction()
     if answer != "sat":
-        return None
-    model = solver.model()
+        return Unanswered()
+    model = asked.model()
     return Witness(
         {
             given.index: int(model.eval(variable, model_completion=True).as_long())

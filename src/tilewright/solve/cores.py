@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import chain, islice, product
 from math import prod
 
+from tilewright.base.extra import MissingExtra
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort
 from tilewright.solve.expression import Operand
 from tilewright.solve.fields import Chosen, Constraint, Engine, Infeasible, Problem, holds_at, state, witness
@@ -200,7 +201,12 @@ class _Oracle:
         if self.z3 is None:
             from tilewright.solve.z3_engine import subsets
 
-            self.z3 = subsets(self.whole, self.effort)
+            try:
+                self.z3 = subsets(self.whole, self.effort)
+            except MissingExtra:
+                if self.engine == "z3":
+                    raise
+                return None  # `Cores.complete` is then False
         given = (1 << self.given) - 1
         answer = self.z3(bits << self.given | given)
         if isinstance(answer, tuple):

@@ -8,7 +8,6 @@ import is taken. Checked by tests/solve/test_egglog_bindings.py.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from functools import cache
@@ -16,6 +15,8 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFin
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
+
+from tilewright.solve.installed import solver
 
 if TYPE_CHECKING:
     from egglog.bindings import EGraph, ExtractVariants, PrintFunctionSize
@@ -33,12 +34,12 @@ class Bindings(NamedTuple):
 
 @cache
 def bindings() -> Bindings:
-    """The engine's classes. Raises ImportError where egglog is not installed.
+    """The engine's classes. Raises MissingExtra where egglog is not installed.
 
     The engine's pool of threads, made here, gets one thread: the graphs are small, and waiting for threads costs more
     than they save.
     """
-    module = sys.modules.get(_NAME) or _extension() or importlib.import_module(_NAME)
+    module = sys.modules.get(_NAME) or _extension() or solver("egglog.bindings")
     found = Bindings(module.EGraph, module.ExtractVariants, module.PrintFunctionSize)
     threads = os.environ.get("RAYON_NUM_THREADS")
     os.environ["RAYON_NUM_THREADS"] = "1"

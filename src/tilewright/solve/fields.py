@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import MissingExtra
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort, Undetermined
 from tilewright.solve.narrowing import Domain
 from tilewright.solve.tracing import evaluate, trace
@@ -116,7 +117,12 @@ def choose(
     from tilewright.solve.z3_engine import solve
 
     start = found if isinstance(found, Chosen) else None
-    second = solve(problem, effort, start)
+    try:
+        second = solve(problem, effort, start)
+    except MissingExtra as missing:
+        # Values that were found stand, not known to be the cheapest.
+        return found if isinstance(found, Chosen) else Undetermined(f"{found.reason}; {missing.message}",
+        missing.remedy)
     return second if isinstance(second, (Chosen, Infeasible)) else found
 
 

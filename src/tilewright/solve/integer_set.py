@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import MissingExtra
 from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder
 from tilewright.layout.integer_fact import IntegerFact
 from tilewright.layout.strided_view import StridedView
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort, Undetermined
+from tilewright.solve.installed import solver
 
 Size = int | IntegerExpression
 Facts = Mapping[str, IntegerFact]
@@ -267,10 +269,11 @@ def _decided(
 def _counted(
     layouts: tuple[Layout, ...], facts: Facts, effort: Effort, question: Callable[[_Isl], Answer]
 ) -> Answer | Undetermined:
-    """The answer of `question`, or that it met the limit of isl's operations."""
-    import islpy
-
-    library: Any = islpy
+    """The answer of `question`, or that it met the limit of isl's operations, or that isl is not installed."""
+    try:
+        library = solver("islpy")
+    except MissingExtra as missing:
+        return Undetermined(missing.message, missing.remedy)
     names = sorted({name for layout in layouts for size in _sizes(layout) for name in size.names})
     try:
         return question(_Isl(library, tuple(names), facts, effort.set_operations))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import MissingExtra
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided, NotExpressible
 from tilewright.layout.coalescing import with_sizes
@@ -39,6 +40,7 @@ from tilewright.layout.nested import Integer
 from tilewright.layout.piecewise import MOST_PIECES, Piece, Piecewise
 from tilewright.layout.swizzle import Swizzle
 from tilewright.solve.bounded import Effort
+from tilewright.solve.installed import solver
 
 ONE_SECOND = Effort(set_operations=100_000)
 """About what isl does in a second on such relations; an answer hangs on the count alone."""
@@ -112,11 +114,9 @@ def piecewise_of_relation(
 
     extents: of the domain's coordinates; what lies outside is left out. Domain: relations without symbols that give a
     point one image at most, affine without divisions on pieces that are boxes. Raises TilewrightError for a text that
-    isl does not read.
+    isl does not read, MissingExtra where islpy is not installed.
     """
-    import islpy
-
-    library: Any = islpy
+    library = solver("islpy")
     context: Any = library.Context()
     context.set_max_operations(effort.set_operations)
     try:
@@ -273,9 +273,6 @@ def _swizzled(address: str, swizzle: Swizzle) -> str:
 
 
 def _by_relation(left: AnyLayout, right: AnyLayout, facts: Facts, effort: Effort, *, on_digits: bool) -> Verdict:
-    import islpy
-
-    library: Any = islpy
     names: frozenset[str] = frozenset()
     for each in (left, right):
         names |= each.names if isinstance(each, Layout) else frozenset()
@@ -291,6 +288,10 @@ def _by_relation(left: AnyLayout, right: AnyLayout, facts: Facts, effort: Effort
         if isinstance(each, Layout):
             admitted += [f"{symbols.text(extent)} >= 1" for extent, _ in each.flat]
     header = f"[{', '.join(symbols.names.values())}] -> "
+    try:
+        library = solver("islpy")
+    except MissingExtra as missing:
+        return NotDecided(missing.message, missing.remedy)
     try:
         context: Any = library.Context()
         context.set_max_operations(effort.set_operations)

@@ -19,11 +19,10 @@ tests/solve/test_modulo.py, against brute force, and every solution by `contract
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from ortools.sat.python import cp_model
+from typing import TYPE_CHECKING, Any
 
 from tilewright.solve.bounded import Undetermined
+from tilewright.solve.installed import solver
 from tilewright.solve.modulo_problem import (
     Bound,
     ModuloProblem,
@@ -34,6 +33,11 @@ from tilewright.solve.modulo_problem import (
     waited_time,
 )
 from tilewright.solve.modulo_symmetry import ordered_pairs
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+else:
+    cp_model = solver("ortools.sat.python.cp_model")
 
 DEFAULT_SECONDS = 6.0
 """Deterministic seconds for the question whether the lower bound is met; one is one to two seconds of a core."""

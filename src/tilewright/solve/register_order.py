@@ -13,11 +13,15 @@ order anew; tests/solve/test_register_order.py, against all orders of small bloc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ortools.sat.python import cp_model
-
+from tilewright.solve.installed import solver
 from tilewright.solve.register_block import RegisterBlock, bound, fast_order, pressure
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+else:
+    cp_model = solver("ortools.sat.python.cp_model")
 
 DEFAULT_SECONDS = 2.0
 """Deterministic seconds; one is one to two seconds of a core."""

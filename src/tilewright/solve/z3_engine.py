@@ -29,6 +29,7 @@ from tilewright.solve.expression import (
     unreadable,
 )
 from tilewright.solve.fields import Choice, Chosen, Infeasible, Problem, chosen, witness
+from tilewright.solve.installed import solver
 from tilewright.solve.narrowing import Domain
 from tilewright.solve.tracing import trace, trace_term
 
@@ -40,9 +41,7 @@ class Asker:
     """One z3 context with a problem's fields and domains in it, and resources to spend."""
 
     def __init__(self, problem: Problem, resources: int) -> None:
-        import z3  # pyright: ignore[reportMissingTypeStubs]
-
-        self.z3: Any = z3
+        self.z3: Any = solver("z3")
         self.context: Any = self.z3.Context()
         self.solver: Any = self.z3.Solver(ctx=self.context)
         self.resources = resources

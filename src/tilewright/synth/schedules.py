@@ -155,13 +155,7 @@ def schedule_graph(graph: TaskGraph, method: Method = "heuristic", *, seconds: f
             raise _no_schedule(graph)
         met = _certificate(problem, tightest) if found.interval == tightest.interval else None
         return _schedule(graph, found, method, tightest, met)
-    try:
-        from tilewright.solve.modulo import DEFAULT_SECONDS, Impossible, optimum
-    except ModuleNotFoundError as error:
-        raise TilewrightError(
-            f"the optimum needs {error.name}, which is not installed",
-            remedy="pip install ortools, or use the heuristic",
-        ) from error
+    from tilewright.solve.modulo import DEFAULT_SECONDS, Impossible, optimum
 
     answer = optimum(problem, seconds=DEFAULT_SECONDS if seconds is None else seconds, known=found)
     if isinstance(answer, Undetermined):

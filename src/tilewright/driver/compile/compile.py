@@ -46,7 +46,7 @@ from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.runtime.assemble import Assembly
+from tilewright.runtime.assemble import Assembly, find_ptxas
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.demanded_maps import check_demanded_maps
@@ -164,6 +164,8 @@ def compile_kernel(
     TilewrightError for anything a user can mend, and for a kernel that does not prove or whose registers spill.
     """
     wanted = wanted or Wanted()
+    if assembled:
+        find_ptxas()  # that there is none is better said before the proofs than after
     once = partial(
         _compile_once, kernel, target=target, dims=dims, dtype=dtype, strides=strides, rerun=rerun,
         assembled=assembled, progress=progress,

@@ -128,11 +128,23 @@ def cover(
             answers = {key: answer for key, answer in answers.items() if isinstance(answer, Impossible)}
     left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
     reasons = [f"{span(each.position)}: {each.reason}" if each.position >= 0 else each.reason for each in left]
+    reasons += _without_a_solver(answers.get(each.key) for each in left)
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
     impossible = sum(isinstance(each, Impossible) for each in answers.values())
     claims = _claims(exploration, positions, span, loop_span, impossible)
     return Covered(claims, tuple(dict.fromkeys(reasons)))
+
+
+def _without_a_solver(answers: Iterable[Impossible | Undecided | None]) -> list[str]:
+    """What is missing to decide these, in one sentence; nothing where every question was answered or given up."""
+    for each in answers:
+        if isinstance(each, Undecided) and each.missing is not None:
+            return [
+                f"without {each.missing.distribution}, which is not installed, ways that no launch tried are not shown "
+                f"to be impossible ({each.missing.remedy}, or give the launch)"
+            ]
+    return []
 
 
 def _is_idle(missing: Sequence[Missing], answers: Mapping[tuple[object, ...], Impossible | Undecided]) -> bool:

@@ -313,7 +313,8 @@ def _any_of(asked: Sequence[Missing]) -> Callable[[], Reached | Impossible | Und
             answer = each.ask()
             if isinstance(answer, Reached):
                 return answer
-            found = answer if isinstance(answer, Undecided) else found
+            if isinstance(answer, Undecided) and not (isinstance(found, Undecided) and found.missing):
+                found = answer
         return found
 
     return ask

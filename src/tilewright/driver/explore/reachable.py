@@ -6,7 +6,8 @@ nothing is believed, of terms whose meaning tests compare with the machine. What
 condition before that differs by lane is left out: that only allows more launches. Of a predicate that differs by lane,
 one lane is asked about, any of those that came to it.
 
-Without the solver's package everything is undecided. Checked by: tests/driver/explore/test_reachable.py.
+Without the solver's package everything is undecided, and `Undecided` says which one is missing.
+Checked by: tests/driver/explore/test_reachable.py, tests/test_core_alone.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tilewright.base.extra import MissingExtra
 from tilewright.driver.explore.path_search import Dimension, label
 from tilewright.driver.explore.terms.symbolic_terms import NoTerm, Terms
 from tilewright.machine.core.lanes import selector
@@ -27,7 +29,16 @@ from tilewright.machine.symbolic.expression import (
     Table,
 )
 from tilewright.machine.symbolic.tracker import Condition
-from tilewright.solve.bit_vectors import Applied, Contradiction, Question, Term, Variable, Witness, ask
+from tilewright.solve.bit_vectors import (
+    Applied,
+    Contradiction,
+    Question,
+    Term,
+    Unanswered,
+    Variable,
+    Witness,
+    ask,
+)
 
 _RESOURCES = 12_000_000
 _NEAR = 12
@@ -49,7 +60,9 @@ class Impossible:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """The solver does not say."""
+    """The solver does not say. missing: its package, where that is not installed."""
+
+    missing: MissingExtra | None = None
 
 
 def reach(
@@ -246,8 +259,8 @@ def _found(
                     for launch in (_without_nulls(found), found):
                         if _holds(table, dimensions, launch, near, holds):
                             return Reached(launch)
-            case None:
-                return Undecided()
+            case Unanswered(missing):
+                return Undecided(missing)
         if len(near) <= _NEAR:
             break
     return Undecided()

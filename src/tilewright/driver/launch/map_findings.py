@@ -88,15 +88,20 @@ _READ_BY_THE_KERNEL = frozenset(("dtype", "box", "swizzle", "interleave"))
 
 def _repair(param: TensorMapParam, facts: Target) -> Repair | None:
     """The cheapest map in its place, for whoever makes it; None where no tensor map serves."""
-    from tilewright.legal.plan.repairs import repair
+    from tilewright.legal.plan.repairs import repair_as_installed
     from tilewright.legal.plan.want import Want
     from tilewright.legal.tensor_map.im2col_map import any_from_plan
 
     map = any_from_plan(param.map)
-    same = (each for each in repair(map, Want(keep=_READ_BY_THE_KERNEL), facts) if _same_copies(each, map))
-    others = (each for each in repair(map, None, facts) if each.maps or each.im2col is not None)
-    found = next(same, None) or next(others, None)
-    return None if found is None else Repair(found.title, cost=found.cost.line)
+    kept, missing = repair_as_installed(map, Want(keep=_READ_BY_THE_KERNEL), facts)
+    found = next((each for each in kept if _same_copies(each, map)), None)
+    if found is None:
+        others, missing = repair_as_installed(map, None, facts)
+        found = next((each for each in others if each.maps or each.im2col is not None), None)
+    if found is None:
+        return None
+    lacking = f"perhaps not the cheapest: {missing.message} ({missing.remedy})" if missing is not None else ""
+    return Repair(found.title, cost="; ".join(filter(None, (found.cost.line, lacking))))
 
 
 def _same_copies(found: legal.Repair, map: AnyMap) -> bool:

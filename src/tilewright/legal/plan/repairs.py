@@ -23,6 +23,7 @@ from math import prod
 
 from tilewright.base import plan
 from tilewright.base.error import TilewrightError
+from tilewright.base.extra import MissingExtra
 from tilewright.legal.argument import target_of
 from tilewright.legal.plan.box_choice import BoxChoice
 from tilewright.legal.plan.engines import ALL_ENGINES, Engines
@@ -61,12 +62,23 @@ def repair(
 
     map: tiled, im2col, or a launch plan's; want: what must stay and what is needed (`Want`, or its fields by
     name). Empty only where there is nothing to copy (see above).
-    Raises TilewrightError for an unknown target and for a wanted box of another rank.
+    Raises TilewrightError for an unknown target and for a wanted box of another rank, MissingExtra where the e-graph is
+    to be asked and not installed.
     """
     hardware = target_of(target)
     map = map_of(map)
     answer = _repairs if engines.memo else _repairs.__wrapped__
     return list(answer(map, want_of(want), hardware, engines))
+
+
+def repair_as_installed(
+    map: AnyMap | plan.TensorMap, want: Want | Mapping[str, object] | None = None, target: str | Target = "sm_90a"
+) -> tuple[list[Repair], MissingExtra | None]:
+    """`repair`; where it would ask the e-graph and that is not installed, its other plans, and what is missing."""
+    try:
+        return repair(map, want, target), None
+    except MissingExtra as missing:
+        return repair(map, want, target, engines=replace(ALL_ENGINES, egraph=False)), missing
 
 
 @lru_cache(maxsize=4096)
