@@ -166,6 +166,14 @@ def test_github_commands(kernels: Path, tilewright: Tilewright) -> None:
     assert lines[0].startswith("::error file=unfenced.ptx,line=") and "title=PX" in lines[0]
 
 
+def test_sarif_is_written_beside_another_report(kernels: Path, tilewright: Tilewright) -> None:
+    answer = check(tilewright, "unfenced.ptx", "--sarif", "both.sarif")
+    alone = check(tilewright, "unfenced.ptx", "--format", "sarif")
+    assert answer.code == alone.code == 1
+    assert "refuted" in answer.out
+    assert json.loads((kernels / "both.sarif").read_text(encoding="utf-8")) == json.loads(alone.out)
+
+
 def test_html_and_trace_are_written(kernels: Path, tilewright: Tilewright) -> None:
     answer = check(tilewright, "unfenced.ptx", "--format", "html", "--output", "report.html", "--trace", "trace.json")
     assert answer.code == 1 and answer.out == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -57,6 +58,20 @@ def test_unknown_passes_only_where_it_is_allowed(tmp_path: Path, allow: str, cod
     done = run_script(tmp_path, ALLOW_UNKNOWN=allow)
     assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout.startswith("::warning file=./a b.ptx,title=unknown::")
+
+
+def test_with_sarif_the_kernels_are_checked_once(tmp_path: Path) -> None:
+    assert script().count("tilewright check") == 1
+    (tmp_path / "kernel.ptx").write_text(copy_text(**NO_FENCE), encoding="utf-8")
+    done = run_script(tmp_path, PATHS="kernel.ptx", SARIF="out.sarif")
+    (run,) = json.loads((tmp_path / "out.sarif").read_text(encoding="utf-8"))["runs"]
+    assert done.returncode == 3 and run["invocations"]
+
+
+def test_the_action_and_the_hook_install_the_core_alone() -> None:
+    action = (ROOT / "action.yml").read_text(encoding="utf-8")
+    assert re.findall(r"pip install .*", action) == ['pip install --quiet --disable-pip-version-check "$ACTION_PATH"']
+    assert "additional_dependencies" not in (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_checked_fails_and_sarif_is_written(tmp_path: Path) -> None:

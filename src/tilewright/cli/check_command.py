@@ -86,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the launch that refutes a kernel, where none was given: a file for --launch",
     )
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
+    parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF, whatever --format prints")
 
 
 def _extents(text: str) -> tuple[int, int, int]:
@@ -118,7 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     readings_of(arguments.isa)
     require_writable(
-        (arguments.output, arguments.trace, arguments.write_launch), (*expand(arguments.paths), arguments.launch)
+        (arguments.output, arguments.trace, arguments.write_launch, arguments.sarif),
+        (*expand(arguments.paths), arguments.launch),
     )
     launch = read_launch_file(arguments.launch) if arguments.launch else None
     options = CheckOptions(
@@ -150,6 +152,8 @@ def run(arguments: argparse.Namespace) -> int:
         contents[Path(arguments.trace)] = json.dumps(check_to_trace(files)).encode()
     if arguments.write_launch:
         contents |= _launches(files, Path(arguments.write_launch))
+    if arguments.sarif:
+        contents[Path(arguments.sarif)] = (_sarif(files) + "\n").encode("utf-8", "replace")
     if arguments.output:
         contents[Path(arguments.output)] = (_rendered(files, arguments) + "\n").encode("utf-8", "replace")
     if contents:
@@ -247,13 +251,7 @@ def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> s
 
             return json.dumps(check_to_json(files, tool=f"tilewright {__version__}"), indent=2)
         case "sarif":
-            from tilewright.driver.check.rules import all_rules
-            from tilewright.report.sarif import RuleDescription, check_to_sarif
-
-            rules = [
-                RuleDescription(rule.code, rule.name, rule.summary, rule.rule, rule.remedy) for rule in all_rules()
-            ]
-            return json.dumps(check_to_sarif(files, version=__version__, rules=rules), indent=2)
+            return _sarif(files)
         case "github":
             from tilewright.report.github import workflow_commands
 
@@ -267,6 +265,15 @@ def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> s
             from tilewright.report.check_text import render_check
 
             return render_check(files, limit=None if arguments.all else 8)
+
+
+def _sarif(files: tuple[FileReport, ...]) -> str:
+    from tilewright import __version__
+    from tilewright.driver.check.rules import all_rules
+    from tilewright.report.sarif import RuleDescription, check_to_sarif
+
+    rules = [RuleDescription(rule.code, rule.name, rule.summary, rule.rule, rule.remedy) for rule in all_rules()]
+    return json.dumps(check_to_sarif(files, version=__version__, rules=rules), indent=2)
 
 
 def _show(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> None:

@@ -120,9 +120,9 @@ def choose(
     try:
         second = solve(problem, effort, start)
     except MissingExtra as missing:
-        # Values that were found stand, not known to be the cheapest.
-        return found if isinstance(found, Chosen) else Undetermined(f"{found.reason}; {missing.message}",
-        missing.remedy)
+        if isinstance(found, Chosen):
+            return found  # not known to be the cheapest: `least` is False
+        return Undetermined(f"{found.reason}; {missing.message}", missing.remedy)
     return second if isinstance(second, (Chosen, Infeasible)) else found
 
 

@@ -141,8 +141,8 @@ def _without_a_solver(answers: Iterable[Impossible | Undecided | None]) -> list[
     for each in answers:
         if isinstance(each, Undecided) and each.missing is not None:
             return [
-                f"without {each.missing.distribution}, which is not installed, ways that no launch tried are not shown "
-                f"to be impossible ({each.missing.remedy}, or give the launch)"
+                f"{each.missing.distribution} is not installed, so ways that no launch tried are neither found nor "
+                f"shown to be impossible: {each.missing.remedy}, or give the launch"
             ]
     return []
 
