@@ -35,6 +35,7 @@ _BENCHES = {
     "merge": "parts",
     "mutants": "mutants",
     "operands": "operand_suite",
+    "platforms": "platforms",
     "profiles": "profiles",
     "ragged": "ragged",
     "registers": "registers",

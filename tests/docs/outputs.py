@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.core_environment import linked_packages, run_alone
 from tests.docs.pages import ROOT
 
 from tilewright.base.plan_json import plan_to_json
@@ -84,6 +85,13 @@ def _proof() -> str:
     return "\n".join(line for proof in proofs if proof is not None for line in (proof.scope, *proof.claims))
 
 
+def _alone(*arguments: str) -> str:
+    """What a command prints, on both streams, where the core is installed without extras."""
+    with TemporaryDirectory() as folder:
+        done = run_alone(linked_packages(Path(folder)), *arguments)
+        return done.stdout + done.stderr
+
+
 def _plan() -> str:
     """The plan as JSON, lists of plain values on one line."""
     text = json.dumps(plan_to_json(compilation().plan), indent=2)
@@ -107,6 +115,10 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "bytes-halved-text": lambda: render_verdict(broken()[1].ptx.verdict, limit=1),
     "check-ring": _checked("examples/ring.ptx"),
     "check-ring-launch": _checked("examples/ring.ptx", "--launch", "examples/ring.launch.json"),
+    "check-without-solver": lambda: _alone("check", "docs/bugs/zero-trips-are-waited-for/broken.ptx"),
+    "schedule-without-solver": lambda: _alone(
+        "schedule", "examples/matmul.py:matmul", "--shape", "M=512,N=512,K=512", "--optimal"
+    ),
     "check-race": _bug("store-without-a-proxy-fence"),
     "check-race-mended": _bug("store-without-a-proxy-fence", kind="mended", code=0),
     "check-race-diff": _bug("store-without-a-proxy-fence", "--diff"),
