@@ -23,12 +23,13 @@ from packaging.requirements import Requirement
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-_GLIBC = ("manylinux2014", *(f"manylinux_2_{minor}" for minor in (28, 27, 26, 24, 17, 12, 5)))
+_GLIBC_MINORS = (39, 38, 35, 34, 31, 28, 27, 26, 24, 17, 12, 5)
+"""Of the versions 2.x of glibc that wheels name."""
 _MACOS_INTEL = ("14_0", "13_0", "12_0", "11_0", "10_15", "10_14", "10_13", "10_12", "10_9")
 _MACOS_ARM = ("14_0", "13_0", "12_0", "11_0")
 PLATFORMS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "Linux x86-64": ("linux", tuple(f"{each}_x86_64" for each in _GLIBC)),
-    "Linux arm64": ("linux", tuple(f"{each}_aarch64" for each in _GLIBC)),
+    "Linux x86-64": ("linux", ("manylinux2014_x86_64", *(f"manylinux_2_{each}_x86_64" for each in _GLIBC_MINORS))),
+    "Linux arm64": ("linux", ("manylinux2014_aarch64", *(f"manylinux_2_{each}_aarch64" for each in _GLIBC_MINORS))),
     "macOS x86-64": (
         "darwin",
         tuple(f"macosx_{each}_{of}" for each in _MACOS_INTEL for of in ("x86_64", "universal2")),
@@ -38,11 +39,21 @@ PLATFORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Windows arm64": ("win32", ("win_arm64",)),
 }
 """Of each platform: its `sys.platform`, and the tags of wheels that it takes."""
+_MACHINES = {
+    "Linux x86-64": "x86_64",
+    "Linux arm64": "aarch64",
+    "macOS x86-64": "x86_64",
+    "macOS arm64": "arm64",
+    "Windows x86-64": "AMD64",
+    "Windows arm64": "ARM64",
+}
+"""Of each platform: its `platform.machine()`."""
 _MOST_MEGABYTES = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--extra", action="append", default=[], metavar="NAME", help="with this extra (more than once)")
+    parser.add_argument("--glibc", type=int, default=28, metavar="MINOR", help="of Linux: 2.MINOR (default: 28)")
     parser.add_argument("--size", action="store_true", help="measure a new environment of this machine instead")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -55,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0 if extras or megabytes <= _MOST_MEGABYTES else 1
     cells = [(platform, python) for platform in PLATFORMS for python in _PYTHONS]
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(cells, pool.map(lambda cell: refusal(*cell, extras), cells), strict=True))
+        found = dict(zip(cells, pool.map(lambda cell: refusal(*cell, extras, arguments.glibc), cells), strict=True))
     if arguments.json:
         print(json.dumps({f"{platform}, {python}": reason for (platform, python), reason in found.items()}, indent=2))
     else:
@@ -84,16 +95,18 @@ def requirements(extras: list[str], markers: dict[str, str]) -> list[str]:
     return sorted({f"{each.name}{each.specifier}" for each in chosen})
 
 
-def refusal(platform: str, python: str, extras: list[str]) -> str:
-    """Why pip does not resolve it there; "" if it does."""
-    name, tags = PLATFORMS[platform]
+def refusal(platform: str, python: str, extras: list[str], glibc: int) -> str:
+    """Why pip does not resolve it there; "" if it does. glibc: the minor version of Linux's, where wheels name one."""
+    name, every = PLATFORMS[platform]
+    markers = {"sys_platform": name, "platform_machine": _MACHINES[platform], "python_version": python}
+    tags = [tag for tag in every if not tag.startswith("manylinux_2_") or int(tag.split("_")[2]) <= glibc]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [
                 sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--disable-pip-version-check",
                 "--only-binary=:all:", "--target", folder, "--implementation", "cp", "--python-version", python,
                 *(word for tag in tags for word in ("--platform", tag)),
-                *requirements(extras, {"sys_platform": name, "python_version": python}),
+                *requirements(extras, markers),
             ],
             capture_output=True, text=True, check=False,
         )  # fmt: skip

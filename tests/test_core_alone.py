@@ -15,6 +15,8 @@ from tilewright.driver.check.check import CheckOptions, check_file
 
 _PACKED_ROWS = ["--dtype", "bf16", "--dims", "100,4096", "--strides", "200", "--box", "64,128", "--swizzle", "128B"]
 _RACE = "docs/bugs/store-without-a-proxy-fence/broken.ptx"
+_CORPUS = "tests/data/ptx/corpus"
+_TRITON, _GLUON = f"{_CORPUS}/triton/sm_90a/matmul_tma_s2", f"{_CORPUS}/gluon/sm_100a/tcgen05_two_products"
 _NEEDS_THE_SOLVER = "docs/bugs/zero-trips-are-waited-for/broken.ptx"
 
 
@@ -35,6 +37,8 @@ def test_the_extras_are_not_there(packages: Path) -> None:
         (["--version"], 0, "tilewright "),
         (["check", "examples/ring.ptx"], 0, "proven for all trip counts"),
         (["check", "examples/ring.ptx", "--launch", "examples/ring.launch.json"], 0, "proven"),
+        (["check", f"{_TRITON}.ptx", "--launch", f"{_TRITON}.launch.json"], 0, "proven"),
+        (["check", f"{_GLUON}.ptx", "--launch", f"{_GLUON}.launch.json"], 0, "proven"),
         (["check", _RACE], 1, "fence.proxy.async.shared::cta"),
         (["check", _RACE, "--format", "sarif"], 1, "PX101"),
         (["run", "examples/ring.ptx", "--launch", "examples/ring.launch.json"], 0, "ran to its end"),
@@ -169,7 +173,7 @@ def _kernels(path: Path) -> dict[str, KernelReport]:
     return {each.name: each for each in report.kernels}
 
 
-@pytest.mark.parametrize("folder", ["docs/bugs", "examples"])
+@pytest.mark.parametrize("folder", ["docs/bugs", "examples", pytest.param(_CORPUS, marks=pytest.mark.full)])
 def test_without_the_solver_a_verdict_is_the_same_or_unknown_with_the_extra_s_name(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +188,7 @@ def test_without_the_solver_a_verdict_is_the_same_or_unknown_with_the_extra_s_na
                 changed.append(path.relative_to(ROOT).as_posix())
                 assert kernel.verdict == "unknown"
                 assert any("pip install 'tilewright[solver]'" in reason for reason in kernel.reasons)
-    assert (_NEEDS_THE_SOLVER in changed) == (folder == "docs/bugs")
+    assert bool(changed) == (folder != "examples"), changed
 
 
 def test_the_install_page_names_every_extra() -> None:

@@ -70,7 +70,14 @@ def test_with_sarif_the_kernels_are_checked_once(tmp_path: Path) -> None:
 
 def test_the_action_and_the_hook_install_the_core_alone() -> None:
     action = (ROOT / "action.yml").read_text(encoding="utf-8")
-    assert re.findall(r"pip install .*", action) == ['pip install --quiet --disable-pip-version-check "$ACTION_PATH"']
+    (command,) = re.findall(r"run: (python -m pip install .*)", action)
+    assert "extras:\n    description" in action and action.count('default: ""') == 3
+    for extras, wanted in (("", "/it"), ("solver", "/it[solver]")):
+        printed = subprocess.run(
+            ["bash", "-c", command.replace("python -m pip", "echo")],
+            capture_output=True, text=True, env={"ACTION_PATH": "/it", "EXTRAS": extras}, check=True,
+        )  # fmt: skip
+        assert printed.stdout.split() == ["install", "--quiet", "--disable-pip-version-check", wanted]
     assert "additional_dependencies" not in (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
 
 
