@@ -151,7 +151,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_missing_assembler_is_a_clear_error(bare: Path) -> None:
     with pytest.raises(TilewrightError, match="no ptxas found") as caught:
         assemble(VADD, "sm_90a")
-    assert "pip install nvidia-cuda-nvcc-cu12" in caught.value.remedy
+    assert "pip install 'tilewright[compile]'" in caught.value.remedy
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in assemblers are shell scripts")

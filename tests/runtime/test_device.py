@@ -45,7 +45,19 @@ def test_missing_bindings_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     monkeypatch.setattr(device.importlib, "import_module", absent)
-    with pytest.raises(TilewrightError, match="cuda-bindings cannot be imported"):
+    with pytest.raises(TilewrightError, match="needs cuda-bindings, which is not installed") as caught:
+        device.driver.__wrapped__()
+    assert "pip install 'tilewright[gpu]'" in caught.value.remedy
+
+
+def test_bindings_that_do_not_load_are_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "probe_libcuda", lambda: None)
+
+    def broken(name: str) -> None:
+        raise ImportError("undefined symbol: cuInit")
+
+    monkeypatch.setattr(device.importlib, "import_module", broken)
+    with pytest.raises(TilewrightError, match="cannot be imported: undefined symbol: cuInit"):
         device.driver.__wrapped__()
 
 

@@ -18,7 +18,7 @@ def test_what_is_here_has_a_version_and_what_is_not_a_remedy() -> None:
     components = {component.name: component for component in inspect()}
     assert set(components) == {
         "python", "tilewright", "numpy", "ml_dtypes", "xdsl", "rich", "islpy", "egglog", "z3-solver", "ortools",
-        "cuda-bindings", "ptxas", "driver", "gpu",
+        "cuda-bindings", "triton", "ptxas", "driver", "gpu",
     }  # fmt: skip
     for component in components.values():
         assert bool(component.version) == component.present or component.name == "driver"

@@ -12,6 +12,7 @@ import pytest
 from tests.synth.graphs import attention_body, gated_body, gemm_body, random_graph
 
 from tilewright.base.error import TilewrightError, Undecided
+from tilewright.base.extra import MissingExtra
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.schedule.schedule_check import check_schedule
 from tilewright.ir.loop_body import LoopBody
@@ -133,11 +134,13 @@ def test_without_the_solver_the_heuristic_works_and_the_optimum_says_what_is_mis
 ) -> None:
     monkeypatch.setitem(sys.modules, "ortools", None)
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
     monkeypatch.delitem(sys.modules, "tilewright.solve.modulo", raising=False)
     graph = task_graph(gemm_body(), TARGET)
     assert schedule_graph(graph).interval_cycles == 1024
-    with pytest.raises(TilewrightError, match="not installed"):
+    with pytest.raises(MissingExtra, match="not installed") as caught:
         schedule_graph(graph, "optimal")
+    assert "pip install 'tilewright[optimal]'" in caught.value.remedy
 
 
 def test_an_optimum_not_found_in_time_is_undecided() -> None:
