@@ -66,7 +66,7 @@ def test_text_names_verdict_line_rule_and_repair(kernels: Path, tilewright: Tile
 
 def test_json_has_the_documented_shape(kernels: Path, tilewright: Tilewright) -> None:
     document = check(tilewright, "unfenced.ptx", "--format", "json").document
-    assert set(document) == {"version", "tool", "files"} and document["version"] == 1
+    assert set(document) == {"version", "tool", "files", "skipped"} and document["version"] == 1
     (file,) = document["files"]
     assert file["path"] == "unfenced.ptx" and file["error"] is None
     (kernel,) = file["kernels"]

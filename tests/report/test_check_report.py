@@ -13,6 +13,7 @@ from tilewright.base.timeline import Arrow, Mark, Timeline
 from tilewright.report.check_json import check_to_json
 from tilewright.report.check_page import check_page
 from tilewright.report.check_text import render_check
+from tilewright.report.finding_lines import View
 from tilewright.report.findings_json import finding_to_json
 from tilewright.report.github import workflow_commands
 from tilewright.report.html import render_page
@@ -69,13 +70,13 @@ CROWDED = FileReport("k.ptx", TEXT, (KernelReport("k", "sm_90a", "unknown", reas
 def test_text_has_errors_first_and_no_control_characters() -> None:
     shown = render_check(FILES)
     assert "k.ptx: good (sm_90a): proven for this launch [0.50 s]" in shown
-    assert shown.index("error[PX101]") < shown.index("review[MB109]")
-    assert "compiled from kernel.py:7" in shown and "allowed: PX101 at k.ptx:2:5" in shown
+    assert shown.index("error[PX101]") < shown.index("review[MB109] phase-not-waited: at k.ptx:3")
+    assert "compiled from kernel.py:7" in shown and "  allowed PX101: </script>" in shown
     assert "not decided: a reason" in shown and "a,b:c%.ptx:4: error: cannot read" in shown
     assert shown.endswith("3 kernels checked: 1 proven, 1 refuted, 1 unknown, 1 file not checked")
     assert "\x1b" not in shown and "\u202e" not in shown
     assert "+ fence.proxy.async;" in shown and "- one" not in shown
-    assert "and 1 more finding" in render_check(FILES, limit=1)
+    assert "(at k.ptx:2:5, from kernel.py:7)" in shown
 
 
 def test_reasons_are_grouped_and_capped_unless_all_are_asked_for() -> None:
@@ -87,7 +88,7 @@ def test_reasons_are_grouped_and_capped_unless_all_are_asked_for() -> None:
         "  not decided: c",
         "  and 4 more reasons (--all shows them)",
     ]
-    assert render_check((CROWDED,), limit=None).count("not decided:") == 47
+    assert render_check((CROWDED,), View(everything=True)).count("not decided:") == 47
     document = check_to_json((CROWDED,), tool="tilewright 1")
     assert len(json.loads(json.dumps(document))["files"][0]["kernels"][0]["reasons"]) == 47
     (command,) = workflow_commands((CROWDED,))

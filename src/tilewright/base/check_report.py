@@ -1,7 +1,8 @@
 """What did a check say of files and their kernels? Plain values, which `report` renders and the command line sums up.
 
 A kernel is proven, refuted or unknown, as in `verdict`; findings that only ask for review stand beside any of these,
-and so do findings that the text itself allows, with the reason that it gives.
+and so do findings that the text or the user sets aside. A proof beside which errors were set aside is a proof except
+for them, and says so (`KernelReport.exceptions`).
 """
 
 from __future__ import annotations
@@ -14,14 +15,35 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.timeline import Timeline
 
 VerdictWord = Literal["proven", "refuted", "unknown"]
+SetAside = Literal["source", "option", "ignored"]
 
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """A finding that a comment in the source allows, and the comment's reason."""
+    """A finding that is set aside, and the reason that was given.
+
+    by: a comment in the source allows it ("source"), the user does ("option", as by `--allow`), or the user does not
+    look at its rule ("ignored", as by `--ignore` and `--select`), which has no reason.
+    """
 
     finding: Diagnostic
     reason: str
+    by: SetAside = "source"
+
+    @property
+    def words(self) -> str:
+        """What is set aside and why, in words: "allowed PX101: no engine reads these bytes"."""
+        if self.by == "ignored":
+            return f"ignored {self.finding.code}"
+        return f"allowed {self.finding.code}: {self.reason}"
+
+    @property
+    def assumption(self) -> str:
+        """As an assumption of a proof. A comment allows one place, an option every place."""
+        if self.by == "ignored":
+            return f"{self.finding.code} is ignored"
+        place = f" at {self.finding.primary}" if self.by == "source" else ""
+        return f"{self.finding.code}{place} is allowed: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +52,11 @@ class KernelReport:
 
     scope: what a proof holds for ("all trip counts", "this launch"), empty where nothing is proven; assumptions: what
     it rests on; claims: what it found to be so; reasons: of `unknown`, what would decide it; findings: errors and
-    reviews; suppressed: findings that the text allows; seconds: what the check took; steps: warp instructions that it
-    ran, the same on every machine; defect: of this program, where one ended the check ("KeyError at file.py:12");
-    launch: that shows what refutes, as the document of a launch file, where none was given.
+    reviews; suppressed: findings that the text or the user sets aside; seconds: what the check took; steps: warp
+    instructions that it ran, the same on every machine; defect: of this program, where one ended the check ("KeyError
+    at file.py:12"); launch: that shows what refutes, as the document of a launch file, where none was given; launches:
+    how many were made up and explored, 0 where one was given; ranges: of the parameters that steer the kernel, for
+    which the proof holds ("parameter 2 from 1 to 2^31 - 1").
     """
 
     name: str
@@ -49,6 +73,21 @@ class KernelReport:
     steps: int = 0
     defect: str = ""
     launch: Mapping[str, object] | None = None
+    launches: int = 0
+    ranges: tuple[str, ...] = ()
+
+    @property
+    def exceptions(self) -> tuple[str, ...]:
+        """What errors a proof leaves out, each once: "allowed PX101: no engine reads these bytes"."""
+        errors = (each for each in self.suppressed if each.finding.level is Level.ERROR)
+        return tuple(dict.fromkeys(each.words for each in errors)) if self.verdict == "proven" else ()
+
+    @property
+    def verdict_words(self) -> str:
+        """The verdict with its scope and its exceptions: "proven for this launch except ignored PX101"."""
+        scope = f" for {self.scope}" if self.scope else ""
+        exceptions = f" except {'; '.join(self.exceptions)}" if self.exceptions else ""
+        return f"{self.verdict}{scope}{exceptions}"
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -76,16 +115,29 @@ class FileReport:
     notes: tuple[str, ...] = ()
 
 
-def exit_code(files: Iterable[FileReport]) -> int:
+@dataclass(frozen=True, slots=True)
+class SkippedFiles:
+    """What of a folder was not checked. suffix, checked: of the files that were, and how many; by_suffix: how many
+    other files of kernels there are, by their suffix."""
+
+    folder: str
+    suffix: str
+    checked: int
+    by_suffix: tuple[tuple[str, int], ...]
+
+
+def exit_code(files: Iterable[FileReport], *, allow_unknown: bool = False, exit_zero: bool = False) -> int:
     """2 where the tool could not do its job on some file; else 1 where something is refuted; else 3 where something is
-    unknown, or nothing was checked at all; else 0."""
+    unknown, or nothing was checked at all; else 0. allow_unknown: unknown counts as 0; exit_zero: any verdict does."""
     files = tuple(files)
     if any(file.error for file in files):
         return 2
+    if exit_zero:
+        return 0
     verdicts = {kernel.verdict for file in files for kernel in file.kernels}
     if "refuted" in verdicts:
         return 1
-    return 3 if "unknown" in verdicts or not verdicts else 0
+    return 3 if ("unknown" in verdicts and not allow_unknown) or not verdicts else 0
 
 
 def all_findings(files: Iterable[FileReport]) -> tuple[Diagnostic, ...]:

@@ -34,7 +34,8 @@ class Diagnostic:
     code: family and number, such as `TX001`; name: short kebab-case name of the rule; message: one line;
     primary: where; conflicts_with: the other place, if the finding is a conflict of two; interleaving: steps of a
     short run that shows it; source: document and section of the hardware rule; origin: the place in the program that
-    the text was compiled from, where the text says so.
+    the text was compiled from, where the text says so; contested: the contested points of the ISA that decide its
+    level, with " or " between several.
     """
 
     code: str
@@ -47,3 +48,4 @@ class Diagnostic:
     repair: Repair | None = None
     level: Level = Level.ERROR
     origin: Span | None = None
+    contested: str = ""

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
+from tilewright.cli.finding_flags import add_finding_flags, allowed, listed, unused_allowances, view_of
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
     from tilewright.driver.check.check import CheckOptions
     from tilewright.driver.launch.given_launch import LaunchFile
+    from tilewright.report.finding_lines import View
 
 FORMATS = ("text", "json", "sarif", "github", "html")
 
@@ -23,6 +25,8 @@ EXAMPLES = """examples:
   tilewright check kernel.ptx
   tilewright check kernel.ptx --launch launch.json
   tilewright check kernel.ttgir
+  tilewright check build/ --quiet
+  tilewright check build/ --ignore MB105 --allow NB101='the warps of a group run in step'
   tilewright check build/ --format sarif --output findings.sarif
   nvcc -arch=sm_90a -ptx kernel.cu -o - | tilewright check -
   tilewright check kernel.ptx --write-launch launch.json
@@ -30,10 +34,10 @@ EXAMPLES = """examples:
   tilewright check kernel.ptx --launch launch.json --format html --output report.html --trace trace.json
 
 Exit codes: 0 all proven, 1 something refuted, 3 nothing refuted but something unknown, 2 a file could not be checked.
-A finding is allowed in the source by `// tilewright: allow[CODE] because REASON`, on its line or the line before.
+A finding is allowed in the source by `// tilewright: allow[CODE] because REASON`, on its line or the line before, or
+everywhere by --allow CODE=REASON. A proof says which errors it leaves out.
 """
 
-_STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 _QUIET_SECONDS = 2.0
 _MORE_REPAIR = 6
 """Times as much work for a repair where one is asked for."""
@@ -50,7 +54,7 @@ _OTHER_FILES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    known = "PTX, TTGIR or nvgpu MLIR files, folders of *.ptx, or - for standard input"
+    known = "PTX, TTGIR or nvgpu MLIR files, folders of *.ptx (else of *.ttgir), or - for standard input"
     parser.add_argument("paths", nargs="+", metavar="PATH", help=known)
     parser.add_argument("--launch", metavar="FILE.json", help="how the kernel is launched (docs/launch-file.md)")
     parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
@@ -69,7 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="write repairs that were checked again into the files")
     parser.add_argument("--diff", action="store_true", help="print those repairs as a patch")
     parser.add_argument("--no-repair", action="store_true", help="do not look for edits that mend what is refuted")
-    parser.add_argument("--all", action="store_true", help="show every finding, not the first of each kernel")
     parser.add_argument(
         "--budget", type=_seconds, default=None, metavar="SECONDS", help="time for each kernel (default: 60)"
     )
@@ -87,6 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
     parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF, whatever --format prints")
+    add_finding_flags(parser)
+    parser.add_argument("--allow-unknown", action="store_true", help="exit with 0, not 3, where something is unknown")
 
 
 def _extents(text: str) -> tuple[int, int, int]:
@@ -113,11 +118,13 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.check_report import exit_code
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check.check import DEFAULT_BUDGET_SECONDS, CheckOptions, expand
+    from tilewright.driver.check.check import DEFAULT_BUDGET_SECONDS, CheckOptions
+    from tilewright.driver.check.folder import expand
     from tilewright.driver.check.isa import readings_of
     from tilewright.driver.launch.launch_file import read_launch_file
 
     readings_of(arguments.isa)
+    view = view_of(arguments)
     require_writable(
         (arguments.output, arguments.trace, arguments.write_launch, arguments.sarif),
         (*expand(arguments.paths), arguments.launch),
@@ -133,7 +140,11 @@ def run(arguments: argparse.Namespace) -> int:
         block=arguments.block,
         cluster=arguments.cluster,
         grid=arguments.grid,
+        allow=allowed(arguments),
+        select=listed(arguments.select),
+        ignore=listed(arguments.ignore),
     )
+    _ = options.set_aside  # a rule that does not exist is one mistake, not one of each file
     with Progress(after_seconds=_QUIET_SECONDS, every_seconds=_LINE_SECONDS) as progress:
 
         def told(name: str, share: float) -> None:
@@ -155,15 +166,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.sarif:
         contents[Path(arguments.sarif)] = (_sarif(files) + "\n").encode("utf-8", "replace")
     if arguments.output:
-        contents[Path(arguments.output)] = (_rendered(files, arguments) + "\n").encode("utf-8", "replace")
+        contents[Path(arguments.output)] = (_rendered(files, arguments, view) + "\n").encode("utf-8", "replace")
     if contents:
         write_files(contents)
     if not arguments.output:
-        _show(files, arguments)
+        _show(files, arguments, view)
+    for rule in unused_allowances(arguments, files):
+        print(f"--allow {rule} allowed nothing", file=sys.stderr)
     if patches:
         # A machine-readable report on standard output stays one document.
         print(patches, end="", file=sys.stdout if arguments.output or arguments.format == "text" else sys.stderr)
-    return exit_code(files)
+    return exit_code(files, allow_unknown=arguments.allow_unknown, exit_zero=arguments.exit_zero)
 
 
 def _launches(files: Sequence[FileReport], target: Path) -> dict[Path, bytes]:
@@ -192,7 +205,8 @@ def _repair_steps(arguments: argparse.Namespace) -> int:
 
 def _check(paths: Sequence[str], launch: LaunchFile | None, options: CheckOptions) -> tuple[FileReport, ...]:
     from tilewright.base.check_report import FileReport
-    from tilewright.driver.check.check import check_file, check_text, decode_text, expand
+    from tilewright.driver.check.check import check_file, check_text, decode_text
+    from tilewright.driver.check.folder import expand
 
     if paths.count("-") > 1:
         raise TilewrightError("standard input can be read once", remedy="give - once")
@@ -241,15 +255,18 @@ def _mend(
     return tuple(results), "".join(patches)
 
 
-def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> str:
+def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace, view: View) -> str:
     """The report in the format asked for, without a newline at its end."""
     from tilewright import __version__
+    from tilewright.driver.check.folder import skipped_files
+
+    skipped = skipped_files(arguments.paths)
 
     match arguments.format:
         case "json":
             from tilewright.report.check_json import check_to_json
 
-            return json.dumps(check_to_json(files, tool=f"tilewright {__version__}"), indent=2)
+            return json.dumps(check_to_json(files, tool=f"tilewright {__version__}", skipped=skipped), indent=2)
         case "sarif":
             return _sarif(files)
         case "github":
@@ -264,7 +281,7 @@ def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> s
         case _:
             from tilewright.report.check_text import render_check
 
-            return render_check(files, limit=None if arguments.all else 8)
+            return render_check(files, view, skipped)
 
 
 def _sarif(files: tuple[FileReport, ...]) -> str:
@@ -276,15 +293,16 @@ def _sarif(files: tuple[FileReport, ...]) -> str:
     return json.dumps(check_to_sarif(files, version=__version__, rules=rules), indent=2)
 
 
-def _show(files: tuple[FileReport, ...], arguments: argparse.Namespace) -> None:
+def _show(files: tuple[FileReport, ...], arguments: argparse.Namespace, view: View) -> None:
     """The report on standard output; text in colours where the terminal has them."""
     if arguments.format != "text":
-        text = _rendered(files, arguments)
+        text = _rendered(files, arguments, view)
         if text:
             print(text)
         return
-    from tilewright.cli.terminal import say
+    from tilewright.cli.terminal import STYLES, say
+    from tilewright.driver.check.folder import skipped_files
     from tilewright.report.check_text import check_lines
 
-    for line, tone in check_lines(files, limit=None if arguments.all else 8):
-        say(line, _STYLES[tone])
+    for line, tone in check_lines(files, view, skipped_files(arguments.paths)):
+        say(line, STYLES[tone])

@@ -24,7 +24,7 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "code", nargs="?", help="a finding's code or name, such as TX001; without it, all rules are listed"
+        "code", nargs="?", help="a finding's code or name, or a contested point; without it, all rules are listed"
     )
     parser.add_argument("--write", metavar="FOLDER", help="write a page of Markdown for every code, and an index")
 
@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _write(Path(arguments.write), arguments)
     if arguments.code is None:
         return _list(arguments)
-    from tilewright.driver.check.rules import explain
+    from tilewright.driver.check.finding_filter import nearest_rule
+    from tilewright.driver.check.rules import explain, points_of
 
     rules = explain(arguments.code)
     if not rules and (point := _contested(arguments.code)) is not None:
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from dataclasses import asdict
 
-        print(json.dumps([asdict(rule) for rule in rules], indent=2))
+        document = [{**asdict(rule), "contested": [point.name for point in points_of(rule.code)]} for rule in rules]
+        print(json.dumps(document, indent=2))
     else:
         print("\n".join(_words(rule) for rule in rules), end="")
     return 0
@@ -93,18 +95,6 @@ def _write(folder: Path, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def nearest_rule(code: str) -> str:
-    """What may have been meant by a code or name that no rule has, in words."""
-    from difflib import get_close_matches
-
-    from tilewright.contract.rules.readings import POINTS
-    from tilewright.driver.check.rules import all_rules
-
-    known = [name for rule in all_rules() for name in (rule.code, rule.name)] + [point.name for point in POINTS]
-    near = get_close_matches(code.upper(), known, n=1) or get_close_matches(code.lower(), known, n=1)
-    return f"did you mean {near[0]}?" if near else "`tilewright explain` lists them"
-
-
 def _contested(name: str) -> ContestedPoint | None:
     from tilewright.contract.rules.readings import POINTS
 
@@ -125,8 +115,11 @@ def _point_words(point: ContestedPoint) -> str:
 
 
 def _words(rule: Rule) -> str:
-    from tilewright.driver.check.rules import sentence
+    from tilewright.driver.check.rules import points_of, sentence
 
     rows = (("Rule", rule.rule), ("Source", rule.source), ("Example", rule.example), ("Remedy", rule.remedy))
     lines = [f"{rule.code} {rule.name}", "", sentence(rule.summary), *(f"{title}: {text}" for title, text in rows)]
+    for point in points_of(rule.code):
+        lines += ["", f"Contested: {point.name}. {point.question}", f"  Strict: {point.strict}"]
+        lines += [f"  Tolerant: {point.tolerant}", f"  Switch: --isa tolerant,{point.name}=strict"]
     return "\n".join(lines) + "\n"

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
+from typing import NoReturn
 
 from tilewright import __version__
 from tilewright.base.error import TilewrightError, Undecided
@@ -37,9 +40,33 @@ COMMANDS = {
 }
 
 
+_INVALID_CHOICE = re.compile(r"argument COMMAND: invalid choice: '(?P<given>.*)' \(choose from .*\)", re.DOTALL)
+_OPTION = re.compile(r"--[a-z][\w-]*")
+_UNRECOGNIZED = re.compile(r"unrecognized arguments: (?P<given>--[\w-]+)")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says which command or option may have been meant. commands: the parsers of its commands, whose
+    unknown options it reports."""
+
+    commands: tuple[argparse.ArgumentParser, ...] = ()
+
+    def error(self, message: str) -> NoReturn:
+        command, option = _INVALID_CHOICE.fullmatch(message), _UNRECOGNIZED.match(message)
+        if command is not None:
+            near = get_close_matches(command["given"], COMMANDS, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+            message = f"there is no command {command['given']!r}: {meant}"
+        elif option is not None:
+            known = {name for parser in self.commands for name in _OPTION.findall(parser.format_help())}
+            near = get_close_matches(option["given"], sorted(known), n=1)
+            message += f": did you mean {near[0]}?" if near else ""
+        super().error(message)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tilewright",
         description="Check, compile and run asynchronous GPU kernels, with or without a GPU.",
         epilog="Begin with `tilewright demo`, or with `tilewright check kernel.ptx`. `tilewright COMMAND --help` has "
@@ -59,6 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
         formats: tuple[str, ...] = getattr(module, "FORMATS", ("text", "json"))
         command.add_argument("--format", choices=formats, default="text", help="how to report (default: text)")
         module.add_arguments(command)
+        parser.commands += (command,)
     return parser
 
 

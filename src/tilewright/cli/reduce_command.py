@@ -28,7 +28,7 @@ _DEFAULT_SECONDS = 60.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="FILE", help="a PTX file, or - for standard input")
-    parser.add_argument("--code", required=True, help="the finding's code, as check reports it")
+    parser.add_argument("--code", required=True, help="the finding's code or name, as for explain")
     parser.add_argument("--launch", metavar="FILE", help="the launch, as for check")
     parser.add_argument("--entry", metavar="NAME", help="reduce this kernel")
     parser.add_argument("--isa", default="tolerant", metavar="READING", help="the reading of the ISA, as for check")
@@ -49,16 +49,16 @@ def _seconds(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.explain_command import nearest_rule
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.check import decode_text, read_text
+    from tilewright.driver.check.finding_filter import nearest_rule
     from tilewright.driver.check.isa import readings_of
-    from tilewright.driver.check.rules import explain
+    from tilewright.driver.check.rules import codes_named
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.reduce.reduce import reduce_finding
 
-    if not explain(arguments.code):
+    if not codes_named(arguments.code):
         raise TilewrightError(f"there is no rule {arguments.code}", remedy=nearest_rule(arguments.code))
     readings_of(arguments.isa)
     require_writable((arguments.output,), (arguments.path, arguments.launch))

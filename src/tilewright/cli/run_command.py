@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.cli.finding_flags import add_finding_flags
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=_seed, default=0, metavar="N", help="of the random inputs and of the CPU machine's engines"
     )
+    add_finding_flags(parser)
 
 
 def _seed(text: str) -> int:
@@ -70,6 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise TilewrightError("--launch is for PTX texts; a bundle has its launches in it", remedy="leave it out")
     if arguments.isa is not None:
         raise TilewrightError("--isa is for PTX texts; a bundle is proved, and not judged again", remedy="leave it out")
+    for name in ("statistics", "show_reviews", "all", "select", "ignore", "allow"):
+        if getattr(arguments, name):
+            option = f"--{name.replace('_', '-')}"
+            raise TilewrightError(
+                f"{option} is for the findings of PTX texts; a bundle is not judged again", remedy="leave it out"
+            )
     from tilewright.cli.arrays import npz_bytes, random_inputs, read_inputs
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
@@ -115,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
             "written": written,
         }
         print(json.dumps(document, indent=2, allow_nan=False))
-    else:
+    elif not (arguments.quiet and matches is not False):
         print(f"{bundle.name} on the {where}: {seconds:.2f} s")
         if errors is None:
             print("  not compared with NumPy: that would take too long")
@@ -124,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"  {name} {verdict} NumPy in float64: relative error {error:.2e} (limit {limits[name]:.0e})")
         for path in written:
             print(f"wrote {path}")
-    return 1 if matches is False else 0
+    return 1 if matches is False and not arguments.exit_zero else 0
 
 
 def load_bundle(path: str) -> Bundle:

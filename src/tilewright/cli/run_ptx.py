@@ -6,15 +6,18 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.base.diagnostic import Level
 from tilewright.base.error import TilewrightError
+from tilewright.cli.finding_flags import allowed, listed, view_of
 
 if TYPE_CHECKING:
+    from tilewright.base.check_report import Suppressed
     from tilewright.driver.run.run_ptx import PtxRun
+    from tilewright.report.finding_lines import View
 
 
 def run_ptx(arguments: argparse.Namespace) -> int:
@@ -25,7 +28,8 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.check import decode_text, read_text
-    from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.check.finding_filter import finding_filter
+    from tilewright.driver.check.isa import readings_of, with_contested
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
 
@@ -35,6 +39,8 @@ def run_ptx(arguments: argparse.Namespace) -> int:
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"
         )
     readings = readings_of(arguments.isa or "tolerant")
+    view = view_of(arguments)
+    chosen = finding_filter(allowed(arguments), listed(arguments.select), listed(arguments.ignore))
     require_writable((arguments.outputs,), (path, arguments.launch, arguments.inputs))
     launch = read_launch_file(arguments.launch)
     if path == "-":
@@ -60,40 +66,48 @@ def run_ptx(arguments: argparse.Namespace) -> int:
                 progress=progress.share,
             )
     seconds = time.perf_counter() - begin
+    kept, suppressed = chosen.split(with_contested(each, readings) for each in done.findings)
+    done = replace(done, findings=kept)
     written: list[str] = []
     if arguments.outputs and done.finished:
         stream = BytesIO()
         np.savez(stream, **done.arrays)  # pyright: ignore[reportArgumentType]
         written = write_files({Path(arguments.outputs): stream.getvalue()})
-    _report(done, "GPU" if on_gpu else "CPU machine", seconds, written, arguments.format)
-    return 1 if done.errors else 0
+    where = f"{'GPU' if on_gpu else 'CPU machine'}: {'ran to its end' if done.finished else 'did not end'}"
+    if arguments.format == "json":
+        _print_json(done, suppressed, "GPU" if on_gpu else "CPU machine", seconds, written)
+    else:
+        _say(done, suppressed, f"{done.entry} on the {where}, {seconds:.2f} s", written, view)
+    return 1 if done.errors and not arguments.exit_zero else 0
 
 
-def _report(done: PtxRun, where: str, seconds: float, written: list[str], form: str) -> None:
-    if form == "json":
-        from tilewright.report.findings_json import findings_to_json
+def _print_json(
+    done: PtxRun, suppressed: tuple[Suppressed, ...], where: str, seconds: float, written: list[str]
+) -> None:
+    from tilewright.report.findings_json import finding_to_json, findings_to_json
 
-        document = {
-            "name": done.entry,
-            "on": where,
-            "seconds": seconds,
-            "finished": done.finished,
-            "findings": findings_to_json(done.findings),
-            "written": written,
-        }
-        print(json.dumps(document, indent=2))
+    document = {
+        "name": done.entry,
+        "on": where,
+        "seconds": seconds,
+        "finished": done.finished,
+        "findings": findings_to_json(done.findings),
+        "suppressed": [{**finding_to_json(each.finding), "reason": each.reason, "by": each.by} for each in suppressed],
+        "written": written,
+    }
+    print(json.dumps(document, indent=2))
+
+
+def _say(done: PtxRun, suppressed: tuple[Suppressed, ...], summary: str, written: list[str], view: View) -> None:
+    """How the run ended, then what was found, as in a check's report. Quiet, a clean run says nothing."""
+    from tilewright.cli.terminal import STYLES, say
+    from tilewright.report.finding_lines import finding_lines, statistics_lines
+
+    if view.quiet and done.finished and not done.errors:
         return
-    from tilewright.cli.show import say, show_finding
-
-    shown = 0
-    for finding in sorted(done.findings, key=lambda each: each.level is not Level.ERROR):
-        # One missing synchronization shows at many places: the first few of each run are enough here.
-        if shown < 5:
-            show_finding(finding)
-        shown += 1
-    if shown > 5:
-        say(f"and {shown - 5} more findings (tilewright check shows them)")
-    ended = "ran to its end" if done.finished else "did not end"
-    say(f"{done.entry} on the {where}: {ended}, {seconds:.2f} s")
-    for path in written:
+    say(summary, STYLES["bad" if done.errors or not done.finished else "good"])
+    lines = statistics_lines(done.findings) if view.statistics else finding_lines(done.findings, suppressed, view)
+    for line, tone in lines:
+        say(line, STYLES[tone])
+    for path in () if view.quiet else written:
         say(f"wrote {path}")

@@ -2,12 +2,14 @@
 
 A reader that goes away (`tilewright check kernel.ptx | head -1`) must not change the exit code, which is the verdict:
 what is left of the output is dropped, and the command ends as it would have. Standard streams that were closed before
-the start count as empty ones. An output that fails otherwise, such as a full disk, is an error of the environment: one
-message, exit code 2. Checked by: tests/cli/test_streams.py.
+the start count as empty ones. What an output's encoding lacks is written in ASCII: a dash as a dash, other characters
+as escapes. An output that fails otherwise, such as a full disk, is an error of the environment: one message, exit code
+2. Checked by: tests/cli/test_streams.py.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Generator
@@ -16,6 +18,26 @@ from io import UnsupportedOperation
 from typing import Any, TextIO
 
 from tilewright.base.error import TilewrightError
+
+_ASCII = {
+    "\u2026": "...", "\u2013": "-", "\u2014": "-", "\u2212": "-", "\u00d7": "x", "\u2264": "<=", "\u2265": ">=",
+    "\u2260": "!=", "\u2192": "->", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00a0": " ",
+}  # fmt: skip
+"""What stands for characters that an encoding may lack."""
+_FALLBACK = "tilewright.ascii"
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """As a handler of errors in encoding: the characters in ASCII."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    given = error.object[error.start : error.end]
+    return "".join(
+        _ASCII.get(each, each.encode("unicode_escape", "surrogatepass").decode("ascii")) for each in given
+    ), error.end
+
+
+codecs.register_error(_FALLBACK, _in_ascii)
 
 
 class OutputLost(TilewrightError):
@@ -69,10 +91,21 @@ def lasting_streams() -> Generator[None]:
             opened.append(open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- closed below
             streams[place] = opened[-1]
     stdin, stdout, stderr = (stream for stream in streams if stream is not None)
+    handlers = [(stream, stream.errors) for stream in (stdout, stderr) if hasattr(stream, "reconfigure")]
+    for stream, _ in handlers:
+        _encode(stream, _FALLBACK)
     sys.stdin, sys.stdout, sys.stderr = stdin, Stream(stdout), Stream(stderr)  # pyright: ignore[reportAttributeAccessIssue]
     try:
         yield
     finally:
         sys.stdin, sys.stdout, sys.stderr = before
+        for stream, errors in handlers:
+            if not stream.closed:
+                _encode(stream, errors)
         for stream in opened:
             stream.close()
+
+
+def _encode(stream: Any, errors: str | None) -> None:
+    """Let a stream of the system handle characters that its encoding lacks by the handler `errors`."""
+    stream.reconfigure(errors=errors)

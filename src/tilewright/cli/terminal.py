@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from tilewright.report.layout_grid import LayoutGrid
 from tilewright.report.layout_text import grid_lines
 from tilewright.report.text import printable
 
-_STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
+STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 
 _COLOURS = tuple(
     f"black on {colour}"
@@ -30,7 +31,10 @@ _COLOURS = tuple(
 
 
 def console() -> Console:
-    """Standard output as it is now. Nothing is wrapped or highlighted: lines stay as they are when piped."""
+    """Standard output as it is now. Nothing is wrapped or highlighted: lines stay as they are when piped. NO_COLOR
+    leaves plain text, with no bold letters either."""
+    if os.environ.get("NO_COLOR"):
+        return Console(highlight=False, soft_wrap=True, color_system=None)
     return Console(highlight=False, soft_wrap=True)
 
 
@@ -42,7 +46,7 @@ def say(words: str, style: str = "") -> None:
 def say_lines(lines: Iterable[tuple[str, str]]) -> None:
     """Lines with their tones; nothing of a source's control characters reaches the terminal."""
     for tone, line in lines:
-        say(printable(line), _STYLES[tone])
+        say(printable(line), STYLES[tone])
 
 
 def say_grid(grid: LayoutGrid, rows: int = 64) -> None:

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.base.check_report import FileReport, KernelReport
+from tilewright.base.check_report import FileReport, KernelReport, SkippedFiles
+from tilewright.report.finding_groups import FindingGroup, grouped_findings
 from tilewright.report.findings_json import finding_to_json, findings_to_json
 
 CHECK_FORMAT = 1
 
 
-def check_to_json(files: Iterable[FileReport], *, tool: str) -> dict[str, object]:
-    """The report of one run of `tool` (its name and version) as a JSON object."""
-    return {"version": CHECK_FORMAT, "tool": tool, "files": [_file(file) for file in files]}
+def check_to_json(files: Iterable[FileReport], *, tool: str, skipped: Iterable[SkippedFiles] = ()) -> dict[str, object]:
+    """The report of one run of `tool` (its name and version) as a JSON object. skipped: of folders."""
+    return {
+        "version": CHECK_FORMAT,
+        "tool": tool,
+        "files": [_file(file) for file in files],
+        "skipped": [{"folder": each.folder, "files": dict(each.by_suffix)} for each in skipped],
+    }
 
 
 def _file(file: FileReport) -> dict[str, object]:
@@ -47,9 +53,29 @@ def _kernel(kernel: KernelReport) -> dict[str, object]:
         "claims": list(kernel.claims),
         "reasons": list(kernel.reasons),
         "findings": findings_to_json(kernel.findings),
-        "suppressed": [{**finding_to_json(each.finding), "reason": each.reason} for each in kernel.suppressed],
+        "groups": [_group(group) for group in grouped_findings(kernel.findings)],
+        "suppressed": [
+            {**finding_to_json(each.finding), "reason": each.reason, "by": each.by} for each in kernel.suppressed
+        ],
+        "exceptions": list(kernel.exceptions),
+        "launches": kernel.launches,
+        "ranges": list(kernel.ranges),
         "seconds": round(kernel.seconds, 3),
         "steps": kernel.steps,
         "defect": kernel.defect or None,
         "launch": kernel.launch,
+    }
+
+
+def _group(group: FindingGroup) -> dict[str, object]:
+    """Findings that say the same, which stand one by one in `findings`: how many, and the first place."""
+    first = group.first
+    return {
+        "code": first.code,
+        "name": first.name,
+        "level": first.level.value,
+        "contested": first.contested or None,
+        "count": group.count,
+        "file": first.primary.file if first.primary is not None else None,
+        "line": first.primary.line if first.primary is not None else None,
     }

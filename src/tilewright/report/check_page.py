@@ -1,6 +1,8 @@
-"""What stands on the page of a check? A table of kernels, and for each its verdict, findings, source and timeline.
+"""What stands on the page of a check? A table of kernels, and for each its verdict, what decides it, then details.
 
-Long folders stay readable: proven kernels without findings are rows of the table only.
+What refutes comes first, with its source and timeline, or what would decide; then what a proof rests on; then reviews.
+Of findings that say the same, the first is shown and the others are counted. Long folders stay readable: proven kernels
+without findings are rows of the table only.
 Checked by: tests/report/test_check_report.py.
 """
 
@@ -10,6 +12,8 @@ from collections.abc import Sequence
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plural import counted
+from tilewright.report.finding_groups import FindingGroup, grouped_findings, grouped_suppressed
 from tilewright.report.page import (
     Badge,
     Block,
@@ -28,7 +32,7 @@ from tilewright.report.page import (
 from tilewright.report.reasons import shown_reasons
 
 _TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt"}
-_FINDINGS_SHOWN = 20
+_LINES_SHOWN = 20
 _REASONS_SHOWN = 20
 
 
@@ -71,9 +75,9 @@ def _overview(files: Sequence[FileReport]) -> Section:
         if file.error:
             rows.append((file.path, "", "not checked", "", file.error))
         for kernel in file.kernels:
-            verdict = f"{kernel.verdict} for {kernel.scope}" if kernel.scope else kernel.verdict
-            codes = ", ".join(dict.fromkeys(finding.code for finding in kernel.findings))
-            rows.append((file.path, kernel.name, verdict, f"{kernel.seconds:.2f}", codes))
+            groups = grouped_findings(kernel.findings)
+            codes = ", ".join(f"{group.first.code} x {group.count}" for group in groups)
+            rows.append((file.path, kernel.name, kernel.verdict_words, f"{kernel.seconds:.2f}", codes))
     table = Table(("file", "kernel", "verdict", "seconds", "findings"), tuple(rows), numeric=(3,))
     return Section("Kernels", (table,))
 
@@ -89,29 +93,43 @@ def _failed(file: FileReport) -> Section:
 
 def _kernel(kernel: KernelReport, file: FileReport) -> Section:
     blocks: list[Block] = []
-    ordered = sorted(kernel.findings, key=lambda finding: finding.level is not Level.ERROR)
-    for number, finding in enumerate(ordered[:_FINDINGS_SHOWN]):
-        blocks.append(FindingCard(finding))
-        excerpt = _excerpt(finding, file)
-        if excerpt is not None:
-            blocks.append(excerpt)
+    groups = grouped_findings(kernel.findings)
+    for number, group in enumerate(group for group in groups if group.first.level is Level.ERROR):
+        blocks += _group(group, file)
         if number == 0 and kernel.timeline is not None:
             blocks.append(_chart(kernel))
-    if len(ordered) > _FINDINGS_SHOWN:
-        blocks.append(Paragraph(f"and {len(ordered) - _FINDINGS_SHOWN} more findings"))
-    if kernel.timeline is not None and not ordered:
+    blocks += _listed("What would decide", _reasons(kernel))
+    blocks += _listed("Assuming", kernel.assumptions)
+    blocks += _listed("Proven", kernel.claims)
+    for group in groups:
+        if group.first.level is not Level.ERROR:
+            blocks += _group(group, file)
+    if kernel.timeline is not None and not kernel.errors:
         blocks.append(_chart(kernel))
-    for title, lines in (
-        ("Proven", kernel.claims),
-        ("Assuming that", kernel.assumptions),
-        ("What would decide", _reasons(kernel)),
-        ("Allowed in the source", tuple(f"{each.finding.code}: {each.reason}" for each in kernel.suppressed)),
-    ):
-        if lines:
-            blocks += [Paragraph(f"{title}:"), Items(lines)]
-    verdict = f"{kernel.verdict} for {kernel.scope}" if kernel.scope else kernel.verdict
+    set_aside = (
+        f"{first.words} ({counted(group.count, 'finding')})" for first, group in grouped_suppressed(kernel.suppressed)
+    )
+    blocks += _listed("Set aside", tuple(set_aside))
     lead = f"{file.path}, {kernel.target}, {kernel.seconds:.2f} s" if kernel.target else file.path
-    return Section(kernel.name, tuple(blocks), lead, Badge(verdict, _TONES[kernel.verdict]))
+    return Section(kernel.name, tuple(blocks), lead, Badge(kernel.verdict_words, _TONES[kernel.verdict]))
+
+
+def _group(group: FindingGroup, file: FileReport) -> list[Block]:
+    """The first finding of a group with its source, and where the others are."""
+    blocks: list[Block] = [FindingCard(group.first)]
+    excerpt = _excerpt(group.first, file)
+    if excerpt is not None:
+        blocks.append(excerpt)
+    if group.count > 1:
+        left = FindingGroup(group.findings[1:])
+        lines = ", ".join(map(str, left.lines[:_LINES_SHOWN])) + (", ..." if len(left.lines) > _LINES_SHOWN else "")
+        where = f", at lines {lines}" if len(left.lines) > 1 else f", at line {lines}" if left.lines else ""
+        blocks.append(Paragraph(f"and {left.count} more {group.first.code}{where}"))
+    return blocks
+
+
+def _listed(title: str, lines: tuple[str, ...]) -> list[Block]:
+    return [Paragraph(f"{title}:"), Items(lines)] if lines else []
 
 
 def _reasons(kernel: KernelReport) -> tuple[str, ...]:

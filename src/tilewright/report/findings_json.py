@@ -33,6 +33,7 @@ def finding_to_json(finding: Diagnostic) -> dict[str, object]:
         "origin_line": finding.origin.line if finding.origin is not None else None,
         "interleaving": list(finding.interleaving),
         "source": finding.source,
+        "contested": finding.contested or None,
         "remedy": finding.repair.title if finding.repair is not None else None,
         "repair": repair_to_json(finding.repair) if finding.repair is not None and finding.repair.edits else None,
     }

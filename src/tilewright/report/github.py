@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.operand_lists import cut_operands
 from tilewright.report.reasons import shown_reasons
 from tilewright.report.text import repair_words
 
@@ -26,6 +27,9 @@ def workflow_commands(files: Iterable[FileReport]) -> list[str]:
             lines += [_finding(finding, kernel.name, file.path) for finding in kernel.findings]
             if kernel.verdict == "unknown":
                 lines.append(_unknown(kernel, file.path))
+            if kernel.exceptions:
+                words = f"{kernel.name}: {kernel.verdict_words}"
+                lines.append(_command("notice", words, file.path, None, "proven except for what is set aside"))
         lines += [_finding(finding, "", file.path) for finding in file.findings]
         lines += [_command("notice", note, file.path, None, "tilewright") for note in file.notes]
     return lines
@@ -42,7 +46,8 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
     span = finding.primary
     severity = "error" if finding.level is Level.ERROR else "warning"
     return _command(
-        severity, message, span.file if span is not None else path, span.line if span is not None else None,
+        severity, cut_operands(message),
+        span.file if span is not None else path, span.line if span is not None else None,
         f"{finding.code} {finding.name}", span.column if span is not None and span.column > 1 else None,
     )  # fmt: skip
 
@@ -51,7 +56,7 @@ def _unknown(kernel: KernelReport, path: str) -> str:
     reasons, left = shown_reasons(kernel.reasons)
     more = (f"and {left} more reasons",) if left else ()
     message = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons, *more))
-    return _command("warning", message, path, None, "unknown")
+    return _command("warning", cut_operands(message), path, None, "unknown")
 
 
 def _command(word: str, message: str, path: str, line: int | None, title: str, column: int | None = None) -> str:

@@ -15,6 +15,7 @@ from tilewright.base.span import Span
 from tilewright.report.figure import LaneChart, MemoryMap, draw
 from tilewright.report.layout_figure import draw_grid
 from tilewright.report.layout_grid import LayoutGrid
+from tilewright.report.operand_lists import cut_operands
 from tilewright.report.page import (
     Badge,
     Block,
@@ -76,7 +77,7 @@ def _block(block: Block) -> str:
         case Table():
             return _table(block)
         case Items(items):
-            return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
+            return "<ul>" + "".join(f"<li>{escape(cut_operands(item))}</li>" for item in items) + "</ul>"
         case Excerpt():
             return _excerpt(block)
         case FindingCard(finding):
@@ -127,12 +128,14 @@ def _source_line(line: SourceLine) -> str:
     number = "" if line.number is None else str(line.number)
     kind = f" {line.mark}" if line.mark else ""
     sign = escape(_SIGNS[line.mark])
-    return f'<span class="line{kind}"><i>{number:>5} {sign}</i> {escape(line.text.expandtabs(4))}\n</span>'
+    return (
+        f'<span class="line{kind}"><i>{number:>5} {sign}</i> {escape(cut_operands(line.text.expandtabs(4)))}\n</span>'
+    )
 
 
 def _finding(finding: Diagnostic) -> str:
     rule = f"<b>{escape(finding.code)}</b> <code>{escape(finding.name)}</code>"
-    head = f"<p>{rule} {escape(finding.message)}</p>"
+    head = f"<p>{rule} {escape(cut_operands(finding.message))}</p>"
     places = "".join(
         _place(word, span)
         for word, span in (
@@ -142,9 +145,10 @@ def _finding(finding: Diagnostic) -> str:
         )
         if span
     )
-    steps = "".join(f"<li>{escape(step)}</li>" for step in finding.interleaving)
+    steps = "".join(f"<li>{escape(cut_operands(step))}</li>" for step in finding.interleaving)
     run = f"<p>A run that shows it:</p><ol>{steps}</ol>" if steps else ""
     source = f"<p><b>Rule:</b> {escape(finding.source)}</p>" if finding.source else ""
+    source += f"<p><b>Contested:</b> {escape(finding.contested)}</p>" if finding.contested else ""
     repair = _repair(finding.repair) if finding.repair is not None else ""
     return f'<div class="finding {finding.level.value}">{head}{places}{run}{source}{repair}</div>'
 
@@ -165,7 +169,8 @@ def _repair(repair: Repair) -> str:
 
 
 def _place(word: str, span: Span) -> str:
-    code = f"<code>{escape(span.text.strip())}</code>" if span.text.strip() else ""
+    text = cut_operands(span.text.strip())
+    code = f"<code>{escape(text)}</code>" if text else ""
     return f'<p class="place">{word} {escape(str(span))} {code}</p>'
 
 

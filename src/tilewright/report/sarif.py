@@ -2,9 +2,9 @@
 
 Source: OASIS, Static Analysis Results Interchange Format 2.1.0. One run; each finding a result; the place that it
 conflicts with a related location; the interleaving a code flow of one thread; a repair with edits a fix, whose edits
-replace whole lines; a finding that the source allows a suppressed result. Kernels that are not decided, and files that
-could not be checked, are notifications of the run: they are no results. A result is recognised again after edits above
-it by a fingerprint of its rule and its line's text. Not handled: baselines, embedded artifacts.
+replace whole lines; a finding that the source or the user sets aside a suppressed result. Kernels that are not decided,
+and files that could not be checked, are notifications of the run: they are no results. A result is recognised again
+after edits above it by a fingerprint of its rule and its line's text. Not handled: baselines, embedded artifacts.
 Checked by: tests/report/test_sarif.py.
 """
 
@@ -55,7 +55,11 @@ def sarif_log(
     names = {finding.code: finding for finding in everything}
     results = [_result(finding, codes.index(finding.code)) for finding in everything]
     for result, each in zip(results[len(findings) :], suppressed, strict=True):
-        result["suppressions"] = [{"kind": "inSource", "justification": each.reason}]
+        result["suppressions"] = [
+            {"kind": "inSource", "justification": each.reason}
+            if each.by == "source"
+            else {"kind": "external", "justification": each.reason or "ignored by --select or --ignore"}
+        ]
     seen: Counter[str] = Counter()
     for result, finding in zip(results, everything, strict=True):
         fingerprint = _fingerprint(finding)

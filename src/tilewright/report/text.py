@@ -1,8 +1,9 @@
 """How is a finding or a verdict shown as plain text?
 
 The form is that of a compiler's diagnostics: what is wrong, where, the line with the place underlined, the place it
-conflicts with, the steps of a run that shows it, the rule's source, the repair. Control characters of a source never
-reach the terminal. Colours are the caller's business. Checked by: tests/report/test_text.py.
+conflicts with, the steps of a run that shows it, the rule's source, the repair. Long operand lists are cut, and control
+characters of a source never reach the terminal. Colours are the caller's business.
+Checked by: tests/report/test_text.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.report.operand_lists import cut_operands
 
 _LINE_COLUMNS = 110
 """Columns of a source line that are shown; a longer one is cut around its place."""
@@ -26,7 +28,7 @@ def render_finding(finding: Diagnostic) -> str:
     margin = max((len(str(span.line)) for span in spans), default=1)
     bar = " " * margin + " |"
     note = " " * margin + " ="
-    lines = [f"{_LEVEL_WORDS[finding.level]}[{finding.code}]: {printable(finding.message)} ({finding.name})"]
+    lines = [f"{_LEVEL_WORDS[finding.level]}[{finding.code}]: {shown(finding.message)} ({finding.name})"]
     if finding.primary is not None:
         lines.append(f"{' ' * margin}--> {printable(str(finding.primary))}")
         lines.extend(_source_lines(finding.primary, margin, "^"))
@@ -41,9 +43,11 @@ def render_finding(finding: Diagnostic) -> str:
         lines.append(f"{note} a run that shows it:")
         width = len(str(len(finding.interleaving)))
         for number, step in enumerate(finding.interleaving, start=1):
-            lines.append(f"{' ' * margin}     {number:>{width}}. {printable(step)}")
+            lines.append(f"{' ' * margin}     {number:>{width}}. {shown(step)}")
     if finding.source:
         lines.append(f"{note} rule: {printable(finding.source)}")
+    if finding.contested:
+        lines.append(f"{note} contested: {printable(finding.contested)} (--isa chooses its side)")
     if finding.repair is not None:
         word = "repair" if finding.repair.edits else "help"
         lines.append(f"{note} {word}: {printable(repair_words(finding.repair))}")
@@ -57,11 +61,11 @@ def render_finding(finding: Diagnostic) -> str:
             else:
                 old = span.text.strip()
             if old is not None:
-                lines.append(f"{' ' * margin}     {place}: - {printable(old)}")
+                lines.append(f"{' ' * margin}     {place}: - {shown(old)}")
                 place = " " * len(place) + " "
             else:
                 place += ":"
-            lines.extend(f"{' ' * margin}     {place} + {printable(line.strip())}" for line in new)
+            lines.extend(f"{' ' * margin}     {place} + {shown(line.strip())}" for line in new)
     return "\n".join(lines)
 
 
@@ -81,12 +85,12 @@ def render_verdict(verdict: Verdict, *, limit: int | None = None) -> str:
         case Proven(scope, assumptions, claims):
             lines = [f"proven for {scope}: no hang, no race"]
             lines.extend(f"  {printable(claim)}" for claim in claims)
-            lines.extend(f"  assuming that {printable(assumption)}" for assumption in assumptions)
+            lines.extend(f"  assuming {shown(assumption)}" for assumption in assumptions)
             return "\n".join(lines)
         case Refuted(findings):
             return "\n".join(("refuted", render_findings(findings, limit=limit)))
         case Unknown(reasons):
-            return "\n".join(("unknown: not decided", *(f"  {printable(reason)}" for reason in reasons)))
+            return "\n".join(("unknown: not decided", *(f"  {shown(reason)}" for reason in reasons)))
 
 
 def repair_words(repair: Repair) -> str:
@@ -97,6 +101,11 @@ def repair_words(repair: Repair) -> str:
     if repair.rechecked:
         words += " (checked again: clean)"
     return words
+
+
+def shown(text: str) -> str:
+    """`text` on one line, as `printable`, with long operand lists cut."""
+    return cut_operands(printable(text))
 
 
 def printable(text: str) -> str:
@@ -116,8 +125,8 @@ def _source_lines(span: Span, margin: int, underline: str) -> list[str]:
     first = len(raw) - len(raw.lstrip())
     # A column of 1 means the whole line; a place beyond the line's end is shown at its end.
     begin = max(first, min(span.column - 1, len(bare) - 1)) if span.column > 1 else first
-    before = printable(bare[:begin]).expandtabs(_TAB_COLUMNS)
-    marked = printable(bare[begin:]).replace("\t", " ")
+    before = shown(bare[:begin]).expandtabs(_TAB_COLUMNS)
+    marked = shown(bare[begin:]).replace("\t", " ")
     line, offset = _window(before, marked)
     length = max(1, min(len(marked), len(line) - offset))
     bar = " " * margin + " |"

@@ -71,7 +71,10 @@ class Target:
 def target(name: str) -> Target:
     """The architecture called `name`. Raises TilewrightError, naming the nearest known one, where there is none."""
     if name not in BANK_TARGET_NAMES:
-        near = get_close_matches(name, BANK_TARGET_NAMES, n=1, cutoff=0.5)
+        # Another number is another architecture: only its suffix or its spelling can be a slip.
+        digits = "".join(filter(str.isdigit, name))
+        alike = [known for known in BANK_TARGET_NAMES if "".join(filter(str.isdigit, known)) == digits]
+        near = get_close_matches(name, alike, n=1, cutoff=0.5)
         known = ", ".join(BANK_TARGET_NAMES)
         raise TilewrightError(
             f"unknown target {name!r}", remedy=f"did you mean {near[0]!r}?" if near else f"known targets: {known}"

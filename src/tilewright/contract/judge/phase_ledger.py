@@ -553,6 +553,7 @@ def _check_one_init(
                 f"{who} uses the barrier ({span}), possibly before the init has reached the cluster",
             ),
             level=findings.released_init,
+            contested="released_init",
         )
     elif engine is not None and not _proxy_fenced(cluster, init, clock):
         findings.report(
@@ -566,6 +567,7 @@ def _check_one_init(
                 "the copy engine signals the barrier through the async proxy, possibly before it sees the init",
             ),
             level=engine,
+            contested="fenced_init",
         )
 
 

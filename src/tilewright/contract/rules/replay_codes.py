@@ -349,8 +349,10 @@ class RunFindings:
         other: Span | None = None,
         steps: tuple[str, ...] = (),
         level: Level = Level.ERROR,
+        contested: str = "",
     ) -> None:
-        """Record that rule `code` is broken at `primary`, in conflict with `other`; steps: a run that shows it."""
+        """Record that rule `code` is broken at `primary`, in conflict with `other`; steps: a run that shows it;
+        contested: the point that decides the level, where several points govern the rule."""
         key = (code, primary, other)
         if self.knows(code, primary, other, level):
             return
@@ -372,6 +374,7 @@ class RunFindings:
             source=rule.source,
             repair=Repair(rule.remedy),
             level=level,
+            contested=contested,
         )
 
     def doubt(self, reason: str) -> None:

@@ -12,8 +12,8 @@ Checked by: tests/driver/check/test_check.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewright.base.check_report import FileReport
@@ -24,7 +24,9 @@ from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check_each import Progress, Share, Task, check_each
 from tilewright.driver.check.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.check.defect import defects_as_errors
-from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.finding_filter import FindingFilter, finding_filter
+from tilewright.driver.check.folder import expand
+from tilewright.driver.check.isa import readings_of, with_contested
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
 from tilewright.driver.check.origin import with_origin
 from tilewright.driver.check.rules import all_rules
@@ -50,7 +52,8 @@ class CheckOptions:
     kernel's name; repair_steps: work of the search for edits that fix what is refuted, 0 to look for none;
     dynamic_smem_bytes: of a launch that is not given; file_budget_seconds: for all kernels of a file, None for no
     limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
-    not given, or that leaves them out."""
+    not given, or that leaves them out; allow, select, ignore: what is set aside, as `finding_filter` takes it;
+    parameter_names: of the kernel, in the text's order, for messages."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -64,6 +67,15 @@ class CheckOptions:
     block: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
+    allow: Mapping[str, str] = field(default_factory=dict[str, str])
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    parameter_names: tuple[str, ...] = ()
+
+    @property
+    def set_aside(self) -> FindingFilter:
+        """What the user sets aside. Raises TilewrightError for a name that no rule has."""
+        return finding_filter(self.allow, self.select, self.ignore)
 
     @property
     def shape(self) -> GivenShape:
@@ -78,15 +90,19 @@ def check_text(
     file: stands in places and messages. Never raises TilewrightError: a report with `error` says what is wrong.
     """
     options = options or CheckOptions()
+    try:
+        chosen = options.set_aside
+    except TilewrightError as error:
+        return _failed(file, text, error)
     if is_mlir(text, file):
-        return _check_mlir_text(text, file, launch, options)
+        return chosen.of_file(_check_mlir_text(text, file, launch, options, chosen))
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     seconds, stopped = limits.for_kernel()
     own = False
     try:
         with bounded(seconds) as own, defects_as_errors(f"the text of {file}"):
             module = read(text, file, tolerant=True)
-            chosen = _chosen_kernels(module, file, launch, options)
+            kernels = _chosen_kernels(module, file, launch, options)
     except TilewrightError as error:
         return _failed(file, text, error)
     except BudgetSpent:
@@ -94,12 +110,14 @@ def check_text(
             raise
         return FileReport(file, text, error=f"reading {file} was {stopped}", remedy="give one kernel's PTX")
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
-    tasks = [_task(module, kernel, known, allowed, options) for kernel, known in chosen]
-    reports = check_each(tasks, file, allowed, limits, steps=options.budget_steps, progress=options.progress)
+    tasks = [_task(module, kernel, known, allowed, options, chosen) for kernel, known in kernels]
+    reports = check_each(
+        tasks, file, allowed, limits, steps=options.budget_steps, progress=options.progress, chosen=chosen
+    )
     if reports.complete:
         findings += unused(allowed, reports.used)
     report = FileReport(file, text, reports.kernels, findings)
-    return _with_repairs(report, launch, options, limits)
+    return _with_repairs(chosen.of_file(report), launch, options, limits)
 
 
 def _with_repairs(
@@ -123,7 +141,9 @@ def _with_repairs(
         return replace(report, notes=(*report.notes, f"no repair was looked for: {error.message}"))
 
 
-def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: CheckOptions) -> FileReport:
+def _check_mlir_text(
+    text: str, file: str, launch: LaunchFile | None, options: CheckOptions, chosen: FindingFilter
+) -> FileReport:
     """As `check_text`, for TTGIR and nvgpu MLIR, which are judged for all launches."""
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
@@ -139,7 +159,7 @@ def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: C
     except TilewrightError as error:
         return _failed(file, text, error)
     tasks = [Task(each.name, each.target, _ignoring_share(each.judge), _findings_alone) for each in kernels]
-    reports = check_each(tasks, file, allowed, limits, progress=options.progress)
+    reports = check_each(tasks, file, allowed, limits, progress=options.progress, chosen=chosen)
     if all(report.verdict != "unknown" for report in reports.kernels):
         findings += unused(allowed, reports.used)
     return FileReport(file, text, reports.kernels, findings)
@@ -164,28 +184,17 @@ def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOpt
 def check_paths(
     paths: Iterable[str], *, launch: LaunchFile | None = None, options: CheckOptions | None = None
 ) -> tuple[FileReport, ...]:
-    """Check files, and folders with every `*.ptx` below them, in order."""
+    """Check files, and folders as `folder.expand` takes them, in order."""
     return tuple(check_file(path, launch=launch, options=options) for path in expand(paths))
-
-
-def expand(paths: Iterable[str]) -> Iterator[str]:
-    """Files as they are; folders as the `*.ptx` files below them, sorted. A folder without any is given as it is, and
-    is then an error to read."""
-    for given in paths:
-        if not os.path.isdir(given):
-            yield given
-            continue
-        found = sorted(
-            os.path.join(folder, name) for folder, _, names in os.walk(given) for name in names if name.endswith(".ptx")
-        )
-        yield from found or [given]
 
 
 def read_text(path: str) -> str:
     """The text of a PTX file. Raises TilewrightError: no such file, a folder without PTX, too large, not text."""
     try:
         if os.path.isdir(path):
-            raise TilewrightError(f"{path} has no .ptx file in it", remedy="name a file, or a folder of .ptx files")
+            raise TilewrightError(
+                f"{path} has no .ptx file in it, and no .ttgir file", remedy="name a file, or a folder of .ptx files"
+            )
         if os.path.getsize(path) > FILE_BYTES_MAX:
             raise TilewrightError(
                 f"{path} has more than {FILE_BYTES_MAX >> 20} MiB",
@@ -233,7 +242,8 @@ def _chosen_kernels(
         chosen = [LaunchFile("--entry", entry, None, None, None, None, None, ()).kernel(module, file)]
     for kernel in chosen:
         require_shape(kernel, options.shape)
-    return [(kernel, PartialLaunch(options.shape, options.dynamic_smem_bytes)) for kernel in chosen]
+    given = PartialLaunch(options.shape, options.dynamic_smem_bytes, names=options.parameter_names)
+    return [(kernel, given) for kernel in chosen]
 
 
 def _known_launch(module: Module, kernel: Kernel, given: PartialLaunch) -> KernelLaunch | PartialLaunch:
@@ -251,11 +261,12 @@ def _task(
     launch: KernelLaunch | PartialLaunch,
     allowed: tuple[Allowance, ...],
     options: CheckOptions,
+    chosen: FindingFilter,
 ) -> Task:
     """What judges a kernel of a PTX text, and what its text and its launch show beside that."""
 
     def allows(finding: Diagnostic) -> bool:
-        return bool(apply_allowances((finding,), allowed)[1])
+        return chosen.excludes(finding) or bool(apply_allowances((finding,), allowed)[1])
 
     def judge(share: Share) -> Judgement:
         readings = readings_of(options.isa)
@@ -267,7 +278,8 @@ def _task(
         params = launch.launch.params if isinstance(launch, KernelLaunch) else launch.params
         maps = map_findings(module, kernel, params)
         of_text = (*maps, *unallocated(module, kernel))
-        return [with_origin(finding, module, kernel) for finding in (*of_text, *judgement.findings)]
+        findings, readings = (*of_text, *judgement.findings), readings_of(options.isa)
+        return [with_contested(with_origin(finding, module, kernel), readings) for finding in findings]
 
     return Task(kernel.name, module.target[0] if module.target else "", judge, beside)
 

@@ -2,7 +2,7 @@
 
 Each kernel is a task: what judges it, and what is found beside its run. A task ends in a report, whatever happens:
 
-- a verdict, from the findings that the text does not allow (`decide`);
+- a verdict, from the findings that neither the text nor the user sets aside (`decide`);
 - unknown, where its time, its steps or the memory are spent, or the machine lacks what it needs;
 - unknown, where a defect of this program ends it: the reason and `KernelReport.defect` name the place in our source;
 - unknown, where the time for the file was over before its turn came.
@@ -22,6 +22,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.check.allowance import Allowance, apply_allowances
 from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.defect import DefectError, defects_as_errors
+from tilewright.driver.check.finding_filter import NOTHING_SET_ASIDE, FindingFilter
 from tilewright.driver.check.judge_kernel import Judgement
 from tilewright.driver.check.time_for_file import TimeForFile
 from tilewright.driver.check.work import WorkSpent, counted
@@ -58,8 +59,10 @@ def check_each(
     *,
     steps: int | None = None,
     progress: Progress | None = None,
+    chosen: FindingFilter = NOTHING_SET_ASIDE,
 ) -> Reports:
-    """Reports of all tasks, in order. steps: warp instructions that each may run, None for any number."""
+    """Reports of all tasks, in order. steps: warp instructions that each may run, None for any number; chosen: what the
+    user sets aside."""
     reports: list[KernelReport] = []
     used: frozenset[Allowance] = frozenset()
     complete = True
@@ -82,7 +85,7 @@ def check_each(
                 judgement = _undecided(f"{error.message}; {error.remedy}" if error.remedy else error.message)
                 defect = f"{error.exception} at {error.place}" if isinstance(error, DefectError) else ""
         seconds = time.perf_counter() - begin
-        report, of_kernel = _report(task, judgement, findings, allowed)
+        report, of_kernel = _report(task, judgement, findings, allowed, chosen)
         reports.append(replace(report, seconds=seconds, steps=meter.steps, defect=defect))
         used |= of_kernel
         complete = complete and judgement.complete
@@ -128,16 +131,18 @@ def _undecided(reason: str) -> Judgement:
 
 
 def _report(
-    task: Task, judgement: Judgement, findings: Iterable[Diagnostic], allowed: tuple[Allowance, ...]
+    task: Task,
+    judgement: Judgement,
+    findings: Iterable[Diagnostic],
+    allowed: tuple[Allowance, ...],
+    chosen: FindingFilter,
 ) -> tuple[KernelReport, frozenset[Allowance]]:
     """The report of a kernel with these findings, and the allowances it used."""
     kept, suppressed, used = apply_allowances(findings, allowed)
+    kept, by_user = chosen.split(kept)
+    suppressed += by_user
     verdict, reasons = decide(judgement, kept, bool(suppressed))
-    assumptions = tuple(
-        f"{each.finding.code} at {each.finding.primary} is allowed: {each.reason}"
-        for each in suppressed
-        if each.finding.level is Level.ERROR
-    )
+    assumptions = dict.fromkeys(each.assumption for each in suppressed if each.finding.level is Level.ERROR)
     proven = verdict == "proven"
     report = KernelReport(
         task.name,
@@ -151,6 +156,8 @@ def _report(
         suppressed,
         timeline=judgement.timeline,
         launch=judgement.launch if verdict == "refuted" else None,
+        launches=judgement.launches if proven else 0,
+        ranges=judgement.ranges if proven else (),
     )
     return report, frozenset(used)
 
@@ -158,12 +165,12 @@ def _report(
 def decide(
     judgement: Judgement, kept: tuple[Diagnostic, ...], some_allowed: bool
 ) -> tuple[VerdictWord, tuple[str, ...]]:
-    """The verdict, and for `unknown` the reasons. kept: findings that the text does not allow."""
+    """The verdict, and for `unknown` the reasons. kept: findings that are not set aside."""
     if any(finding.level is Level.ERROR for finding in kept):
         return "refuted", ()
     if judgement.doubts:
         return "unknown", judgement.doubts
     if not judgement.complete:
-        why = "the run ended at a finding that the text allows" if some_allowed else "the run did not come to its end"
+        why = "the run ended at a finding that is set aside" if some_allowed else "the run did not come to its end"
         return "unknown", (f"{why}, so that the rest was not judged",)
     return "proven", ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from difflib import get_close_matches
 
+from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.contract.rules.readings import POINTS, ContestedPoint, Readings, strict, tolerant
 
@@ -51,6 +52,16 @@ def point_named(name: str) -> ContestedPoint:
     near = get_close_matches(wanted, names, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"the points are {', '.join(names)}"
     raise TilewrightError(f"there is no contested point {name!r}", remedy=remedy)
+
+
+def with_contested(finding: Diagnostic, readings: Readings) -> Diagnostic:
+    """The finding with the contested points that decide its level, by these readings, if it does not name its own."""
+    if finding.contested:
+        return finding
+    names = [
+        point.name for point in POINTS if finding.code in point.codes and readings.level_of(point.name) is finding.level
+    ]
+    return replace(finding, contested=" or ".join(names)) if names else finding
 
 
 def point_page(point: ContestedPoint) -> str:

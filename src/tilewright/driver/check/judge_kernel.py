@@ -72,7 +72,8 @@ class Judgement:
 
     findings: errors and reviews; doubts: why a clean run would not be a proof; complete: the run came to its end, so
     that what was not found is not there; scope, assumptions, claims: of the proof, where there is one; launch: that
-    refutes, as a launch file, where none was given.
+    refutes, as a launch file, where none was given; launches: how many were made up; ranges: of the parameters that
+    steer the kernel, for which the proof holds.
     """
 
     findings: tuple[Diagnostic, ...] = ()
@@ -83,6 +84,8 @@ class Judgement:
     claims: tuple[str, ...] = ()
     timeline: Timeline | None = None
     launch: Mapping[str, object] | None = None
+    launches: int = 0
+    ranges: tuple[str, ...] = ()
 
 
 def judge_kernel(
@@ -176,7 +179,10 @@ def _without_launch(
     beside = (*found.reviews, *found.allowed)
     match found.verdict:
         case Proven(scope, assumptions, claims):
-            return Judgement(beside, doubts, True, scope, assumptions, claims, found.timeline)
+            return Judgement(
+                beside, doubts, True, scope, assumptions, claims, found.timeline, launches=found.runs,
+                ranges=found.ranges,
+            )  # fmt: skip
         case Refuted(findings):
             # Findings of one choice of numbers: what others show is not among them.
             return Judgement(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import astuple
 from functools import cache
 
-from tilewright.contract.rules.readings import POINTS
+from tilewright.contract.rules.readings import POINTS, ContestedPoint
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
 from tilewright.contract.rules.schedule_codes import SCHEDULE_RULES
 from tilewright.contract.rules.typestate_codes import RULES, Rule
@@ -50,9 +50,22 @@ def explain(code: str) -> tuple[Rule, ...]:
     return tuple(rule for rule in all_rules() if rule.code == wanted.upper() or rule.name == wanted.lower())
 
 
+def codes_named(name: str) -> tuple[str, ...]:
+    """The codes that `explain` has something to say of by a name: a code, a rule's name, a contested point; empty where
+    there is none."""
+    wanted = name.strip().lower().replace("-", "_")
+    governed = (point.codes for point in POINTS if point.name == wanted)
+    return tuple(rule.code for rule in explain(name)) or next(governed, ())
+
+
+def points_of(code: str) -> tuple[ContestedPoint, ...]:
+    """The contested points that govern a rule."""
+    return tuple(point for point in POINTS if code in point.codes)
+
+
 def rule_page(rule: Rule) -> str:
     """A rule as a page of Markdown."""
-    contested = [point for point in POINTS if rule.code in point.codes]
+    contested = points_of(rule.code)
     links = ", ".join(f"[{point.name}]({point_file(point)})" for point in contested)
     return (
         f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n"

@@ -59,7 +59,7 @@ def assume_multiple(exploration: Exploration, tried: Tried, name: Callable[[Inpu
             other = exploration.at({**tried.values, given: _odd_multiple(value, multiple)})
             if not any(each.code in _ALIGNMENT for each in _errors(other)):
                 exploration.narrow(given, multiple=multiple)
-                return f"{name(given)} is a multiple of {multiple} (else {finding.code}: {finding.message})"
+                return f"{name(given)} is a multiple of {multiple} (at others the kernel fails with {finding.code})"
     return ""
 
 
@@ -74,7 +74,7 @@ def assume_positive(exploration: Exploration, tried: Tried, given: Input, name: 
     finding = first_finding(tried)
     bits = 8 * given.size_bytes - 1
     exploration.narrow(given, smallest=1, largest=(1 << bits) - 1)
-    return f"{name(given)} is at least 1 and below 2^{bits} (else {finding.code}: {finding.message})"
+    return f"{name(given)} is at least 1 and below 2^{bits} (at negative numbers the kernel fails with {finding.code})"
 
 
 def negative_numbers(tried: Tried) -> list[Input]:

@@ -170,7 +170,7 @@ def _open_or_proven(
 def _bounds(exploration: Exploration) -> list[str]:
     """What a proof assumes of inputs that were not tried, nor asked about, up to the largest that their width holds."""
     return [
-        f"{dimension.name} are at most {dimension.largest}"
+        f"{dimension.name} are at most {dimension.largest:,}"
         for given, dimension in exploration.dimensions.items()
         if given.kind == "grid"
     ]
@@ -286,8 +286,8 @@ def _excuse_huge(
     for given in huge:
         most = overflow_limit(given)
         exploration.narrow(given, largest=most - 1)
-        said = f"{text.name(given)} is at least 0 and below 2^{most.bit_length() - 1} (else a sum overflows: "
-        excuses[id(tried)] = _Excuse(f"{said}{finding.code})")
+        said = f"{text.name(given)} is at least 0 and below 2^{most.bit_length() - 1}"
+        excuses[id(tried)] = _Excuse(f"{said} (beyond, a sum overflows and the kernel fails with {finding.code})")
 
 
 def _empty_loops(tried: Tried) -> dict[_Visit, tuple[Input, ...]]:
@@ -373,12 +373,12 @@ def _said(tried: Tried, nonzero: list[Input], text: Places, loops: Sequence[int]
     if nonzero:
         names = " and ".join(text.name(each) for each in nonzero)
         verb = "are" if len(nonzero) > 1 else "is"
-        null = all(each.kind == "pointer" for each in nonzero)
-        return f"{names} {verb} not {'null' if null else '0'} (else {finding.code}: {finding.message})"
+        zero = "null" if all(each.kind == "pointer" for each in nonzero) else "0"
+        return f"{names} {verb} not {zero} (at {zero} the kernel fails with {finding.code})"
     places = " and ".join(str(text.loop_span(loop)) for loop in loops)
     word = "loops" if len(loops) > 1 else "loop"
     iterate = f"iterate{'' if len(loops) > 1 else 's'}"
-    return f"the {word} at {places} {iterate} at least once (else {finding.code}: {finding.message})"
+    return f"the {word} at {places} {iterate} at least once (without iterations the kernel fails with {finding.code})"
 
 
 def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried]:

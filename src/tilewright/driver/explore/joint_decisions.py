@@ -377,7 +377,7 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
                 names = " and ".join(dimensions[each].name for each in numbers)
                 bits = max(overflow_limit(each) for each in numbers).bit_length() - 1
                 said = f"{names} {'are' if len(numbers) > 1 else 'is'} at least 0 and below 2^{bits}"
-                exploration.assumed[f"{said} (else a sum overflows, and ways were not tried)"] = None
+                exploration.assumed[f"{said} (beyond, a sum overflows, and ways were not tried)"] = None
                 return within
             anyhow = within if isinstance(within, Reached) else anyhow
         own = {each.node.number for each in (*others, asked)}

@@ -232,7 +232,7 @@ def _proven(proven: list[_Trial], failing: list[_Trial], shapes: LaunchShapes) -
     known = [verdict for verdict in verdicts if isinstance(verdict, Proven)]
     scope = "all trip counts" if all(each.scope == "all trip counts" for each in known) else "this launch"
     held = f"{_listed(proven, shapes)}, since no directive fixes it"
-    failed = [f"not {_said(trial.shape, shapes)}: there {_because(trial)}" for trial in failing]
+    failed = [f"not {_said(trial.shape, shapes)} (launched so, {_fails(trial)})" for trial in failing]
     assumptions = (*shapes.assumptions, held, *failed, *(line for each in known for line in each.assumptions))
     claims = tuple(dict.fromkeys(line for each in known for line in each.claims))
     verdict = Proven(scope, tuple(dict.fromkeys(assumptions)), claims)
@@ -277,6 +277,14 @@ def _reasons(trial: _Trial, shapes: LaunchShapes) -> tuple[str, ...]:
             return (f"no directive fixes the launch's shape; with {said} it is proven for {scope}; give {options}",)
 
 
+def _fails(trial: _Trial) -> str:
+    """How a shape fails that a proof leaves out."""
+    if not isinstance(trial.judged.verdict, Refuted):
+        return _because(trial)
+    finding = trial.findings[0]
+    return f"the kernel fails with {finding.code} at {finding.primary}"
+
+
 def _because(trial: _Trial) -> str:
     match trial.judged.verdict:
         case Refuted():
@@ -293,7 +301,8 @@ def _merged(trials: list[_Trial], shown: UnlaunchedJudgement) -> UnlaunchedJudge
     reviews = {(each.code, each.primary, each.conflicts_with): each for t in trials for each in t.judged.reviews}
     allowed = {(each.code, each.primary, each.conflicts_with): each for t in trials for each in t.judged.allowed}
     runs = sum(trial.judged.runs for trial in trials)
-    return replace(shown, runs=runs, reviews=tuple(reviews.values()), allowed=tuple(allowed.values()))
+    ranges = tuple(dict.fromkeys(line for trial in trials for line in trial.judged.ranges))
+    return replace(shown, runs=runs, reviews=tuple(reviews.values()), allowed=tuple(allowed.values()), ranges=ranges)
 
 
 def _assuming(judged: UnlaunchedJudgement, assumptions: tuple[str, ...]) -> UnlaunchedJudgement:

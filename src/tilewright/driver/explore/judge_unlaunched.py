@@ -25,6 +25,7 @@ from tilewright.driver.explore.announced_bytes import announced_numbers, used_el
 from tilewright.driver.explore.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
 from tilewright.driver.explore.explore import Explored, Places, explore, more_ordinary
+from tilewright.driver.explore.explored_ranges import explored_ranges
 from tilewright.driver.explore.on_the_way import Ways
 from tilewright.driver.explore.path_search import Assignment
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, given_again
@@ -74,7 +75,8 @@ class UnlaunchedJudgement:
     review, and the errors of any run that the text allows. launch: that refutes, as a launch file; ended: the errors of
     the launch that ended the exploration, or that does not show them as a launch file; clean: a launch with larger
     numbers than one that fails was clean; spent: nothing is wrong with any launch that is not degenerate, but the
-    effort did not suffice; excluded: every launch ends at the kernel's own assertion."""
+    effort did not suffice; excluded: every launch ends at the kernel's own assertion; ranges: of the parameters that
+    steer, for which a proof holds."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
@@ -87,6 +89,7 @@ class UnlaunchedJudgement:
     clean: bool = False
     spent: bool = False
     excluded: bool = False
+    ranges: tuple[str, ...] = ()
 
 
 def judge_unlaunched(
@@ -201,7 +204,7 @@ def judge_unlaunched(
             for number, total in boxes.bytes_announced.items()
         )
         general = (*unknown.assumptions, *boxes.words(), *sums, *ASSUMPTIONS)
-        several = any(each.kind == "number" for each in exploration.dimensions) or not unknown.given.params
+        several = any(each.kind == "number" for each in exploration.dimensions) or not any(unknown.given.params)
         scope = verdict.scope if several else "this launch"
         verdict = Proven(scope, (*general, *verdict.assumptions), verdict.claims)
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
@@ -209,6 +212,7 @@ def judge_unlaunched(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
         tuple(allowed.values()), document, ended, clean,
         exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
+        explored_ranges(exploration.dimensions.values()),
     )  # fmt: skip
 
 
@@ -224,7 +228,8 @@ def _given_again(
         contents = (*unknown.given.contents, *each.contents)
         again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
         if not again.against:
-            return again.document, ""
+            names = unknown.given.names
+            return ({**again.document, "names": list(names)} if names else again.document), ""
         against = against or again.against
     return None, against
 

@@ -50,7 +50,8 @@ class BufferSize:
 @dataclass(frozen=True, slots=True)
 class PartialLaunch:
     """What is known of a launch whose other parts may be anything. params: one for each of the kernel's, None where
-    nothing is known of it; empty where nothing is known of any. file: that says so, empty where none does."""
+    nothing is known of it; empty where nothing is known of any. file: that says so, empty where none does; names: of
+    the parameters, as far as they are given, for messages."""
 
     shape: GivenShape = field(default_factory=GivenShape)
     dynamic_smem_bytes: int | None = None
@@ -58,6 +59,7 @@ class PartialLaunch:
     buffers: tuple[BufferSize, ...] = ()
     file: str = ""
     contents: tuple[BufferContents, ...] = ()
+    names: tuple[str, ...] = ()
 
     def left_open(self, module: Module, kernel: Kernel) -> tuple[str, ...]:
         """The parts that are not known and that the kernel may depend on, in words."""
@@ -126,6 +128,7 @@ class LaunchFile:
     params: tuple[Param | None, ...] | None
     buffers: tuple[BufferSize, ...]
     contents: tuple[BufferContents, ...] = ()
+    names: tuple[str, ...] = ()
 
     def kernel(self, module: Module, path: str) -> Kernel:
         """The kernel of `module` (read from `path`) that is launched. Raises TilewrightError where there is none."""
@@ -145,7 +148,8 @@ class LaunchFile:
             )
         near = get_close_matches(self.entry, names, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"it has {listed}"
-        raise TilewrightError(f"{self.file}: entry: {path} has no kernel {self.entry!r}", remedy=remedy)
+        place = self.file if self.file.startswith("--") else f"{self.file}: entry"
+        raise TilewrightError(f"{place}: {path} has no kernel {self.entry!r}", remedy=remedy)
 
     def resolve(self, kernel: Kernel) -> Launch:
         """The whole launch of `kernel`. Raises TilewrightError where the parameters are not the kernel's, or where one
@@ -191,8 +195,15 @@ class LaunchFile:
         """What is given of a launch of `kernel`. Raises TilewrightError where it is not the kernel's."""
         shape = GivenShape(self.block, self.cluster, self.grid)
         require_shape(kernel, shape, self.file)
+        if len(self.names) > len(kernel.parameters):
+            raise TilewrightError(
+                f"{self.file}: names: has {len(self.names)} entries; {kernel.name} takes {len(kernel.parameters)} "
+                "parameters",
+                span=kernel.span,
+                remedy="give the names of the kernel's parameters, hidden ones too, in the text's order",
+            )
         return PartialLaunch(
-            shape, self.dynamic_smem_bytes, self.fitted(kernel), self.buffers, self.file, self.contents
+            shape, self.dynamic_smem_bytes, self.fitted(kernel), self.buffers, self.file, self.contents, self.names
         )
 
     def _fitted(self, index: int, param: Param, kernel: Kernel) -> Param:

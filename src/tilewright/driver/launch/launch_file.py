@@ -54,7 +54,7 @@ from tilewright.driver.launch.given_launch import (
 from tilewright.driver.launch.launch_buffers import CONTENT_BYTES_MOST, BufferContents, Bytes, Ranges, read_data
 
 Member = TensorMapParam | UnknownTensorMapParam | PointerParam | ScalarParam | NullPointerParam
-TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params")
+TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params", "names")
 PARAM_FIELDS: dict[str, tuple[str, ...]] = {
     "ptr": ("kind", "bytes", "align", "buffer", "offset", "maps", "data", "dtype", "pointers"),
     "i32": ("kind", "value"),
@@ -158,6 +158,10 @@ def launch_from_json(document: object, file: str) -> LaunchFile:
         params,
         reader.buffers(),
         tuple(reader.contents()),
+        tuple(
+            reader.text(name, f"names[{index}]")
+            for index, name in enumerate(reader.list(top.get("names", []), "names"))
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tilewright.base.plan import Launch
 from tilewright.driver.explore.path_search import Assignment, Dimension
 from tilewright.driver.launch.parameter_kinds import Member
-from tilewright.driver.launch.unknown_launch import HARMLESS_NUMBER, MapPlace, UnknownLaunch, launch_of, member_name
+from tilewright.driver.launch.unknown_launch import HARMLESS_NUMBER, MapPlace, UnknownLaunch, launch_of
 from tilewright.frontends.ptx.ast import Kernel
 from tilewright.machine.protocol.steering import Steering
 from tilewright.machine.symbolic.expression import Input
@@ -92,9 +92,9 @@ def launch_space(unknown: UnknownLaunch, steers: Steering) -> LaunchSpace:
         largest = 1 if nullable else (1 << (8 * member.size_bytes)) - 1
         inside = range(member.offset_bytes, member.offset_bytes + member.size_bytes)
         if any((member.parameter, offset) in steered for offset in inside):
-            dimensions[given] = Dimension(given, member_name(kernel, member), largest)
+            dimensions[given] = Dimension(given, unknown.said(member), largest)
         else:
-            latent[given] = Dimension(given, member_name(kernel, member), largest, 1 if nullable else HARMLESS_NUMBER)
+            latent[given] = Dimension(given, unknown.said(member), largest, 1 if nullable else HARMLESS_NUMBER)
         block.append((begin, end, given))
         members[given] = member
     grid = any(name.startswith(_GRID_REGISTERS) for name in steers.specials)

@@ -57,7 +57,15 @@ class UnknownLaunch:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(member_name(self.kernel, member) for member in self.numbers)
+        return tuple(self.said(member) for member in self.numbers)
+
+    def said(self, member: Member) -> str:
+        """A member in words, by the name that the launch gives its parameter, if it does."""
+        names = self.given.names
+        if member.parameter >= len(names):
+            return member_name(self.kernel, member)
+        part = member_name(self.kernel, member).removeprefix(f"parameter {member.parameter}")
+        return f"{names[member.parameter]}{part}"
 
     @property
     def tensor_maps(self) -> tuple[Member, ...]:
@@ -82,7 +90,10 @@ def map_name(unknown: UnknownLaunch, place: MapPlace) -> str:
     where, at = place
     for member in unknown.tensor_maps:
         if _map_place(unknown.kernel, member) == place:
-            return member_name(unknown.kernel, member)
+            return unknown.said(member)
+    for member in unknown.members:
+        if member.kind == "pointer" and member_name(unknown.kernel, member) == where:
+            return f"the tensor map at byte {at} of {unknown.said(member)}'s buffer"
     return f"the tensor map at byte {at} of {where}" + ("'s buffer" if where in unknown.buffers else "")
 
 

@@ -28,6 +28,7 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.rules import codes_named
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.reduce.pieces import folded, normalised, tidied, unused_parameters, without_kernels
 
@@ -75,18 +76,23 @@ def reduce_finding(
 ) -> ReducedFinding:
     """The smallest text that shows a finding of `code`. Raises TilewrightError if `text` does not, or can't be read.
 
-    seconds: for all of it; the first check is not cut short.
+    code: or a name that `rules.codes_named` knows, of which the first code that is found counts; seconds: for all of
+    it; the first check is not cut short.
     """
-    code = code.strip().upper()
+    named = code.strip()
+    codes = codes_named(named)
+    if len(codes) < 2:
+        codes = (named := named.upper() if not codes else codes[0],)
     begin = monotonic()
     whole = check_text(text, file, launch=launch, options=CheckOptions(isa=isa, entry=entry, budget_seconds=None))
     if whole.error:
         raise TilewrightError(whole.error, remedy=whole.remedy)
+    there = {finding.code for kernel in whole.kernels for finding in kernel.findings}
+    code = next((each for each in codes if each in there), codes[0])
     names = [kernel.name for kernel in whole.kernels if _of_code(kernel.findings, code)]
     if not names:
-        found = sorted({finding.code for kernel in whole.kernels for finding in kernel.findings})
-        remedy = f"it shows {', '.join(found)}" if found else "check finds nothing in it"
-        raise TilewrightError(f"{file} does not show {code}", remedy=remedy)
+        remedy = f"it shows {', '.join(sorted(there))}" if there else "check finds nothing in it"
+        raise TilewrightError(f"{file} does not show {named}", remedy=remedy)
     steps = next(kernel.steps for kernel in whole.kernels if kernel.name == names[0])
     most = max(_LEAST_STEPS, _PATIENCE * steps)
     options = CheckOptions(isa=isa, entry=names[0], budget_seconds=None, budget_steps=most)
