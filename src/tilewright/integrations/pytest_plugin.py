@@ -4,6 +4,7 @@ Installed with the package, so that the fixture is there in every suite; the fun
 
     def test_my_kernel(assert_proven):
         assert_proven(Path("kernel.ptx"), launch="launch.json")
+        assert_proven(Path("other.ptx"), allow={"MB109": "the barrier is not used again"})
 
 Unknown is no proof, and fails too unless `allow_unknown` says otherwise. Nothing of the checker is loaded before a test
 asks for it. Checked by: tests/integrations/test_pytest_plugin.py.
@@ -11,7 +12,7 @@ asks for it. Checked by: tests/integrations/test_pytest_plugin.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,6 +39,8 @@ class AssertProven(Protocol):
         isa: str = "tolerant",
         entry: str | None = None,
         allow_unknown: bool = False,
+        allow: Mapping[str, str] | None = None,
+        ignore: Sequence[str] = (),
         budget_seconds: float | None = 60.0,
     ) -> FileReport: ...
 
@@ -49,9 +52,14 @@ def assert_proven(
     isa: str = "tolerant",
     entry: str | None = None,
     allow_unknown: bool = False,
+    allow: Mapping[str, str] | None = None,
+    ignore: Sequence[str] = (),
     budget_seconds: float | None = 60.0,
 ) -> FileReport:
     """Check every kernel of `ptx` (with a launch or `entry`, the one that it names) and return the report.
+
+    allow: rules whose findings are set aside, by code or name, with the reason; ignore: without one. What they leave
+    out is in each kernel's `exceptions`.
 
     Raises AssertionError, with the report as text, where a kernel is refuted or the text can't be checked; where one is
     unknown, unless `allow_unknown`. Raises TilewrightError for a mistake in the launch.
@@ -60,7 +68,7 @@ def assert_proven(
     from tilewright.driver.check.check import CheckOptions, check_file, check_text
     from tilewright.report.check_text import render_check
 
-    options = CheckOptions(isa, entry, budget_seconds)
+    options = CheckOptions(isa, entry, budget_seconds, allow=allow or {}, ignore=tuple(ignore))
     known = None if launch is None else _launch(launch)
     text = fspath(ptx)
     if isinstance(ptx, str) and _is_text(text):

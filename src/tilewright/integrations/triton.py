@@ -44,6 +44,7 @@ from tilewright.base.plan import (
 from tilewright.driver.check.check import CheckOptions, check_text
 from tilewright.driver.check.origin import at_origin
 from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
+from tilewright.driver.launch.parameter_names import names_in_ttgir
 from tilewright.report.check_text import render_check
 
 _ELEMENTS: dict[str, Element] = {
@@ -83,6 +84,7 @@ def check(
     grid: Sequence[int] = (1,),
     divisible: Iterable[str] | None = None,
     isa: str = "tolerant",
+    allow: Mapping[str, str] | None = None,
     budget_seconds: float | None = 60.0,
     **options: object,
 ) -> FileReport:
@@ -90,8 +92,9 @@ def check(
 
     signature: Triton's type of each parameter that is no constexpr ("*fp16", "i32", "tensordesc<fp16[128, 64]>");
     constexprs: values of the others; arguments: of the parameters in `signature`, for a complete launch; grid: programs
-    along x, y, z; divisible: pointers and numbers that are multiples of 16, all pointers where it is not said; options:
-    Triton's compile options (`num_warps`, `num_stages`, `num_ctas`, ...).
+    along x, y, z; divisible: pointers and numbers that are multiples of 16, all pointers where it is not said; allow:
+    rules whose findings are set aside, with the reason; options: Triton's compile options (`num_warps`, `num_stages`,
+    `num_ctas`, ...).
 
     Raises TilewrightError: Triton is missing or can't compile the kernel; an argument is missing or does not fit.
     """
@@ -103,7 +106,8 @@ def check(
     if arguments is not None:
         names = [name for name in _parameter_names(kernel) if name in signature]
         launch = launch_of(metadata, [(name, signature[name]) for name in names], arguments, grid)
-    return _checked(text, metadata, launch, CheckOptions(isa, budget_seconds=budget_seconds))
+    options_of_check = CheckOptions(isa, budget_seconds=budget_seconds, allow=allow or {})
+    return _checked(text, metadata, launch, options_of_check, str(compiled.asm.get("ttgir", "")))
 
 
 @dataclass(slots=True)
@@ -119,12 +123,13 @@ def checking(
     isa: str = "tolerant",
     allow_unknown: bool = True,
     raise_errors: bool = True,
+    allow: Mapping[str, str] | None = None,
     budget_seconds: float | None = 60.0,
 ) -> Generator[Checking, None, None]:
     """Check every kernel that Triton compiles inside the block, also where its cache has it.
 
     raise_errors: raise CheckFailed for one that is refuted (with allow_unknown False: not proven) where it is compiled;
-    else look at `reports`. A listener that was there before is called as well.
+    else look at `reports`; allow: as for `check`. A listener that was there before is called as well.
     """
     knobs = import_module("triton.knobs") if _triton() is not None else None
     compilation: Any = getattr(knobs, "compilation", None)
@@ -134,15 +139,16 @@ def checking(
         )
     before: Callable[..., None] | None = compilation.listener
     found = Checking()
-    options = CheckOptions(isa, budget_seconds=budget_seconds)
+    options = CheckOptions(isa, budget_seconds=budget_seconds, allow=allow or {})
 
     def listener(*, metadata: Mapping[str, Any], metadata_group: Mapping[str, str], **others: Any) -> None:
         if before is not None:
             before(metadata=metadata, metadata_group=metadata_group, **others)
         for name, path in metadata_group.items():
             if name.endswith(".ptx"):
-                with open(path, encoding="utf-8") as stream:
-                    report = _checked(stream.read(), metadata, None, options)
+                structured = metadata_group.get(f"{name.removesuffix('.ptx')}.ttgir")
+                ttgir = _read(structured) if structured is not None else ""
+                report = _checked(_read(path), metadata, None, options, ttgir)
                 found.reports.append(report)
                 accepted = ("proven", "unknown") if allow_unknown else ("proven",)
                 bad = report.error or any(kernel.verdict not in accepted for kernel in report.kernels)
@@ -156,9 +162,22 @@ def checking(
         compilation.listener = before
 
 
-def _checked(text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, options: CheckOptions) -> FileReport:
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
+
+
+def _checked(
+    text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, options: CheckOptions, ttgir: str
+) -> FileReport:
+    """ttgir: of the same kernel, for the names of its parameters; may be empty."""
     name = str(metadata.get("name", "kernel"))
-    known = replace(options, entry=name, dynamic_smem_bytes=int(metadata.get("shared", 0) or 0))
+    known = replace(
+        options,
+        entry=name,
+        dynamic_smem_bytes=int(metadata.get("shared", 0) or 0),
+        parameter_names=names_in_ttgir(ttgir, name),
+    )
     report = check_text(text, f"<{name}.ptx>", launch=launch, options=known)
     return at_origin(report)
 

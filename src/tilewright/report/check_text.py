@@ -8,7 +8,7 @@ Checked by: tests/report/test_check_report.py, tests/report/test_check_text.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from tilewright.base.check_report import FileReport, KernelReport, SkippedFiles, all_findings
@@ -45,7 +45,7 @@ def check_lines(
 ) -> list[StyledLine]:
     """The report line by line, each with its tone."""
     if view.statistics:
-        return [*statistics_lines(all_findings(files)), (_sum(files), "heading")]
+        return [*statistics_lines(all_findings(files)), _end(files)]
     proven = [kernel for file in files for kernel in file.kernels if kernel.verdict == "proven"]
     common = _common_assumptions(proven) if not view.everything else ()
     alone = sum(len(file.kernels) for file in files) == 1
@@ -57,8 +57,8 @@ def check_lines(
         return lines
     if common:
         lines.append((f"all {len(proven)} proofs assume {'; '.join(map(shown, common))}", "quiet"))
-    lines += [(_skipped_words(each), "quiet") for each in skipped]
-    lines.append((_sum(files), "heading"))
+    lines.extend((_skipped_words(each), "quiet") for each in skipped)
+    lines.append(_end(files))
     return lines
 
 
@@ -194,8 +194,11 @@ def _skipped_words(each: SkippedFiles) -> str:
     return f"{printable(each.folder)}: {checked}; skipped: {kinds} (name a file to check it)"
 
 
-def _sum(files: Iterable[FileReport]) -> str:
-    files = tuple(files)
+def _end(files: Sequence[FileReport]) -> StyledLine:
+    return _sum(files), "heading"
+
+
+def _sum(files: Sequence[FileReport]) -> str:
     kernels = [kernel for file in files for kernel in file.kernels]
     failed = sum(bool(file.error) for file in files)
     excepted = sum(bool(kernel.exceptions) for kernel in kernels)

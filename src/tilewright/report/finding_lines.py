@@ -117,5 +117,3 @@ def statistics_lines(findings: Iterable[Diagnostic]) -> list[StyledLine]:
         line = f"{group.count:>{width},}  {first.code}  {first.name:<{names}}  {level}{contested}"
         lines.append((line.rstrip(), "bad" if refutes else "doubt"))
     return lines
-
-

@@ -36,6 +36,7 @@ from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, pla
 from tilewright.driver.launch.launch_buffers import shifted
 from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
+from tilewright.driver.launch.parameter_names import names_beside
 from tilewright.driver.repair.repair import with_repairs
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
@@ -53,7 +54,8 @@ class CheckOptions:
     dynamic_smem_bytes: of a launch that is not given; file_budget_seconds: for all kernels of a file, None for no
     limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
     not given, or that leaves them out; allow, select, ignore: what is set aside, as `finding_filter` takes it;
-    parameter_names: of the kernel, in the text's order, for messages."""
+    parameter_names: of the kernel, in the text's order, for messages; without them, those of the TTGIR beside the
+    file."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -242,8 +244,12 @@ def _chosen_kernels(
         chosen = [LaunchFile("--entry", entry, None, None, None, None, None, ()).kernel(module, file)]
     for kernel in chosen:
         require_shape(kernel, options.shape)
-    given = PartialLaunch(options.shape, options.dynamic_smem_bytes, names=options.parameter_names)
-    return [(kernel, given) for kernel in chosen]
+    return [(kernel, _nothing_given(kernel, file, options)) for kernel in chosen]
+
+
+def _nothing_given(kernel: Kernel, file: str, options: CheckOptions) -> PartialLaunch:
+    names = options.parameter_names or names_beside(file, kernel.name)
+    return PartialLaunch(options.shape, options.dynamic_smem_bytes, names=names[: len(kernel.parameters)])
 
 
 def _known_launch(module: Module, kernel: Kernel, given: PartialLaunch) -> KernelLaunch | PartialLaunch:
