@@ -12,7 +12,14 @@ def test_reasons_that_differ_in_their_place_alone_are_one_line() -> None:
         "clocks (2 times)",
         "a b.ptx:9: clocks",
     )
-    assert grouped_reasons(reasons[:1] * 3 + reasons[2:3])[0].endswith("(and at 3 more places)")
+    assert grouped_reasons(reasons[:1] * 3 + reasons[2:3])[0].endswith("(4 times, at 2 places)")
+    assert grouped_reasons(reasons[:1] * 3)[0].endswith("(3 times)")
+
+
+def test_reasons_that_differ_in_their_warps_alone_are_one_line() -> None:
+    pairs = [f"k.ptx:9: CTA 0 warp {one} and CTA 0 warp {other} store" for one in range(4) for other in range(one)]
+    assert grouped_reasons(pairs) == (f"{pairs[0]} ({len(pairs)} times)",)
+    assert grouped_reasons(["k.ptx:9: CTA 0 waits", "k.ptx:9: warp 0 waits"])[0].endswith("CTA 0 waits")
 
 
 def test_a_reason_alone_stays_as_it_is_whatever_it_says() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.base.plural import counted
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
 from tilewright.ir.decisions import ElementwiseDecisions, OperandDecision, PipelineDecisions
@@ -26,7 +27,7 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
     slot_bytes = sum(plan.stage_bytes for plan in d.async_plans if plan.direction == "load")
     rows = [
         ("tile", f"{d.tile_m} x {d.tile_n} x {d.tile_k} ({d.rows} x {d.columns} x {d.contracted}){turns}"),
-        ("stages", f"{d.stages} slots of {slot_bytes} bytes in a ring of full and empty mbarriers"),
+        ("stages", f"{counted(d.stages, 'slot')} of {slot_bytes} bytes in a ring of full and empty mbarriers"),
         (
             "roles",
             f"1 producer {'warpgroup' if d.copies_by_threads else 'thread'} ({d.producer_registers} registers), "
@@ -46,7 +47,9 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
     for store in d.stores:
         if store.path == "tma":
             box = " x ".join(map(str, store.map.box))
-            words = f"bulk stores of {box} boxes, swizzle {store.map.swizzle}, {d.staging_slots} staging slots"
+            words = (
+                f"bulk stores of {box} boxes, swizzle {store.map.swizzle}, {counted(d.staging_slots, 'staging slot')}"
+            )
         else:
             words = "plain stores with bounds checks" + (", along rows" if store.along_rows else "")
         rows.append((f"store {store.parameter}", words))

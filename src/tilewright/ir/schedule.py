@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.plural import counted
 from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots, require_plain
 
 Method = Literal["heuristic", "optimal"]
@@ -168,7 +169,7 @@ def channels(graph: TaskGraph, schedule: Schedule) -> tuple[tuple[str, str, int]
 
 def summary_line(schedule: Schedule) -> str:
     """One sentence for the reasons of a decision."""
-    slots = ", ".join(f"{name} {count} slots" for name, count in schedule.slots)
+    slots = ", ".join(f"{name} {counted(count, 'slot')}" for name, count in schedule.slots)
     bound = (
         f"the least there is: {schedule.certificate}"
         if schedule.certificate is not None
@@ -189,7 +190,7 @@ def schedule_text(graph: TaskGraph, schedule: Schedule) -> str:
         lines.append(f"  {place:5d}  {stage:5d}  {one.task:<{width}}  {one.role}")
     for name, count in schedule.slots:
         buffer = graph.buffer(name)
-        lines.append(f"  buffer {name}: {count} slots of {buffer.slot_bytes} bytes")
+        lines.append(f"  buffer {name}: {counted(count, 'slot')} of {buffer.slot_bytes} bytes")
     for role, registers in registers_of_roles(graph, schedule).items():
         if registers:
             lines.append(f"  {role}: at most {registers} of {graph.role(role).registers} registers a thread")

@@ -71,7 +71,7 @@ def test_a_kernel_of_one_shape_is_proven_for_it_and_the_others_are_named() -> No
     assert isinstance(verdict, Proven)
     assert verdict.assumptions[:2] == (
         "clusters of 2 CTAs or clusters of 4 CTAs, since no directive fixes it",
-        "not clusters of 1 CTA: there MB113 a hang (k.ptx:9)",
+        "not clusters of 1 CTA (launched so, the kernel fails with MB113 at k.ptx:9)",
     )
 
 
@@ -108,7 +108,7 @@ def test_a_finding_of_a_warps_own_order_refutes_at_guessed_blocks() -> None:
 
 def test_bytes_refute_if_every_block_lacks_equally_many() -> None:
     def lacking(have: int, who: str) -> Refuted:
-        return refuted("TX104", 9, f"{who} wait for ever: 1 of 1 arrivals, {have} of 2048 bytes")
+        return refuted("TX104", 9, f"{who} wait for ever: 1 of 1 arrival, {have} of 2048 bytes")
 
     other = {384: HANG, 512: HANG}
     assert isinstance(by_block({128: lacking(1024, "a"), 256: lacking(1024, "b"), **other}, TWO_BLOCKS)[0], Refuted)
@@ -120,14 +120,15 @@ def test_blocks_are_proposed_where_no_likely_one_meets_the_counts() -> None:
     assert isinstance(verdict, Proven) and tried == [128, 256, 384]
     assert verdict.assumptions[:2] == (
         "a block of 384 threads, since no directive fixes it",
-        "not a block of 128 threads: there MB113 0 of 128 arrivals (k.ptx:9)",
+        "not a block of 128 threads (launched so, the kernel fails with MB113 at k.ptx:9)",
     )
     assert by_block({128: HANG, 256: PROVEN}, TWO_BLOCKS)[1] == [128, 256]
 
 
 def test_registers_that_no_warp_gives_back_leave_a_block_out() -> None:
     verdict, _ = by_block({128: PROVEN, 256: refuted("SR102", 3, "waits for registers")}, TWO_BLOCKS)
-    assert isinstance(verdict, Proven) and "not a block of 256 threads: there SR102" in verdict.assumptions[1]
+    assert isinstance(verdict, Proven) and "not a block of 256 threads (launched so, the kernel fails with SR102" in
+    verdict.assumptions[1]
 
 
 def test_a_hang_that_larger_numbers_do_not_show_leaves_no_block_out() -> None:
@@ -168,7 +169,8 @@ def test_shapes_that_are_no_launch_are_left_out() -> None:
     assert isinstance(verdict, Refuted) and verdict.findings[0].code == "NB101"
     verdict, _ = combined({1: no_pair, 2: PROVEN, 4: PROVEN}, GENERIC)
     assert isinstance(verdict, Proven)
-    assert any(line.startswith("not clusters of 1 CTA: there TC211") for line in verdict.assumptions)
+    assert any(line.startswith("not clusters of 1 CTA (launched so, the kernel fails with TC211") for line in
+    verdict.assumptions)
 
 
 def test_a_mask_says_how_many_ctas_are_needed() -> None:

@@ -78,7 +78,7 @@ def test_what_a_load_writes_is_told_by_its_issue_where_events_are_joined() -> No
         (
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 8192;\n",
             "",
-            "lacks 1 of 1 arrivals and an expect_tx of 8192 bytes that have already arrived",
+            "lacks 1 of 1 arrival and an expect_tx of 8192 bytes that have already arrived",
         ),
         ("init.shared::cta.b64 [%r3], 1;", "init.shared::cta.b64 [%r3], 2;", "lacks 1 of 2 arrivals"),
         (

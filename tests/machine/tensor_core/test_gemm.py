@@ -67,7 +67,7 @@ def test_a_consumer_that_does_not_release_hangs_the_ring() -> None:
     producer = [waiter for waiter in caught.value.waiters if waiter.warp == 8 and waiter.lanes == 1]
     assert len(producer) == 1 and "lacks 2 of 2 arrivals" in producer[0].reason
     consumers = [waiter for waiter in caught.value.waiters if waiter.warp < 8]
-    assert len(consumers) == 8 and all("lacks 1 of 1 arrivals" in waiter.reason for waiter in consumers)
+    assert len(consumers) == 8 and all("lacks 1 of 1 arrival" in waiter.reason for waiter in consumers)
 
 
 def test_a_register_budget_that_does_not_fit_hangs() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.diagnostic import Diagnostic, Repair
+from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.contract.judge.launch_state import LaunchState
 from tilewright.contract.judge.run_state import BarrierState, ClusterState
@@ -144,7 +145,7 @@ def _barrier_cause(
     phase = barrier.current
     lacking = barrier.count - phase.arrivals
     span, who = waiters[0].span, _names(waiters)
-    what = f"{barrier} phase {barrier.phase}: {phase.arrivals} of {barrier.count} arrivals"
+    what = f"{barrier} phase {barrier.phase}: {phase.arrivals} of {counted(barrier.count, 'arrival')}"
     if phase.expected_bytes or phase.completed_bytes:
         what += f", {phase.completed_bytes} of {phase.expected_bytes} bytes"
     unequal = phase.expected_bytes != phase.completed_bytes

@@ -20,6 +20,7 @@ Source: PTX ISA 9.7.13.15. Checked by: tests/contract/judge/test_happens_before_
 from __future__ import annotations
 
 from tilewright.base.diagnostic import Level
+from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.run_state import (
@@ -350,7 +351,8 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
     if phase.arrivals != barrier.count:
         findings.report(
             "MB106",
-            f"phase {barrier.phase} of {barrier} ends with {phase.arrivals} arrivals; its count is {barrier.count}",
+            f"phase {barrier.phase} of {barrier} ends with {counted(phase.arrivals, 'arrival')}; "
+            f"its count is {barrier.count}",
             phase.last_span,
             barrier.init.span,
         )
@@ -364,7 +366,7 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
                 mark.span,
                 phase.last_span,
                 _steps(
-                    f"all {barrier.count} arrivals of phase {barrier.phase} come in",
+                    f"all arrivals of phase {barrier.phase} come in, {barrier.count} of them",
                     "the phase ends",
                     f"{name_of(mark.actor)} performs expect_tx ({mark.span}), in phase {barrier.phase + 1}",
                 ),
@@ -464,7 +466,7 @@ def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings)
     elif phase.arrivals:
         findings.report(
             "MB110",
-            f"phase {barrier.phase} of {barrier} is left with {phase.arrivals} of {barrier.count} arrivals",
+            f"phase {barrier.phase} of {barrier} is left with {phase.arrivals} of {counted(barrier.count, 'arrival')}",
             phase.last_span,
             barrier.init.span,
             level=Level.REVIEW,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.plan import Launch
+from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import HappensBefore, Readings
@@ -223,7 +224,7 @@ def _unlike_claims(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[Dia
 
 def _facts(launch: Launch, report: RunReport, claims: ProtocolClaims | None) -> tuple[str, ...]:
     ran = (
-        f"{launch.entry}: {report.phases} mbarrier phases, {report.copies} bulk copies and {report.wgmmas} wgmmas are "
-        "ordered in every interleaving"
+        f"{launch.entry}: {counted(report.phases, 'mbarrier phase')}, {counted(report.copies, 'bulk copy')} and "
+        f"{counted(report.wgmmas, 'wgmma')} are ordered in every interleaving"
     )
     return (ran,) if claims is None else (ran, *(f"as run: {line}" for line in claims.lines()))

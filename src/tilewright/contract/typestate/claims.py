@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tilewright.base.plural import counted
 from tilewright.contract.typestate.polynomial import Polynomial
 
 
@@ -124,9 +125,9 @@ class ProtocolClaims:
         out: list[str] = []
         for ring in self.rings:
             out.append(
-                f"{self.kernel}: ring {ring.name}: {ring.stages} stages, {ring.fills} fills per CTA, "
-                f"{ring.transaction_bytes} bytes and {ring.full_arrivals} arrivals per full phase, "
-                f"{ring.empty_arrivals} arrivals per empty phase"
+                f"{self.kernel}: ring {ring.name}: {counted(ring.stages, 'stage')}, {ring.fills} fills per CTA, "
+                f"{ring.transaction_bytes} bytes and {counted(ring.full_arrivals, 'arrival')} per full phase, "
+                f"{counted(ring.empty_arrivals, 'arrival')} per empty phase"
             )
         for store in self.stores:
             sizes = ", ".join(map(str, sorted(set(store.store_bytes))))

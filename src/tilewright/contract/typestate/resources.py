@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from xdsl.ir import Operation
 
+from tilewright.base.plural import counted
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, TARGET, Kernel, Role
 from tilewright.ir.tier import UNITS
@@ -40,7 +41,9 @@ def _check_shared_memory(kernel: Kernel, findings: Findings) -> None:
             findings.report("AL001", ring.op, f"ring {ring.name} is at byte {ring.address}")
         for side, count in (("full", ring.full_arrivals), ("empty", ring.empty_arrivals)):
             if not 1 <= count <= most_arrivals:
-                findings.report("MB010", ring.op, f"ring {ring.name}: {side} barriers count {count} arrivals")
+                findings.report(
+                    "MB010", ring.op, f"ring {ring.name}: {side} barriers count {counted(count, 'arrival')}"
+                )
     for buffer in kernel.buffers.values():
         ranges.append((buffer.address, buffer.address + buffer.bytes, f"buffer {buffer.name}", buffer.op))
         alignment = SWIZZLE_PERIOD_BYTES[buffer.swizzle]
@@ -68,7 +71,7 @@ def _check_shared_memory(kernel: Kernel, findings: Findings) -> None:
             findings.report(
                 code,
                 buffer.op,
-                f"{buffer.slots} slots under ring {guard.name} of {guard.stages} stages",
+                f"{counted(buffer.slots, 'slot')} under ring {guard.name} of {counted(guard.stages, 'stage')}",
                 against=guard.op,
             )
         if buffer.instances != 1:

@@ -23,6 +23,7 @@ from itertools import product
 
 from xdsl.ir import Operation
 
+from tilewright.base.plural import counted
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.footprint import overlap, size
 from tilewright.contract.typestate.polynomial import Polynomial
@@ -89,7 +90,7 @@ def _check_ring(kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], findin
         findings.report(
             "MB008",
             ring.op,
-            f"full barriers of ring {ring.name} count {ring.full_arrivals} arrivals; each fill makes "
+            f"full barriers of ring {ring.name} count {counted(ring.full_arrivals, 'arrival')}; each fill makes "
             f"{' or '.join(map(str, sorted(made)))}",
             against=sites[0].op if sites else None,
             steps=(
@@ -196,7 +197,8 @@ def _check_releases(ring: Ring, readers: Sequence[RoleSummary], findings: Findin
     findings.report(
         "MB009",
         ring.op,
-        f"empty barriers of ring {ring.name} count {ring.empty_arrivals} arrivals; each slot's use makes {arrivals}",
+        f"empty barriers of ring {ring.name} count {counted(ring.empty_arrivals, 'arrival')}; "
+        f"each slot's use makes {arrivals}",
         against=against,
         steps=steps,
     )

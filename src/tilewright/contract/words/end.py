@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilewright.base.plural import counted
 from tilewright.contract.words.state import (
     AgentState,
     BarrierState,
@@ -97,7 +98,7 @@ def _cause(run: Run, state: AgentState, step: Step, found: BarrierState) -> tupl
         for other in run.agents.values()
         if not other.done and any(_signals(later, barrier) for later in other.word.steps[other.position :])
     ]
-    missing = f"{found.pending} of {found.count} arrivals of its phase"
+    missing = f"{found.pending} of {counted(found.count, 'arrival')} of its phase"
     if found.bytes < 0:
         return (
             1,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.base.plural import counted
 from tilewright.contract.words.accesses import conflict_code, covers, overlap
 from tilewright.contract.words.end import explain_deadlock, judge_agent_end, judge_exit
 from tilewright.contract.words.state import (
@@ -258,7 +259,12 @@ class Run:
         assert barrier is not None
         found = self.barriers.get(barrier)
         if not 1 <= step.value < 1 << 20:
-            self.report("MB201", f"barrier {barrier_name(barrier)} counts {step.value} arrivals", step.line, fatal=True)
+            self.report(
+                "MB201",
+                f"barrier {barrier_name(barrier)} counts {counted(step.value, 'arrival')}",
+                step.line,
+                fatal=True,
+            )
             return
         if found is None:
             self.barriers[barrier] = BarrierState(step.value, step.value, step.line, (state.who, state.time))
@@ -326,7 +332,7 @@ class Run:
             return
         count = step.value if step.kind in ("arrive", "copy_arrive") else 0 if step.kind == "expect_only" else 1
         if count > found.pending:
-            message = f"{count} arrivals come where {found.pending} of {found.count} are missing"
+            message = f"{counted(count, 'arrival')} where {found.pending} of {found.count} are missing"
             self.report("MB106", f"barrier {barrier_name(barrier)}: {message}", step.line, found.line, fatal=True)
             return
         found.pending -= count

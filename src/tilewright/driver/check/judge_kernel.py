@@ -15,6 +15,7 @@ from math import prod
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
+from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown
@@ -104,8 +105,8 @@ def judge_kernel(
     judged, sampled = _all_clusters(module, launch, options, recorder, peeks)
     ran = judged.report.counts
     claims = (
-        f"{ran.phases} mbarrier phases, {ran.copies} bulk copies and {ran.wgmmas} wgmmas are ordered in every "
-        "interleaving",
+        f"{counted(ran.phases, 'mbarrier phase')}, {counted(ran.copies, 'bulk copy')} and "
+        f"{counted(ran.wgmmas, 'wgmma')} are ordered in every interleaving",
         *dict.fromkeys(each.said for each in judged.repeats.values() if each.said),
     )
     return Judgement(

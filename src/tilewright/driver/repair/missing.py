@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from tilewright.base.plural import counted as words_of_count
 from tilewright.driver.repair.text import (
     Candidate,
     Place,
@@ -76,7 +77,7 @@ def initialisations(subject: Subject) -> Iterator[Candidate]:
         for value in list(dict.fromkeys((first, *counted)))[:2]:
             address = constant_text(at)
             yield Candidate(
-                f"initialise the barrier at {at[0]}+{at[1]} for {value} arrivals",
+                f"initialise the barrier at {at[0]}+{at[1]} for {words_of_count(value, 'arrival')}",
                 (after(subject, near, *_with_address(near.guard, address, value)),),
             )
 
@@ -98,7 +99,7 @@ def _lost_inits(subject: Subject, count: int) -> Iterator[Candidate]:
             place = max(guard, address, key=lambda each: each.index)
             text = f"mbarrier.init.shared::cta.b64 [{min(written(address.item))}], {count};"
             yield Candidate(
-                f"initialise a barrier for {count} arrivals (after line {place.line})",
+                f"initialise a barrier for {words_of_count(count, 'arrival')} (after line {place.line})",
                 (after(subject, place, f"@{min(predicates_of(guard.item))} {text}"),),
             )
 
@@ -109,7 +110,7 @@ def _early_inits(subject: Subject, at: tuple[str, int], barrier: Address, count:
     first = uses[0]
     earlier = [each for each in subject.fits("mbarrier.init") if each.index < first.index]
     text = f"mbarrier.init.shared::cta.b64 [{constant_text(at)}], {count};"
-    title = f"initialise the barrier at {constant_text(at)} for {count} arrivals"
+    title = f"initialise the barrier at {constant_text(at)} for {words_of_count(count, 'arrival')}"
     for each in [each for each in subject.dead if each.index < first.index and predicates_of(each.item)][::-1][:2]:
         guard = f"@{min(predicates_of(each.item))} "
         yield Candidate(f"{title} (after line {each.line})", (after(subject, each, guard + text),))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.machine.barrier import mbarrier
 from tilewright.machine.barrier.mbarrier import Mbarrier
@@ -124,7 +125,7 @@ def describe(cta: Cta, offset: int, parity: int | None) -> str:
         return f"waits on mbarrier CTA {cta.linear} +{offset:#x}, which holds no valid object"
     lacks: list[str] = []
     if state.pending:
-        lacks.append(f"{state.pending} of {state.expected} arrivals")
+        lacks.append(f"{state.pending} of {counted(state.expected, 'arrival')}")
     if state.transaction_bytes > 0:
         lacks.append(f"{state.transaction_bytes} bytes")
     if state.transaction_bytes < 0:
