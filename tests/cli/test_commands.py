@@ -130,6 +130,49 @@ def test_explain(folder: Path, tilewright: Tilewright) -> None:
     assert tilewright("explain", "frobnicate").code == 2
 
 
+def test_explain_shows_the_contested_points_of_a_rule(folder: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("explain", "PX102")
+    for point in ("proxy_fence", "fence_before_refill"):
+        assert f"Contested: {point}. " in answer.out and f"--isa tolerant,{point}=strict" in answer.out
+    assert answer.out.count("  Strict: ") == answer.out.count("  Tolerant: ") == 2
+    assert "Contested" not in tilewright("explain", "TX104").out
+    assert tilewright("explain", "PX102", "--format", "json").document[0]["contested"] == [
+        "proxy_fence", "fence_before_refill",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("checck", "k.ptx"), "there is no command 'checck': did you mean check?"),
+        (("frobnicate",), "there is no command 'frobnicate': the commands are check, compile"),
+        (("check", "k.ptx", "--lanch", "x"), "unrecognized arguments: --lanch x: did you mean --launch?"),
+        (("check", "k.ptx", "--zzzzzzzz"), "unrecognized arguments: --zzzzzzzz\n"),
+    ],
+)
+def test_mistyped_commands_and_options(
+    folder: Path, tilewright: Tilewright, arguments: tuple[str, ...], meant: str
+) -> None:
+    answer = tilewright(*arguments)
+    assert answer.code == 2 and meant in answer.err and answer.out == ""
+
+
+def test_another_architecture_is_no_slip_of_the_pen(folder: Path, tilewright: Tilewright) -> None:
+    def asked(target: str) -> str:
+        return tilewright("compile", "program.py:scale", "--shape", "M=32,K=32", "--target", target).err
+
+    assert "did you mean" not in asked("sm_80") and "known targets: sm_90a, sm_100a" in asked("sm_80")
+    assert "did you mean 'sm_90a'?" in asked("sm_90") and "did you mean 'sm_100a'?" in asked("sm100a")
+
+
+def test_an_entry_that_is_not_there_is_said_once(folder: Path, tilewright: Tilewright) -> None:
+    (folder / "k.ptx").write_text(
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry good() { ret; }\n", encoding="utf-8"
+    )
+    answer = tilewright("check", "k.ptx", "--entry", "god")
+    assert answer.code == 2 and "--entry: k.ptx has no kernel 'god'" in answer.out and "good" in answer.out
+
+
 def test_explain_writes_pages_and_removes_old_ones(folder: Path, tilewright: Tilewright) -> None:
     rules = folder / "rules"
     rules.mkdir()

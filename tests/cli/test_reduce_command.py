@@ -54,3 +54,14 @@ def test_no_such_file(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_code_that_no_rule_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reduce", str(BROKEN), "--code", "BG1O1"]) == 2
     assert "there is no rule BG1O1" in (words := capsys.readouterr().err) and "did you mean BG1" in words
+
+
+def test_the_finding_is_named_as_for_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unfenced = str(BROKEN.parents[1] / "store-without-a-proxy-fence" / "broken.ptx")
+    for name in ("write-not-fenced", "proxy_fence", "Proxy-Fence"):
+        assert main(["reduce", unfenced, "--code", name, "--budget", "10"]) == 0
+        assert "PX101 (write-not-fenced)" in capsys.readouterr().err
+    assert main(["reduce", unfenced, "--code", "fenced_init", "--budget", "10"]) == 2
+    assert "does not show" in capsys.readouterr().err
+    assert main(["reduce", unfenced, "--code", "write-not-fence", "--budget", "10"]) == 2
+    assert "did you mean write-not-fenced?" in capsys.readouterr().err

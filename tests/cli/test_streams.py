@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from tests.docs.pages import ROOT
@@ -89,3 +90,33 @@ def test_only_a_reader_that_went_away_is_passed_over() -> None:
     Stream(Failing(BrokenPipeError())).write("words")  # pyright: ignore[reportArgumentType]
     with pytest.raises(OutputLost, match="cannot write the output: why"):
         Stream(Failing(OSError(5, "why"))).write("words")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict", "utf-8"])
+def test_what_an_encoding_lacks_is_written_in_ascii(tmp_path: Path, encoding: str) -> None:
+    text = (ROOT / BROKEN).read_text(encoding="utf-8").replace("// here", "// \u2265 \u03b1 \u2026 \u00fc")
+    (tmp_path / "gr\u00fc\u00df.ptx").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "check", "--no-repair", "gr\u00fc\u00df.ptx", "m\u00f6p.ptx"],
+        capture_output=True, env={**ENVIRONMENT, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}, cwd=tmp_path,
+        timeout=60, check=False,
+    )  # fmt: skip
+    out = done.stdout.decode(encoding.split(":")[0])
+    assert done.returncode == 2 and done.stderr == b"" and "fault" not in out
+    if encoding == "utf-8":
+        assert "gr\u00fc\u00df.ptx: kernel" in out and "// \u2265 \u03b1 \u2026 \u00fc" in out
+    elif encoding == "latin-1":
+        assert "gr\u00fc\u00df.ptx: kernel" in out and "// >= \\u03b1 ... \u00fc" in out
+    else:
+        assert "gr\\xfc\\xdf.ptx: kernel" in out and "// >= \\u03b1 ... \\xfc" in out
+
+
+def test_no_color_leaves_no_bold_letters_either() -> None:
+    terminal = {**ENVIRONMENT, "FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "tilewright", "check", "--no-repair", BROKEN]
+    plain, coloured = (
+        subprocess.run(command, capture_output=True, env=env, cwd=ROOT, timeout=60, check=False).stdout
+        for env in ({**terminal, "NO_COLOR": "1"}, {key: value for key, value in terminal.items() if key != "NO_COLOR"})
+    )
+    assert b"\x1b" not in plain and b"refuted" in plain
+    assert b"\x1b[1" in coloured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -41,6 +42,18 @@ def test_a_proven_kernel_passes_and_a_refuted_one_fails_with_the_report(tmp_path
         with pytest.raises(AssertionError, match=r"error\[PX") as caught:
             assert_proven(given, launch)
         assert "unfenced.ptx:" in str(caught.value) and "= help:" in str(caught.value)
+
+
+def test_what_is_allowed_passes_and_the_report_says_so() -> None:
+    with pytest.raises(AssertionError, match=r"refuted by PX101") as caught:
+        assert_proven(copy_text(**NO_FENCE), launch_document())
+    codes = sorted(set(re.findall(r"error\[(\w+)\]", str(caught.value))))
+    (kernel,) = assert_proven(copy_text(**NO_FENCE), launch_document(), allow=dict.fromkeys(codes, "a test")).kernels
+    assert kernel.exceptions == tuple(f"allowed {code}: a test" for code in codes)
+    (kernel,) = assert_proven(copy_text(**NO_FENCE), launch_document(), ignore=("PX",)).kernels
+    assert kernel.exceptions[0].startswith("ignored PX")
+    with pytest.raises(AssertionError, match="there is no rule PX9"):
+        assert_proven(copy_text(), launch_document(), allow={"PX9": "a test"})
 
 
 def test_unknown_fails_unless_it_is_allowed() -> None:

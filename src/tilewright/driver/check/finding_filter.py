@@ -9,7 +9,7 @@ A rule is named by its code (`PX101`), its name (`write-not-fenced`), or the beg
 A finding that is set aside counts for nothing: it does not refute, and the rest of the run is judged as if it were not
 there. A proof says which errors it leaves out (`KernelReport.exceptions`). Where the run ends at such a finding (a
 hang, a fault), the rest was not judged, and the verdict is unknown. Reasons of an unknown verdict have no code: none of
-this touches them. Checked by: tests/driver/test_finding_filter.py.
+this touches them. Checked by: tests/driver/check/test_finding_filter.py.
 """
 
 from __future__ import annotations

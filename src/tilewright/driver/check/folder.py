@@ -2,7 +2,7 @@
 
 Its `*.ptx` files, sorted; a folder without any is checked by its `*.ttgir` files. Other files of kernels (TTGIR beside
 PTX, as in Triton's cache, MLIR, cubins) are skipped, and counted so that a report can say so.
-Checked by: tests/driver/test_folder.py.
+Checked by: tests/driver/check/test_folder.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Of what launches choose, these are the numbers among the parameters and the grid: what was excluded by an assumption has
 narrowed their bounds. Pointers, words of memory and the place in the grid have no range that says anything.
-Checked by: tests/driver/test_explored_ranges.py.
+Checked by: tests/driver/explore/test_explored_ranges.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Triton keeps the TTGIR of a kernel beside its PTX, in its cache and where a user
 function are the parameters of the PTX, in order; scratch buffers follow in the PTX, and have no name. A tensor
 descriptor brings its shape and strides, which are named after it: `a.shape[0]`, `a.stride[1]`.
 
-Not handled: names of C++ parameters, which no PTX has. Checked by: tests/driver/test_parameter_names.py.
+Not handled: names of C++ parameters, which no PTX has. Checked by: tests/driver/launch/test_parameter_names.py.
 """
 
 from __future__ import annotations
