@@ -156,3 +156,8 @@ def test_a_bundle_has_no_findings_to_choose_from(bundle: Path, tilewright: Tilew
     answer = tilewright("run", "scale.twb", "--on", "cpu", "--ignore", "PX")
     assert answer.code == 2 and "--ignore is for the findings of PTX texts" in answer.err
     assert tilewright("run", "scale.twb", "--on", "cpu", "-q").out == ""
+
+
+def test_a_text_that_is_not_there_is_the_mistake_not_its_launch(texts: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("run", "nope.ptx")
+    assert answer.code == 2 and "cannot read 'nope.ptx'" in answer.err and "launch" not in answer.err

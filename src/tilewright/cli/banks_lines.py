@@ -12,6 +12,7 @@ from tilewright.cli.layout_lines import Line
 from tilewright.driver.views.bank_report import AccessLine, BankReport
 from tilewright.layout.layout import Layout
 from tilewright.legal.bank.swizzle_choice import Judged, SwizzleChoice
+from tilewright.report.operand_lists import cut_operands
 
 _FAMILIES = {
     "plain": "rows one after another",
@@ -120,7 +121,7 @@ def _access_line(line: AccessLine) -> Iterator[Line]:
     else:
         yield "good", f"{words}, no conflicts"
     if line.span.text.strip():
-        yield "plain", f"      {line.span.text.strip()}"
+        yield "plain", f"      {cut_operands(line.span.text.strip())}"
     if line.origin is not None:
         yield "quiet", f"      compiled from {line.origin} {line.origin.text.strip()}".rstrip()
 

@@ -123,14 +123,14 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def error_text(error: TilewrightError) -> str:
     """One message: what is wrong, the place with its line, findings if a check made them, the remedy."""
-    from tilewright.report.text import printable, render_findings
+    from tilewright.report.text import printable, render_findings, shown
 
     place = f"{error.span}: " if error.span is not None else ""
     lines = [f"{printable(place)}error: {printable(error.message.splitlines()[0])}"]
     if error.findings:
         lines.append(render_findings(error.findings, limit=3))
     elif error.span is not None and error.span.text.strip():
-        lines.append(f"    {printable(error.span.text.strip())}")
+        lines.append(f"    {shown(error.span.text.strip())}")
     if error.remedy:
         lines.append(f"  help: {printable(error.remedy)}")
     return "\n".join(lines)

@@ -34,6 +34,9 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
 
     path = str(arguments.bundle)
+    text, file = "", path
+    if path != "-":
+        text = read_text(path)  # a file that is not there is the mistake to name, not its launch
     if not arguments.launch:
         raise TilewrightError(
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"
@@ -45,8 +48,6 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     launch = read_launch_file(arguments.launch)
     if path == "-":
         text, file = decode_text(sys.stdin.buffer.read(), "standard input"), "<stdin>"
-    else:
-        text, file = read_text(path), path
     given = read_arrays(arguments.inputs) if arguments.inputs else {}
     arrays = buffers_for(launch, given, arguments.inputs or "no file")
     begin = time.perf_counter()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from tilewright.base.timeline import Arrow, Mark, MarkKind, Timeline
+from tilewright.report.operand_lists import cut_operands
 
 LEGEND: dict[MarkKind, tuple[int, str]] = {
     "finding": (4, "the finding"),
@@ -111,7 +112,7 @@ def _mark(mark: Mark, unit: float, top: float, room: int) -> str:
     width = max((mark.end - mark.begin) * unit - 1, 3)
     detail = mark.label
     if mark.span is not None:
-        detail += f"\n{mark.span}\n{mark.span.text.strip()}"
+        detail += f"\n{mark.span}\n{cut_operands(mark.span.text.strip())}"
     shown = min(width, room * unit)
     text = ""
     if shown > 3 * _CHARACTER:
