@@ -29,8 +29,9 @@ from tilewright.report.reasons import REASONS_SHOWN, shown_reasons
 from tilewright.report.text import printable, shown
 
 _NUMBERS_SHOWN = 6
-_ASSUMPTIONS_APART = 4
-"""So many assumptions of the only kernel of a report stand on lines of their own."""
+_DETAILS_APART = 10
+"""Assumptions of the only kernel of a report stand on lines of their own, if there are no more lines below its verdict
+than these."""
 _RANGES_SHOWN = 3
 _TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt"}
 
@@ -155,14 +156,15 @@ def _kernel_lines(
     lines += _reason_lines(kernel, view, seen)
     if view.everything:
         lines.extend((f"  {shown(claim)}", "plain") for claim in kernel.claims)
+    reviews = [each for each in kernel.findings if each.level is not Level.ERROR]
+    details = finding_lines(reviews, kernel.suppressed, view)
     set_aside = {each.assumption for each in kernel.suppressed}
     own = [each for each in kernel.assumptions if each not in common and each not in set_aside]
-    if view.everything or (alone and len(own) <= _ASSUMPTIONS_APART):
+    if view.everything or (alone and len(own) + len(details) <= _DETAILS_APART):
         lines.extend((f"  assuming {shown(each)}", "quiet") for each in own)
     elif own:
         lines.append((f"  assuming {'; '.join(map(shown, own))}", "quiet"))
-    reviews = [each for each in kernel.findings if each.level is not Level.ERROR]
-    return [*lines, *finding_lines(reviews, kernel.suppressed, view)]
+    return [*lines, *details]
 
 
 def _reason_lines(kernel: KernelReport, view: View, seen: dict[tuple[str, ...], str]) -> list[StyledLine]:
