@@ -90,8 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
     parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF, whatever --format prints")
-    add_finding_flags(parser)
-    parser.add_argument("--allow-unknown", action="store_true", help="exit with 0, not 3, where something is unknown")
+    add_finding_flags(parser, unknown=True)
 
 
 def _extents(text: str) -> tuple[int, int, int]:

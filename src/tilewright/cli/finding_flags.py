@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tilewright.report.finding_lines import View
 
 
-def add_finding_flags(parser: argparse.ArgumentParser) -> None:
-    """The options, in two groups of the help."""
+def add_finding_flags(parser: argparse.ArgumentParser, *, unknown: bool = False) -> None:
+    """The options, in two groups of the help. unknown: the command has a verdict that may be unknown."""
     shown = parser.add_argument_group("what is shown, as text")
     shown.add_argument("-q", "--quiet", action="store_true", help="only what is not proven, a line for each")
     shown.add_argument("--statistics", action="store_true", help="count findings by rule instead of showing them")
@@ -37,6 +37,9 @@ def add_finding_flags(parser: argparse.ArgumentParser) -> None:
     counts.add_argument(
         "--allow", action="append", default=[], metavar="RULE=REASON", help="as --ignore, for a reason that is reported"
     )
+    if unknown:
+        words = "exit with 0, not 3, where something is unknown"
+        counts.add_argument("--allow-unknown", action="store_true", help=words)
     counts.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever the verdict; 2 stays 2")
 
 
