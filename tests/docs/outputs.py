@@ -123,9 +123,7 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "check-race-mended": _bug("store-without-a-proxy-fence", kind="mended", code=0),
     "check-race-diff": _bug("store-without-a-proxy-fence", "--diff"),
     "check-quiet": _bug("store-without-a-proxy-fence", "--quiet"),
-    "check-allowed": _bug(
-        "store-without-a-proxy-fence", "--allow", "PX101=no engine reads these bytes", code=0
-    ),
+    "check-allowed": _bug("store-without-a-proxy-fence", "--allow", "PX101=no engine reads these bytes", code=0),
     "check-hang": _bug("expected-bytes-are-clamped"),
     "check-json": _bug("expected-bytes-are-clamped", "--format", "json"),
     "check-github": _bug("expected-bytes-are-clamped", "--format", "github"),
