@@ -27,6 +27,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tilewright.base.error import TilewrightError
+    from tilewright.driver.check.public import CheckReport, check
     from tilewright.driver.compile.gemm import gated_matmul, grouped_matmul, masked_matmul, matmul
     from tilewright.driver.compile.ready import compile
     from tilewright.driver.run.run import CompiledKernel
@@ -63,6 +64,8 @@ _LANGUAGE = "tilewright.frontends.tile.language"
 _HOMES = {
     "TilewrightError": "tilewright.base.error",
     "CompiledKernel": "tilewright.driver.run.run",
+    "CheckReport": "tilewright.driver.check.public",
+    "check": "tilewright.driver.check.public",
     "compile": "tilewright.driver.compile.ready",
     "load": "tilewright.runtime.bundle",
     **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.compile.gemm"),
@@ -77,12 +80,14 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
+    "CheckReport",
     "CompiledKernel",
     "Kernel",
     "Tensor",
     "TilewrightError",
     "abs",
     "bf16",
+    "check",
     "compile",
     "dot",
     "exp",

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
-    from tilewright.driver.launch.given_launch import LaunchFile
 
-Ptx = str | PathLike[str]
-"""PTX text (a string of several lines, or one that begins with a directive or a comment), or the path of a file."""
+Ptx = str | PathLike[str] | object
+"""PTX text (a string of several lines, or one that begins with a directive or a comment), the path of a file, or a
+compiled kernel of Triton, CuPy or `tilewright.compile`."""
 Launch = str | PathLike[str] | Mapping[str, Any]
 """The path of a launch file, or what stands in one."""
 
@@ -66,31 +66,22 @@ def assert_proven(
     """
     __tracebackhide__ = True
     from tilewright.driver.check.check import CheckOptions, check_file, check_text
+    from tilewright.driver.check.public import is_text, launch_of, ptx_of
     from tilewright.report.check_text import render_check
 
     options = CheckOptions(isa, entry, budget_seconds, allow=allow or {}, ignore=tuple(ignore))
-    known = None if launch is None else _launch(launch)
-    text = fspath(ptx)
-    if isinstance(ptx, str) and _is_text(text):
-        report = check_text(text, "<ptx>", launch=known, options=options)
+    known = launch_of(launch)
+    if isinstance(ptx, str) and is_text(ptx):
+        report = check_text(ptx, "<ptx>", launch=known, options=options)
+    elif isinstance(ptx, (str, PathLike)):
+        report = check_file(fspath(cast("str | PathLike[str]", ptx)), launch=known, options=options)
     else:
-        report = check_file(text, launch=known, options=options)
+        name, text = ptx_of(ptx)
+        report = check_text(text, f"<{name}>", launch=known, options=options)
     accepted = ("proven", "unknown") if allow_unknown else ("proven",)
     if report.error or any(kernel.verdict not in accepted for kernel in report.kernels):
         raise AssertionError(f"not proven\n{render_check((report,))}")
     return report
-
-
-def _is_text(ptx: str) -> bool:
-    return "\n" in ptx or (ptx.lstrip().startswith((".", "//")) and not ptx.rstrip().endswith(".ptx"))
-
-
-def _launch(launch: Launch) -> LaunchFile:
-    from tilewright.driver.launch.launch_file import launch_from_json, read_launch_file
-
-    if isinstance(launch, Mapping):
-        return launch_from_json(dict(launch), "launch")
-    return read_launch_file(fspath(launch))
 
 
 @pytest.fixture(name="assert_proven")
