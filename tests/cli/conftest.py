@@ -72,8 +72,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def tilewright(capsys: pytest.CaptureFixture[str]) -> Tilewright:
-    """Calls the command line in this process."""
+def tilewright(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Tilewright:
+    """Calls the command line in this process, with a cache of its own."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / ".cache"))
 
     def call(*arguments: str) -> Answer:
         code = main(list(arguments))

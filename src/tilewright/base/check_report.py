@@ -56,7 +56,7 @@ class KernelReport:
     instructions that it ran, the same on every machine; defect: of this program, where one ended the check ("KeyError
     at file.py:12"); launch: that shows what refutes, as the document of a launch file, where none was given; launches:
     how many were made up and explored, 0 where one was given; ranges: of the parameters that steer the kernel, for
-    which the proof holds ("parameter 2 from 1 to 2^31 - 1").
+    which the proof holds ("parameter 2 from 1 to 2^31 - 1"); stopped: a limit in seconds ended the check.
     """
 
     name: str
@@ -75,6 +75,7 @@ class KernelReport:
     launch: Mapping[str, object] | None = None
     launches: int = 0
     ranges: tuple[str, ...] = ()
+    stopped: bool = False
 
     @property
     def exceptions(self) -> tuple[str, ...]:

@@ -15,7 +15,10 @@ from tilewright.cli.finding_flags import add_finding_flags, allowed, listed, unu
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
+    from tilewright.cli.progress import Progress
     from tilewright.driver.check.check import CheckOptions
+    from tilewright.driver.check.settings import Settings
+    from tilewright.driver.check.several import Job
     from tilewright.driver.launch.given_launch import LaunchFile
     from tilewright.report.finding_lines import View
 
@@ -64,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--isa",
-        default="tolerant",
+        default=None,
         metavar="READING",
         help="reading of points where compilers rely on what the ISA does not promise: tolerant (the default), strict, "
         "or with single points otherwise, as in tolerant,fenced_init=strict",
@@ -90,6 +93,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
     parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF, whatever --format prints")
+    parser.add_argument(
+        "--no-launch-files", action="store_true", help="use no launch file that lies beside a kernel or is configured"
+    )
+    parser.add_argument(
+        "-j", "--jobs", type=_processes, default=None, metavar="N",
+        help="check N files at once, 0 for one on each processor (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="take reports of files that have not changed from the cache (default: yes)",
+    )
+    parser.add_argument(
+        "--config", metavar="FILE.toml", help="settings to use instead of the nearest pyproject.toml with a "
+        "[tool.tilewright] (docs/how-to/configure.md)",
+    )  # fmt: skip
+    parser.add_argument("--isolated", action="store_true", help="use no settings file")
     add_finding_flags(parser, unknown=True)
 
 
@@ -101,6 +122,12 @@ def _extents(text: str) -> tuple[int, int, int]:
     if not all(1 <= extent < 1 << 31 for extent in (x, y, z)):
         raise argparse.ArgumentTypeError("an extent is at least 1 and less than 2^31")
     return x, y, z
+
+
+def _processes(text: str) -> int:
+    if not text.isdecimal() or int(text) > 1024:
+        raise argparse.ArgumentTypeError("write a number of processes, 0 for one on each processor")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -120,9 +147,12 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.driver.check.check import DEFAULT_BUDGET_SECONDS, CheckOptions
     from tilewright.driver.check.folder import expand
     from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.check.settings import settings_of
     from tilewright.driver.launch.launch_file import read_launch_file
 
-    readings_of(arguments.isa)
+    settings = settings_of(arguments.config, arguments.isolated)
+    isa = arguments.isa or settings.isa or "tolerant"
+    readings_of(isa)
     view = view_of(arguments)
     require_writable(
         (arguments.output, arguments.trace, arguments.write_launch, arguments.sarif),
@@ -130,16 +160,16 @@ def run(arguments: argparse.Namespace) -> int:
     )
     launch = read_launch_file(arguments.launch) if arguments.launch else None
     options = CheckOptions(
-        arguments.isa,
+        isa,
         arguments.entry,
-        arguments.budget if arguments.budget is not None else DEFAULT_BUDGET_SECONDS,
+        arguments.budget or settings.budget_seconds or DEFAULT_BUDGET_SECONDS,
         timeline=bool(arguments.trace) or arguments.format == "html",
         repair_steps=_repair_steps(arguments),
-        file_budget_seconds=arguments.file_budget,
+        file_budget_seconds=arguments.file_budget or settings.file_budget_seconds,
         block=arguments.block,
         cluster=arguments.cluster,
         grid=arguments.grid,
-        allow=allowed(arguments),
+        allow={**settings.allow, **allowed(arguments)},
         select=listed(arguments.select),
         ignore=listed(arguments.ignore),
     )
@@ -151,10 +181,12 @@ def run(arguments: argparse.Namespace) -> int:
                 progress.step(f"checking {name}")
             progress.share(share)
 
-        files = _check(arguments.paths, launch, replace(options, progress=told))
+        jobs = _jobs(arguments, settings, launch, replace(options, progress=told))
+        processes = settings.jobs if arguments.jobs is None else arguments.jobs
+        files = _check(jobs, 1 if processes is None else processes, progress)
     patches = ""
     if arguments.fix or arguments.diff:
-        files, patches = _mend(files, launch, options, arguments)
+        files, patches = _mend(files, jobs, arguments)
     contents: dict[Path, bytes] = {}
     if arguments.trace:
         from tilewright.report.trace import check_to_trace
@@ -202,42 +234,70 @@ def _repair_steps(arguments: argparse.Namespace) -> int:
     return _MORE_REPAIR * STEPS if arguments.fix or arguments.diff else STEPS
 
 
-def _check(paths: Sequence[str], launch: LaunchFile | None, options: CheckOptions) -> tuple[FileReport, ...]:
-    from tilewright.base.check_report import FileReport
-    from tilewright.driver.check.check import check_file, check_text, decode_text
+def _jobs(
+    arguments: argparse.Namespace, settings: Settings, launch: LaunchFile | None, options: CheckOptions
+) -> list[Job]:
+    """What is to be checked: files, and folders' files, each with the launches that are at hand for it."""
     from tilewright.driver.check.folder import expand
+    from tilewright.driver.check.several import Job
 
-    if paths.count("-") > 1:
+    if arguments.paths.count("-") > 1:
         raise TilewrightError("standard input can be read once", remedy="give - once")
-    files: list[FileReport] = []
-    for path in expand(paths):
-        if (remedy := _OTHER_FILES.get(Path(path).suffix)) is not None and Path(path).is_file():
-            files.append(FileReport(path, error=f"{path} is no PTX, TTGIR or MLIR", remedy=remedy))
-            continue
-        if path != "-":
-            files.append(check_file(path, launch=launch, options=options))
-            continue
+    cached = arguments.cache if arguments.cache is not None else settings.cache is not False
+    own = launch is None and not arguments.no_launch_files
+    return [
+        Job(path, options, launch, settings.launch_files(path) if own and path != "-" else (), cached)
+        for path in expand(arguments.paths)
+    ]
+
+
+def _check(jobs: Sequence[Job], processes: int, progress: Progress) -> tuple[FileReport, ...]:
+    """Reports in the order of the jobs. Standard input is read here; what is no text to check is said at once."""
+    from tilewright.driver.check.several import check_jobs
+
+    at_once = {job.path: report for job in jobs if (report := _other(job)) is not None}
+    left = [job for job in jobs if job.path not in at_once]
+    checked = 0
+
+    def done(path: str) -> None:
+        nonlocal checked
+        checked += 1
+        progress.step(f"checked {checked} of {len(left)} files, {path} last")
+
+    reports = iter(check_jobs(left, processes, done))
+    return tuple(at_once[job.path] if job.path in at_once else next(reports) for job in jobs)
+
+
+def _other(job: Job) -> FileReport | None:
+    """The report of standard input, or of a file by whose name it is nothing that can be checked."""
+    from tilewright.base.check_report import FileReport
+    from tilewright.driver.check.check import check_text, decode_text
+
+    if job.path == "-":
         try:
             text = decode_text(sys.stdin.buffer.read(), "standard input")
         except TilewrightError as error:
-            files.append(FileReport("-", error=error.message, remedy=error.remedy))
-            continue
-        files.append(replace(check_text(text, "<stdin>", launch=launch, options=options), path="-"))
-    return tuple(files)
+            return FileReport("-", error=error.message, remedy=error.remedy)
+        return replace(check_text(text, "<stdin>", launch=job.launch, options=job.options), path="-")
+    remedy = _OTHER_FILES.get(Path(job.path).suffix)
+    if remedy is None or not Path(job.path).is_file():
+        return None
+    return FileReport(job.path, error=f"{job.path} is no PTX, TTGIR or MLIR", remedy=remedy)
 
 
 def _mend(
-    files: tuple[FileReport, ...], launch: LaunchFile | None, options: CheckOptions, arguments: argparse.Namespace
+    files: tuple[FileReport, ...], jobs: Sequence[Job], arguments: argparse.Namespace
 ) -> tuple[tuple[FileReport, ...], str]:
     """Reports of the files as they are afterwards, and the patch. Files are written where --fix asks for it."""
     from tilewright.cli.files import write_files
     from tilewright.driver.check.check import check_text
+    from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.repair.edits import patch, repaired_text
 
     results: list[FileReport] = []
     contents: dict[Path, bytes] = {}
     patches: list[str] = []
-    for file in files:
+    for file, job in zip(files, jobs, strict=True):
         mended = repaired_text(file)
         results.append(file)
         if mended == file.text:
@@ -245,7 +305,9 @@ def _mend(
         if arguments.diff:
             patches.append(patch(file.text, mended, "standard-input.ptx" if file.path == "-" else file.path))
         if arguments.fix and file.path != "-":
-            results[-1] = check_text(mended, file.path, launch=launch, options=options)
+            launches = () if job.launch is not None else tuple(map(read_launch_file, job.launches))
+            again = replace(job.options, progress=None, launches=launches)
+            results[-1] = check_text(mended, file.path, launch=job.launch, options=again)
             contents[Path(file.path)] = mended.encode("utf-8")
     for path in write_files(contents) if contents else []:
         print(f"mended {path}", file=sys.stderr)

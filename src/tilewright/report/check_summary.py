@@ -23,9 +23,7 @@ def check_summary(files: Sequence[FileReport]) -> str:
         for kernel in file.kernels
     ]
     rows += [(file.path, "not checked", file.error) for file in files if file.error]
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[:_ROWS_MOST]
-    )
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[:_ROWS_MOST])
     if len(rows) > _ROWS_MOST:
         body += f"<tr><td>and {len(rows) - _ROWS_MOST} more</td><td></td><td></td></tr>"
     head = "".join(f"<th>{name}</th>" for name in ("kernel", "verdict", "what decides it"))

@@ -55,7 +55,7 @@ class CheckOptions:
     limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
     not given, or that leaves them out; allow, select, ignore: what is set aside, as `finding_filter` takes it;
     parameter_names: of the kernel, in the text's order, for messages; without them, those of the TTGIR beside the
-    file."""
+    file; launches: of kernels of the text, each at most one; kernels that none of them names are checked without."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -73,6 +73,7 @@ class CheckOptions:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     parameter_names: tuple[str, ...] = ()
+    launches: tuple[LaunchFile, ...] = ()
 
     @property
     def set_aside(self) -> FindingFilter:
@@ -242,14 +243,36 @@ def _chosen_kernels(
     chosen = list(module.kernels)
     if entry is not None:
         chosen = [LaunchFile("--entry", entry, None, None, None, None, None, ()).kernel(module, file)]
+    given = _launches_by_kernel(module, file, options)
     for kernel in chosen:
         require_shape(kernel, options.shape)
-    return [(kernel, _nothing_given(kernel, file, options)) for kernel in chosen]
+    return [
+        (
+            kernel,
+            _known_launch(module, kernel, given[kernel.name].partial(kernel))
+            if kernel.name in given
+            else _nothing_given(kernel, file, options),
+        )
+        for kernel in chosen
+    ]
 
 
 def _nothing_given(kernel: Kernel, file: str, options: CheckOptions) -> PartialLaunch:
     names = options.parameter_names or names_beside(file, kernel.name)
     return PartialLaunch(options.shape, options.dynamic_smem_bytes, names=names[: len(kernel.parameters)])
+
+
+def _launches_by_kernel(module: Module, file: str, options: CheckOptions) -> dict[str, LaunchFile]:
+    """Raises TilewrightError for a launch of no kernel of the module, and for two of one."""
+    found: dict[str, LaunchFile] = {}
+    for launch in options.launches:
+        name = launch.kernel(module, file).name
+        if name in found:
+            raise TilewrightError(
+                f"{found[name].file} and {launch.file} both launch {name} of {file}", remedy="keep one of the two"
+            )
+        found[name] = launch.with_shape(options.shape)
+    return found
 
 
 def _known_launch(module: Module, kernel: Kernel, given: PartialLaunch) -> KernelLaunch | PartialLaunch:

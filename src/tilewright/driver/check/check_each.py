@@ -75,7 +75,7 @@ def check_each(
         with counted() as meter:
             try:
                 if limits.over():
-                    judgement = _undecided(limits.not_reached(reached, len(tasks)))
+                    judgement = replace(_undecided(limits.not_reached(reached, len(tasks))), stopped=True)
                 else:
                     reached = number
                     with defects_as_errors(f"{task.name} in {file}"):
@@ -111,7 +111,7 @@ def _judged(task: Task, limits: TimeForFile, steps: int | None, share: Share) ->
     except BudgetSpent:
         if not own:
             raise
-        return _undecided(stopped)
+        return replace(_undecided(stopped), stopped=True)
     except WorkSpent:
         return _undecided(f"stopped after {steps:,} warp instructions" if steps is not None else "stopped")
     except MemoryError:
@@ -158,6 +158,7 @@ def _report(
         launch=judgement.launch if verdict == "refuted" else None,
         launches=judgement.launches if proven else 0,
         ranges=judgement.ranges if proven else (),
+        stopped=judgement.stopped,
     )
     return report, frozenset(used)
 

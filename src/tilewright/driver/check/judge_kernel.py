@@ -74,7 +74,7 @@ class Judgement:
     findings: errors and reviews; doubts: why a clean run would not be a proof; complete: the run came to its end, so
     that what was not found is not there; scope, assumptions, claims: of the proof, where there is one; launch: that
     refutes, as a launch file, where none was given; launches: how many were made up; ranges: of the parameters that
-    steer the kernel, for which the proof holds.
+    steer the kernel, for which the proof holds; stopped: a limit in seconds ended the run.
     """
 
     findings: tuple[Diagnostic, ...] = ()
@@ -87,6 +87,7 @@ class Judgement:
     launch: Mapping[str, object] | None = None
     launches: int = 0
     ranges: tuple[str, ...] = ()
+    stopped: bool = False
 
 
 def judge_kernel(

@@ -240,4 +240,3 @@ def _raised(report: CheckReport) -> CheckReport:
         first = errors[0]
         raise TilewrightError(first.error, remedy=first.remedy, findings=first.error_findings)
     return report
-
