@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
     for name, what in (("block", "threads of a block"), ("cluster", "CTAs of a cluster"), ("grid", "CTAs of the grid")):
         parser.add_argument(
-            f"--{name}", type=_extents, default=None, metavar="X[,Y,Z]", help=f"{what}; all else stays unknown"
+            f"--{name}", type=extents, default=None, metavar="X[,Y,Z]", help=f"{what}; all else stays unknown"
         )
     parser.add_argument(
         "--isa",
@@ -77,11 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--diff", action="store_true", help="print those repairs as a patch")
     parser.add_argument("--no-repair", action="store_true", help="do not look for edits that mend what is refuted")
     parser.add_argument(
-        "--budget", type=_seconds, default=None, metavar="SECONDS", help="time for each kernel (default: 60)"
+        "--budget", type=seconds, default=None, metavar="SECONDS", help="time for each kernel (default: 60)"
     )
     parser.add_argument(
         "--file-budget",
-        type=_seconds,
+        type=seconds,
         default=None,
         metavar="SECONDS",
         help="time for all kernels of a file (default: no limit); those not reached are unknown",
@@ -114,7 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_finding_flags(parser, unknown=True)
 
 
-def _extents(text: str) -> tuple[int, int, int]:
+def extents(text: str) -> tuple[int, int, int]:
+    """X, X,Y or X,Y,Z of an option."""
     parts = text.split(",")
     if not 1 <= len(parts) <= 3 or any(not part.strip().isdecimal() for part in parts):
         raise argparse.ArgumentTypeError("write X, X,Y or X,Y,Z, as in 128 or 2,1,1")
@@ -130,14 +131,15 @@ def _processes(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """A budget of an option."""
     try:
-        seconds = float(text)
+        found = float(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError("write a number of seconds") from error
-    if not 0 < seconds <= 86_400:
+    if not 0 < found <= 86_400:
         raise argparse.ArgumentTypeError("a budget is more than 0 and at most 86400 seconds")
-    return seconds
+    return found
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "prove or refute the asynchronous protocol of PTX kernels",
     "compile": "compile a tile program to a proven kernel",
     "run": "run a compiled program or a PTX kernel on the GPU or on the CPU machine",
+    "launch": "write a launch file to fill in, from a kernel's text",
     "capture": "run a program on a GPU and write its kernel launches as launch files",
     "profile": "read the GPU's counters of a compiled program, beside what the model predicted",
     "tensormap": "judge a tensor map, explain it, and find the nearest legal plan",

@@ -36,6 +36,7 @@ from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
 from tilewright.driver.launch.launch_space import Chosen, LaunchSpace, launch_space
 from tilewright.driver.launch.unknown_launch import UnknownLaunch, unknown_launch
+from tilewright.driver.launch.written_launch import launch_document
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.inline import inlined
@@ -61,6 +62,8 @@ _GIVEN_AGAIN = 3
 """Launches that show a finding, of which one must show it when it is given as a launch file."""
 _BUFFER_BYTES = 1 << 26
 """Of a buffer that has words chosen in it, in the launch file that shows a finding."""
+_EXAMPLE_PHASES = 16
+"""Phases of mbarriers that a launch worth writing down has, if it can have as many."""
 _SIZING_VALUES = (256, 1024, 64, 4096, 1)
 """Values of all numbers at which the bytes of copies are looked for, one after the other."""
 
@@ -75,7 +78,8 @@ class UnlaunchedJudgement:
     review, and the errors of any run that the text allows. launch: that refutes, as a launch file; ended: the errors of
     the launch that ended the exploration, or that does not show them as a launch file; clean: a launch with larger
     numbers than one that fails was clean; spent: nothing is wrong with any launch that is not degenerate, but the
-    effort did not suffice; excluded: every launch ends at the kernel's own assertion; ranges: of the parameters that
+    effort did not suffice; excluded: every launch ends at the kernel's own assertion; example: the clean launch that
+    executes most of the protocol, with small numbers, as a launch file; ranges: of the parameters that
     steer, for which a proof holds."""
 
     verdict: Verdict
@@ -90,6 +94,7 @@ class UnlaunchedJudgement:
     spent: bool = False
     excluded: bool = False
     ranges: tuple[str, ...] = ()
+    example: Mapping[str, object] | None = None
 
 
 def judge_unlaunched(
@@ -130,6 +135,7 @@ def judge_unlaunched(
     failing: dict[Chosen, _Failing] = {}
     reviews: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
+    examples: dict[tuple[int, int, int], _Failing] = {}
 
     def judge(values: Assignment) -> Judged:
         if progress is not None:
@@ -139,6 +145,10 @@ def judge_unlaunched(
         take_announced()
         if judged.errors:
             failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic))
+        elif judged.complete and not judged.doubts:
+            numbers = sum(value for each, value in values.items() if each.kind == "number")
+            phases = min(judged.report.counts.phases, _EXAMPLE_PHASES)
+            examples.setdefault((-len(runner.symbolic.covered), -phases, numbers), _Failing(judged.launch, ()))
         runner.end(chosen, judged)
         for finding in judged.findings:
             if finding.level is Level.REVIEW:
@@ -213,7 +223,14 @@ def judge_unlaunched(
         tuple(allowed.values()), document, ended, clean,
         exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
         explored_ranges(exploration.dimensions.values()),
+        _example(unknown, examples),
     )  # fmt: skip
+
+
+def _example(unknown: UnknownLaunch, clean: Mapping[tuple[int, int, int], _Failing]) -> Mapping[str, object] | None:
+    """The first of the clean launches, as a launch file. clean: by how little they do, and their numbers."""
+    launch = clean[min(clean)].launch if clean else None
+    return None if launch is None else launch_document(launch, unknown.buffers, unknown.given.contents)
 
 
 def _given_again(

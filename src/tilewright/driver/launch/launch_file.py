@@ -54,19 +54,19 @@ from tilewright.driver.launch.given_launch import (
 from tilewright.driver.launch.launch_buffers import CONTENT_BYTES_MOST, BufferContents, Bytes, Ranges, read_data
 
 Member = TensorMapParam | UnknownTensorMapParam | PointerParam | ScalarParam | NullPointerParam
-TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params", "names")
+TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params", "names", "note")
 PARAM_FIELDS: dict[str, tuple[str, ...]] = {
-    "ptr": ("kind", "bytes", "align", "buffer", "offset", "maps", "data", "dtype", "pointers"),
-    "i32": ("kind", "value"),
-    "i64": ("kind", "value"),
-    "f32": ("kind", "value"),
+    "ptr": ("kind", "bytes", "align", "buffer", "offset", "maps", "data", "dtype", "pointers", "note"),
+    "i32": ("kind", "value", "note"),
+    "i64": ("kind", "value", "note"),
+    "f32": ("kind", "value", "note"),
     "tensormap": (
         "kind", "dtype", "dims", "strides", "box", "element_strides", "swizzle", "interleave", "oob", "l2_promotion",
-        "offset", "buffer", "im2col", "box_bytes",
+        "offset", "buffer", "im2col", "box_bytes", "note",
     ),
-    "bytes": ("kind", "size", "data", "fields"),
+    "bytes": ("kind", "size", "data", "fields", "note"),
 }  # fmt: skip
-"""Fields of each kind of parameter."""
+"""Fields of each kind of parameter. A `note` is for whoever reads the file."""
 IM2COL_FIELDS = ("lower_corner", "upper_corner", "channels_per_pixel", "pixels_per_column", "mode")
 _VARIANTS: dict[str, tuple[Element, ElementVariant]] = {
     "f32_ftz": (Element.F32, "f32_ftz"),
@@ -148,6 +148,8 @@ def launch_from_json(document: object, file: str) -> LaunchFile:
             for index, value in enumerate(reader.list(top["params"], "params"))
         )
     dynamic = top.get("dynamic_smem")
+    if not isinstance(top.get("note", ""), str):
+        reader.refuse("note", f"is {_kind(top['note'])}", "write text")
     return LaunchFile(
         file,
         None if entry is None else reader.text(entry, "entry"),
@@ -241,7 +243,7 @@ class _Reader:
             return None
         fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
         if fields.get("kind") == "unknown":
-            self.object(fields, where, ("kind",))
+            self.object(fields, where, ("kind", "note"))
             return None
         return self.param(cast("object", value), where, index)
 
@@ -253,7 +255,9 @@ class _Reader:
         kind = self.choice(
             self.required(found, "kind", where, f"choose from {', '.join(kinds)}"), f"{where}.kind", kinds
         )
-        fields = self.object(value, where, PARAM_FIELDS[kind])
+        fields = dict(self.object(value, where, PARAM_FIELDS[kind]))
+        if fields.pop("note", "") and not isinstance(found["note"], str):
+            self.refuse(f"{where}.note", f"is {_kind(found['note'])}", "write text")
         match kind:
             case "ptr":
                 return self.pointer(fields, where, index)
