@@ -40,11 +40,13 @@ def test_processes_give_the_reports_of_one(paths: list[str]) -> None:
     ]  # fmt: skip
 
 
-def test_launch_files_that_lie_beside_are_used_unless_told_otherwise(paths: list[str], tilewright: Tilewright) -> None:
-    report = tilewright("check", "a.ptx", "--format", "json").document["files"][0]["kernels"][0]
-    assert (report["verdict"], report["scope"]) == ("proven", "this launch")
-    explored = tilewright("check", "a.ptx", "--format", "json", "--no-launch-files").document["files"][0]["kernels"][0]
-    assert explored["scope"] != "this launch"
+def test_launch_files_of_a_folder_are_used_unless_told_otherwise(paths: list[str], tilewright: Tilewright) -> None:
+    def scope(*arguments: str) -> str:
+        files = tilewright("check", *arguments, "--format", "json", "--no-cache").document["files"]
+        return next(file["kernels"][0]["scope"] for file in files if file["path"].endswith("a.ptx"))
+
+    assert scope(".") == "this launch"
+    assert scope(".", "--no-launch-files") != "this launch" and scope("a.ptx") != "this launch"
 
 
 def test_kernels_that_no_launch_file_names_are_checked_as_well(tmp_path: Path, tilewright: Tilewright) -> None:
@@ -52,7 +54,7 @@ def test_kernels_that_no_launch_file_names_are_checked_as_well(tmp_path: Path, t
     second = first[first.index(".visible") :].replace("double", "other")
     (tmp_path / "two.ptx").write_text(first + second, encoding="utf-8")
     (tmp_path / "two.other.launch.json").write_text(json.dumps({**launch_document(), "entry": "other"}), "utf-8")
-    kernels = tilewright("check", str(tmp_path / "two.ptx"), "--format", "json").document["files"][0]["kernels"]
+    kernels = tilewright("check", str(tmp_path), "--format", "json").document["files"][0]["kernels"]
     assert {kernel["name"]: kernel["scope"] == "this launch" for kernel in kernels} == {"double": False, "other": True}
 
 
@@ -68,21 +70,21 @@ def test_a_wrong_launch_file_is_an_error_of_its_kernels_file(
     paths: list[str], tilewright: Tilewright, content: str, said: str
 ) -> None:
     Path("a.launch.json").write_text(content, encoding="utf-8")
-    answer = tilewright("check", "a.ptx", "b.ptx")
+    answer = tilewright("check", ".")
     assert answer.code == 2 and said in answer.out and "a.launch.json" in answer.out
     assert "b.ptx" in answer.out and "refuted" in answer.out
 
 
 def test_two_launches_of_one_kernel_are_an_error(paths: list[str], tilewright: Tilewright) -> None:
     Path("a.again.launch.json").write_text(json.dumps(launch_document()), encoding="utf-8")
-    answer = tilewright("check", "a.ptx")
+    answer = tilewright("check", ".")
     assert answer.code == 2 and "both launch double" in answer.out
 
 
 def test_settings_reach_the_check(paths: list[str], tilewright: Tilewright) -> None:
     Path("pyproject.toml").write_text('[tool.tilewright]\nisa = "strict"\njobs = 2\n', encoding="utf-8")
-    strict = tilewright("check", "a.ptx", "c.ptx", "--format", "json")
-    assert strict.code == 1
+    Path("e.ptx").unlink()
+    assert tilewright("check", ".").code == 1
     Path("pyproject.toml").write_text('[tool.tilewright]\nisa = "lenient"\n', encoding="utf-8")
     wrong = tilewright("check", "a.ptx")
     assert wrong.code == 2 and "pyproject.toml:2" in wrong.err and "help:" in wrong.err

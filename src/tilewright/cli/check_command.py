@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE.json", help="write what the roles did, for ui.perfetto.dev")
     parser.add_argument("--sarif", metavar="FILE", help="also write the findings as SARIF, whatever --format prints")
     parser.add_argument(
-        "--no-launch-files", action="store_true", help="use no launch file that lies beside a kernel or is configured"
+        "--no-launch-files", action="store_true", help="use no launch files of a folder or of the settings"
     )
     parser.add_argument(
         "-j", "--jobs", type=_processes, default=None, metavar="N",
@@ -248,8 +248,9 @@ def _jobs(
     cached = arguments.cache if arguments.cache is not None else settings.cache is not False
     own = launch is None and not arguments.no_launch_files
     return [
-        Job(path, options, launch, settings.launch_files(path) if own and path != "-" else (), cached)
-        for path in expand(arguments.paths)
+        Job(path, options, launch, settings.launch_files(path, beside=path != given) if own else (), cached)
+        for given in arguments.paths
+        for path in expand((given,))
     ]
 
 

@@ -19,8 +19,8 @@ EXAMPLES = """examples:
   tilewright launch kernels.ptx --entry matmul --block 128 --cluster 2
   tilewright launch kernel.ptx --blank                  # explore nothing
 
-`tilewright check kernel.ptx` uses kernel.launch.json where it lies beside the kernel. docs/launch-file.md has the
-format. A launch of a program that runs on a GPU is recorded by `tilewright capture`.
+`tilewright check FOLDER` uses kernel.launch.json where it lies beside kernel.ptx. docs/launch-file.md has the
+format. `tilewright capture` records launches of a program that runs on a GPU.
 """
 
 

@@ -60,7 +60,7 @@ def test_the_nearest_table_counts(project: Path) -> None:
     ],
 )
 def test_launch_files_by_glob(project: Path, path: str, names: list[str]) -> None:
-    files = find_settings(project).launch_files(str(project / path))
+    files = find_settings(project).launch_files(str(project / path), beside=True)
     assert [Path(file).name for file in files] == names
     assert all(Path(file).parent == (project / "launches").resolve() for file in files)
 
@@ -73,7 +73,8 @@ def test_launch_files_beside_a_kernel(project: Path, monkeypatch: pytest.MonkeyP
     assert names == ["k.launch.json", "k.second.launch.json"]
     assert [Path(file).name for file in launches_beside(str(folder / "k[1].ptx"))] == ["k[1].launch.json"]
     monkeypatch.chdir(folder)
-    assert Settings().launch_files("k.ptx") == ("k.launch.json", "k.second.launch.json")
+    assert Settings().launch_files("k.ptx", beside=True) == ("k.launch.json", "k.second.launch.json")
+    assert Settings().launch_files("k.ptx", beside=False) == ()
 
 
 @pytest.mark.parametrize(

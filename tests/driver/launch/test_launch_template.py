@@ -49,7 +49,7 @@ def test_a_blank_file_leaves_open_what_the_text_does_not_say() -> None:
     assert [note.split(";")[0] for note in notes] == ["tiles: tensor map", "sums: pointer", "trips: integer"]
 
 
-def test_the_command_writes_a_file_that_check_takes_by_itself(
+def test_the_command_writes_a_file_that_the_check_of_a_folder_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def test_the_command_writes_a_file_that_check_takes_by_itself(
     assert main(["launch", "ring.ptx", "--output", "ring.launch.json"]) == 0
     assert json.loads(Path("ring.launch.json").read_text())["entry"] == "ring"
     capsys.readouterr()
-    assert main(["check", "ring.ptx", "--format", "json", "--no-cache"]) == 0
+    assert main(["check", ".", "--format", "json", "--no-cache"]) == 0
     assert json.loads(capsys.readouterr().out)["files"][0]["kernels"][0]["scope"] == "this launch"
 
 

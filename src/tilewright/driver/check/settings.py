@@ -14,9 +14,9 @@
 The table of the nearest `pyproject.toml` that has one counts, from the working folder upward; options of the command
 line go before it. Globs and paths are relative to that file's folder, and `**` stands for any folders.
 
-A kernel's launch is that of `--launch`, else those of every glob that matches its file, else those that lie beside it:
-`NAME.launch.json`, and `NAME.*.launch.json` for the kernels of a file that has several. Reading is strict: what is not
-understood is one error with its place. Checked by: tests/driver/check/test_settings.py.
+A kernel's launch is that of `--launch`, else those of every glob that matches its file, else, where a folder is
+checked, those that lie beside it: `NAME.launch.json`, and `NAME.*.launch.json` for files of several kernels. Reading is
+strict: what is not understood is one error with its place. Checked by: tests/driver/check/test_settings.py.
 """
 
 from __future__ import annotations
@@ -56,11 +56,14 @@ class Settings:
     launches: tuple[tuple[str, Path], ...] = ()
     allow: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def launch_files(self, path: str) -> tuple[str, ...]:
-        """Launch files for the kernels of the file at `path`: of the globs that match it, else those beside it."""
+    def launch_files(self, path: str, *, beside: bool) -> tuple[str, ...]:
+        """Launch files for the kernels of the file at `path`: of the globs that match it, else those beside it.
+
+        beside: the file was found in a folder. One that is named is checked for every launch: a file that happens to
+        lie beside it must not make its proof a weaker one."""
         place = Path(os.path.realpath(path))
         named = [str(launch) for pattern, launch in self.launches if _matches(place, self.folder, pattern)]
-        return tuple(dict.fromkeys(named)) or launches_beside(path)
+        return tuple(dict.fromkeys(named)) or (launches_beside(path) if beside else ())
 
 
 def launches_beside(path: str) -> tuple[str, ...]:
