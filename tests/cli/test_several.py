@@ -88,6 +88,7 @@ def test_settings_reach_the_check(paths: list[str], tilewright: Tilewright) -> N
     Path("pyproject.toml").write_text('[tool.tilewright]\nisa = "lenient"\n', encoding="utf-8")
     wrong = tilewright("check", "a.ptx")
     assert wrong.code == 2 and "pyproject.toml:2" in wrong.err and "help:" in wrong.err
-    assert tilewright("check", "a.ptx", "--isolated").code == 0
-    assert tilewright("check", "a.ptx", "-j", "0", "--isolated", "--no-cache").code == 0
-    assert tilewright("check", "a.ptx", "-j", "-1").code == 2
+    launch = ("--launch", "a.launch.json")
+    assert tilewright("check", "a.ptx", *launch, "--isolated").code == 0
+    assert tilewright("check", "a.ptx", *launch, "-j", "0", "--isolated", "--no-cache").code == 0
+    assert tilewright("check", "a.ptx", *launch, "-j", "-1").code == 2
