@@ -405,12 +405,14 @@ def test_a_tolerant_reader_still_refuses_what_is_no_ptx(body: str) -> None:
         kernel(body, tolerant=True)
 
 
-def test_a_tolerant_reader_leaves_version_and_target_unchecked() -> None:
-    text = ".version 7.0\n.target sm_80\n.entry k() { wgmma.fence.sync.aligned; }"
-    (fence,) = instructions(read(text, tolerant=True).kernels[0])
+def test_a_tolerant_reader_leaves_versions_unchecked_and_refuses_targets_that_are_too_old() -> None:
+    text = ".version 7.0\n.target {}\n.entry k() {{ wgmma.fence.sync.aligned; }}"
+    (fence,) = instructions(read(text.format("sm_90"), tolerant=True).kernels[0])
     assert fence.row == "wgmma.fence"
     with pytest.raises(TilewrightError, match=r"needs PTX 8\.0"):
-        read(text)
+        read(text.format("sm_90a"))
+    with pytest.raises(TilewrightError, match=r":3:.*wgmma\.fence\.sync\.aligned does not exist for sm_80"):
+        read(text.format("sm_80"), tolerant=True)
 
 
 # ---------------------------------------------------------------- sources

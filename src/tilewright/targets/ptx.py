@@ -43,6 +43,7 @@ __all__ = [
     "check",
     "instruction_row",
     "is_known",
+    "later_target",
     "no_such_register",
     "ptx_table",
     "try_check",
@@ -127,6 +128,30 @@ def try_check(opcode: str, shapes: tuple[OperandShape, ...]) -> tuple[str, tuple
         return None
     verdict = _judge(opcode, shapes, None, ())
     return None if isinstance(verdict, _Problem) else (found[0].key, verdict)
+
+
+@lru_cache(maxsize=65536)
+def later_target(opcode: str, shapes: tuple[OperandShape, ...], targets: tuple[str, ...]) -> str:
+    """The least target that has an instruction which `try_check` knows, where each of `targets` is older than that;
+    else an empty text. Only numbers are compared, so that a table that is behind refuses no newer target."""
+    row, written = instruction_row(opcode)
+    needed: list[tuple[int, str]] = []
+    for form in row.forms:
+        modifiers = _arrange(form.modifiers, written)
+        if modifiers is None or not _operands_fit(form.operands, modifiers, shapes):
+            continue
+        if not form.targets:
+            return ""
+        needed += [(_number_of(name), name) for name in form.targets]
+    if not needed or not targets or max(map(_number_of, targets)) >= min(needed)[0]:
+        return ""
+    return min(needed)[1]
+
+
+def _number_of(target: str) -> int:
+    """90 of `sm_90a`; of what is no architecture (`texmode_independent`), 0."""
+    found = _TARGET.fullmatch(target)
+    return int(found[1][3:]) if found is not None else 0
 
 
 class _Problem(NamedTuple):

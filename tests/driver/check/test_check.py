@@ -289,3 +289,23 @@ def test_launches_of_any_shape_end_without_a_defect() -> None:
         launch = launch_from_json(json.loads(json.dumps({**document, **change})), "launch.json")
         report = check_text(copy_text(), launch=launch, options=CheckOptions(budget_seconds=3))
         assert "a fault of tilewright" not in report.error and not any(kernel.defect for kernel in report.kernels)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "remedy"),
+    [
+        (".target sm_90a", ".target sm_80", "does not exist for sm_80", "sm_90 or later"),
+        (".target sm_90a", ".target sm_80, debug", "does not exist for sm_80", "sm_90 or later"),
+        ("steps) {", "steps) .reqntid 999999 {", "999,999 threads; a block has at most 1,024", "correct .reqntid"),
+    ],
+)
+def test_what_no_assembler_takes_is_an_error_with_its_place(old: str, new: str, said: str, remedy: str) -> None:
+    text = copy_text()
+    assert old in text
+    report = check_text(text.replace(old, new), "k.ptx")
+    assert said in report.error and remedy in report.remedy and report.error_line and not report.kernels
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100", "sm_100f", "sm_103a", "sm_120a", "sm_130a"])
+def test_a_target_that_is_younger_than_the_tables_is_no_error(target: str) -> None:
+    assert not check_text(copy_text().replace(".target sm_90a", f".target {target}"), "k.ptx").error

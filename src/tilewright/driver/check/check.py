@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 from tilewright.base.check_report import FileReport
@@ -40,6 +41,7 @@ from tilewright.driver.launch.parameter_names import names_beside
 from tilewright.driver.repair.repair import with_repairs
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
+from tilewright.machine.core.model import model_of
 
 DEFAULT_BUDGET_SECONDS = 60.0
 FILE_BYTES_MAX = 64 << 20
@@ -245,6 +247,7 @@ def _chosen_kernels(
         chosen = [LaunchFile("--entry", entry, None, None, None, None, None, ()).kernel(module, file)]
     given = _launches_by_kernel(module, file, options)
     for kernel in chosen:
+        _require_threads(module, kernel)
         require_shape(kernel, options.shape)
     return [
         (
@@ -260,6 +263,21 @@ def _chosen_kernels(
 def _nothing_given(kernel: Kernel, file: str, options: CheckOptions) -> PartialLaunch:
     names = options.parameter_names or names_beside(file, kernel.name)
     return PartialLaunch(options.shape, options.dynamic_smem_bytes, names=names[: len(kernel.parameters)])
+
+
+def _require_threads(module: Module, kernel: Kernel) -> None:
+    """Raises TilewrightError where the kernel asks for blocks that its target does not have."""
+    required = kernel.directives.get("reqntid") or ()
+    try:
+        most = model_of(module).limit("cta.threads_max")
+    except TilewrightError:
+        return  # a target without a table leaves the kernel unknown
+    if prod(required) > most:
+        raise TilewrightError(
+            f".reqntid of {kernel.name} asks for {prod(required):,} threads; a block has at most {most:,}",
+            span=kernel.span,
+            remedy="correct .reqntid",
+        )
 
 
 def _launches_by_kernel(module: Module, file: str, options: CheckOptions) -> dict[str, LaunchFile]:

@@ -1,6 +1,6 @@
 """Which reports were made before of the very same input? Kept on disk, by a digest of all that decides them.
 
-The key is the whole text, its path (which stands in places), the launches with their buffers' bytes, every option that
+The key is the whole text, its path (which stands in places), the TTGIR beside it, the launches with their buffers' bytes, every option that
 a verdict depends on, and this package's version and sources. A report that a limit in seconds ended is not kept, nor
 one with a defect of this program, nor one with a timeline. An entry is JSON, written atomically; one that cannot be
 read is made again. A folder that cannot be written means no cache, not an error. The folder is that of compiled
@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def result_key(
 ) -> str:
     """The digest that names the report of `text` under these launches and options. alone: the one kernel that is
     launched is checked, and no other."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr(_beside(path)).encode("utf-8", "surrogateescape"))
     plain = replace(options, progress=None, launches=())
     for part in (tilewright_version(), source_digest(), path, text, repr(plain), repr(alone)):
         digest.update(f"{len(part)}:{part}\n".encode("utf-8", "surrogateescape"))
@@ -46,6 +47,14 @@ def result_key(
             digest.update(f"{held.name} {data.dtype} {data.shape} {held.known}\n".encode())
             digest.update(data.tobytes())
     return digest.hexdigest()
+
+
+def _beside(path: str) -> str:
+    """The TTGIR beside a PTX file, which names the parameters of its kernels."""
+    try:
+        return Path(path).with_suffix(".ttgir").read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return ""
 
 
 def fetch(key: str, text: str) -> FileReport | None:

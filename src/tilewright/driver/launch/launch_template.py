@@ -27,6 +27,7 @@ _MADE_UP = "a launch that tilewright made up; write the numbers and sizes of you
 
 def launch_template(module: Module, kernel: Kernel, example: Mapping[str, object] | None) -> dict[str, object]:
     """The launch file, as a JSON document. example: a launch that exploration has found, as such a document."""
+    names = [parameter.name for parameter in kernel.parameters]
     uses: dict[int, list[Member]] = {}
     for member in members(kernel):
         uses.setdefault(member.parameter, []).append(member)
@@ -35,7 +36,7 @@ def launch_template(module: Module, kernel: Kernel, example: Mapping[str, object
         params = [
             {**param, "note": _words(kernel, index, uses.get(index, []), param)} for index, param in enumerate(given)
         ]
-        return {**example, "params": params, "note": _MADE_UP}
+        return {**example, "params": params, "names": names, "note": _MADE_UP}
     shape = launch_shapes(module, kernel).likely[0]
     cluster = declared_cluster(kernel)
     return {
@@ -48,6 +49,7 @@ def launch_template(module: Module, kernel: Kernel, example: Mapping[str, object
             {"kind": "unknown", "note": _words(kernel, index, uses.get(index, []), None)}
             for index in range(len(kernel.parameters))
         ],
+        "names": names,
         "note": "null and unknown are for you to write; what stays so is explored",
     }
 

@@ -40,7 +40,7 @@ from tilewright.frontends.ptx.operand import OperandReader
 from tilewright.frontends.ptx.scope import Names
 from tilewright.frontends.ptx.statement import SCALAR_ROWS, StatementReader, scalars
 from tilewright.frontends.ptx.tuning import read_pragma, read_tuning
-from tilewright.targets.ptx import OperandShape, check, instruction_row, is_known, try_check
+from tilewright.targets.ptx import OperandShape, check, instruction_row, is_known, later_target, try_check
 
 _STATEMENT = frozenset({"word", "@", "{", "directive"})
 
@@ -210,7 +210,14 @@ class _BodyReader:
     def _row(self, opcode: str, shapes: tuple[OperandShape, ...], span: Span) -> tuple[str, tuple[str, ...]]:
         """The key of the instruction's row and its modifiers; an empty key for what a tolerant reader does not know."""
         if self.dialect.tolerant:
-            return try_check(opcode, shapes) or ("", tuple(opcode.split(".")[1:]))
+            found = try_check(opcode, shapes)
+            if found is not None and (needed := later_target(opcode, shapes, self.dialect.target)):
+                raise TilewrightError(
+                    f"{opcode} does not exist for {', '.join(self.dialect.target)}",
+                    span=span,
+                    remedy=f"it needs .target {needed} or later",
+                )
+            return found or ("", tuple(opcode.split(".")[1:]))
         row, modifiers = check(opcode, shapes, self.dialect.version, self.dialect.target, span)
         return row.key, modifiers
 
