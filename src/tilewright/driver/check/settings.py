@@ -115,7 +115,8 @@ def read_settings(path: Path) -> Settings | None:
         raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="write TOML") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         place = re.search(r"line (\d+), column (\d+)", str(error))
-        span = Span(str(path), *(map(int, place.groups()) if place else (1, 1)))
+        line, column = (int(place[1]), int(place[2])) if place else (1, 1)
+        span = Span(str(path), line, column)
         raise TilewrightError(
             f"no TOML: {str(error).split(' (at')[0]}", span=span, remedy="correct the file"
         ) from error
