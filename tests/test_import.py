@@ -26,7 +26,7 @@ def test_import_is_light() -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("package", ["base.plan", "targets", "legal.tensormap"])
+@pytest.mark.parametrize("package", ["base.plan", "targets", "legal.tensor_map.tensormap"])
 def test_values_and_facts_need_no_library(package: str) -> None:
     assert loaded_after(f"import tilewright.{package}").isdisjoint(HEAVY)
 

@@ -1,10 +1,10 @@
 """Which reports were made before of the very same input? Kept on disk, by a digest of all that decides them.
 
 The key is the whole text, its path (which stands in places), the TTGIR beside it, the launches with their buffers'
-bytes, every option that a verdict depends on, and this package's version and sources. A report that a limit in seconds ended is not kept, nor
-one with a defect of this program, nor one with a timeline. An entry is JSON, written atomically; one that cannot be
-read is made again. A folder that cannot be written means no cache, not an error. The folder is that of compiled
-programs (`compile.cache`), `checks/` in it. Checked by: tests/driver/check/test_result_cache.py.
+bytes, every option that a verdict depends on, and this package's version and sources. A report that a limit in seconds
+ended is not kept, nor one with a defect of this program, nor one with a timeline. An entry is JSON, written atomically;
+one that cannot be read is made again. A folder that cannot be written means no cache, not an error. The folder is that
+of compiled programs (`compile.cache`), `checks/` in it. Checked by: tests/driver/check/test_result_cache.py.
 """
 
 from __future__ import annotations
