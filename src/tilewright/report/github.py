@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.origin_text import call_words, origins, place_words
 from tilewright.report.reasons import shown_reasons
 from tilewright.report.text import repair_words
 
@@ -35,6 +36,9 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
     message = f"{kernel}: {finding.message}" if kernel else finding.message
     if finding.conflicts_with is not None:
         message += f"\nagainst {finding.conflicts_with}"
+    for words, origin, stack in origins(finding):
+        places = (place_words(origin, stack) if origin is not None else "", call_words(stack))
+        message += f"\n{words} {'; '.join(filter(None, places))}"
     message += "".join(f"\n{number}. {step}" for number, step in enumerate(finding.interleaving, start=1))
     if finding.repair is not None:
         word = "repair" if finding.repair.edits else "help"

@@ -7,14 +7,16 @@ parses the page and looks for resources from elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
-from tilewright.base.diagnostic import Diagnostic, Repair
+from tilewright.base.diagnostic import Diagnostic, Repair, SourcePlace
 from tilewright.base.span import Span
 from tilewright.report.figure import LaneChart, MemoryMap, draw
 from tilewright.report.layout_figure import draw_grid
 from tilewright.report.layout_grid import LayoutGrid
+from tilewright.report.origin_text import call_words, origins
 from tilewright.report.page import (
     Badge,
     Block,
@@ -138,10 +140,10 @@ def _finding(finding: Diagnostic) -> str:
         for word, span in (
             ("at", finding.primary),
             ("against", finding.conflicts_with),
-            ("compiled from", finding.origin),
         )
         if span
     )
+    places += "".join(_origin(*each) for each in origins(finding))
     steps = "".join(f"<li>{escape(step)}</li>" for step in finding.interleaving)
     run = f"<p>A run that shows it:</p><ol>{steps}</ol>" if steps else ""
     source = f"<p><b>Rule:</b> {escape(finding.source)}</p>" if finding.source else ""
@@ -167,6 +169,12 @@ def _repair(repair: Repair) -> str:
 def _place(word: str, span: Span) -> str:
     code = f"<code>{escape(span.text.strip())}</code>" if span.text.strip() else ""
     return f'<p class="place">{word} {escape(str(span))} {code}</p>'
+
+
+def _origin(words: str, origin: Span | None, stack: Sequence[SourcePlace]) -> str:
+    place = _place(words, origin) if origin is not None else ""
+    lead = "" if origin is not None else f"{words} "
+    return place + (f'<p class="place">{escape(lead + call_words(stack))}</p>' if stack else "")
 
 
 def _column(column: Column) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.report.origin_text import origin_lines
 
 _LINE_COLUMNS = 110
 """Columns of a source line that are shown; a longer one is cut around its place."""
@@ -35,8 +36,7 @@ def render_finding(finding: Diagnostic) -> str:
         lines.extend(_source_lines(finding.conflicts_with, margin, "-"))
     if spans:
         lines.append(bar)
-    if finding.origin is not None:
-        lines.append(f"{note} compiled from {printable(str(finding.origin))}")
+    lines.extend(origin_lines(finding, note, printable))
     if finding.interleaving:
         lines.append(f"{note} a run that shows it:")
         width = len(str(len(finding.interleaving)))

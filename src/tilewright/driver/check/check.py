@@ -26,8 +26,9 @@ from tilewright.driver.check.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.check.defect import defects_as_errors
 from tilewright.driver.check.isa import readings_of
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
-from tilewright.driver.check.origin import with_origin
+from tilewright.driver.check.origin import Origins, with_origin
 from tilewright.driver.check.rules import all_rules
+from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.check.time_for_file import TimeForFile
 from tilewright.driver.explore.unallocated import unallocated
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed, require_shape
@@ -50,7 +51,9 @@ class CheckOptions:
     kernel's name; repair_steps: work of the search for edits that fix what is refuted, 0 to look for none;
     dynamic_smem_bytes: of a launch that is not given; file_budget_seconds: for all kernels of a file, None for no
     limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
-    not given, or that leaves them out."""
+    not given, or that leaves them out.
+
+    source_roots: folders to look for the program's files in, as `SourceFiles` does."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -60,6 +63,7 @@ class CheckOptions:
     repair_steps: int = 0
     dynamic_smem_bytes: int | None = None
     file_budget_seconds: float | None = None
+    source_roots: tuple[str, ...] = ()
     budget_steps: int | None = None
     block: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
@@ -94,7 +98,8 @@ def check_text(
             raise
         return FileReport(file, text, error=f"reading {file} was {stopped}", remedy="give one kernel's PTX")
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
-    tasks = [_task(module, kernel, known, allowed, options) for kernel, known in chosen]
+    sources = SourceFiles(file, options.source_roots)
+    tasks = [_task(module, kernel, known, allowed, options, sources) for kernel, known in chosen]
     reports = check_each(tasks, file, allowed, limits, steps=options.budget_steps, progress=options.progress)
     if reports.complete:
         findings += unused(allowed, reports.used)
@@ -251,6 +256,7 @@ def _task(
     launch: KernelLaunch | PartialLaunch,
     allowed: tuple[Allowance, ...],
     options: CheckOptions,
+    sources: SourceFiles,
 ) -> Task:
     """What judges a kernel of a PTX text, and what its text and its launch show beside that."""
 
@@ -267,7 +273,8 @@ def _task(
         params = launch.launch.params if isinstance(launch, KernelLaunch) else launch.params
         maps = map_findings(module, kernel, params)
         of_text = (*maps, *unallocated(module, kernel))
-        return [with_origin(finding, module, kernel) for finding in (*of_text, *judgement.findings)]
+        origins = Origins(module, kernel, sources)
+        return [with_origin(finding, origins) for finding in (*of_text, *judgement.findings)]
 
     return Task(kernel.name, module.target[0] if module.target else "", judge, beside)
 

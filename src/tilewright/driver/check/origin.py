@@ -1,46 +1,69 @@
 """Where in the program that a text was compiled from does a finding stand? What the text's `.loc` directives say.
 
 A finding gets its origin beside its place in the text; `at_origin` makes the origin its place, for tools whose users
-never see the text. The program's lines are read only there, from files that the caller's own compiler named.
+never see the text. Code that was inlined has a stack of places. Its origin is the innermost one whose function is more
+than a wrapper, which a reader could not tell from its other calls: `load()` around one instruction answers with its
+caller's line. Of the two places of a conflict both get their origin.
 Checked by: tests/driver/check/test_origin.py.
 """
 
 from __future__ import annotations
 
-import linecache
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.base.check_report import FileReport
-from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.diagnostic import Diagnostic, SourcePlace
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Function, Kernel, Module
-from tilewright.frontends.ptx.source import source_of
+from tilewright.driver.check.source_text import SourceFiles
+from tilewright.frontends.ptx.ast import Kernel, Module
+from tilewright.frontends.ptx.source import PlacedLine, SourceMap, source_map, source_stack
+
+_WRAPPER_LINES = 4
+"""An inlined function of so few lines is taken for a wrapper."""
 
 
-def with_origin(finding: Diagnostic, module: Module, kernel: Kernel) -> Diagnostic:
-    """The finding with the origin of its place; as it is where the text does not say."""
-    origin = _origin(finding.primary, module, kernel)
-    return finding if origin is None else replace(finding, origin=origin)
+class Origins:
+    """The program's lines of one kernel's instructions, those of functions that it may call included."""
+
+    def __init__(self, module: Module, kernel: Kernel, files: SourceFiles) -> None:
+        self._module, self._kernel, self._files = module, kernel, files
+        self._maps: tuple[SourceMap, ...] | None = None
+
+    def stack(self, span: Span | None) -> tuple[Span | None, tuple[SourcePlace, ...]]:
+        """The origin of a place in the text, with its line's text, and all lines if there are several."""
+        if span is None:
+            return None, ()
+        if self._maps is None:
+            self._maps = tuple(source_map(self._module, code) for code in (self._kernel, *self._module.functions))
+        lines = source_stack(self._maps, span)
+        if not lines:
+            return None, ()
+        chosen = self._with_text(_looked_for(lines).place)
+        stack = tuple(self._with_text(line.place) for line in lines) if len(lines) > 1 else ()
+        return chosen.span, stack
+
+    def _with_text(self, place: SourcePlace) -> SourcePlace:
+        text = self._files.line(place.span.file, place.span.line)
+        return replace(place, span=replace(place.span, text=text)) if text else place
 
 
-def _origin(span: Span | None, module: Module, kernel: Kernel) -> Span | None:
-    if span is None:
-        return None
-    code = _code_at(span, module, kernel)
-    found = source_of(module, code, span) if code is not None else None
-    return Span(*found) if found is not None else None
+def _looked_for(lines: Sequence[PlacedLine]) -> PlacedLine:
+    """The line of the innermost function that is more than a wrapper; else the kernel's."""
+    return next((line for line in lines if line.lines > _WRAPPER_LINES), lines[-1])
 
 
-def _code_at(span: Span, module: Module, kernel: Kernel) -> Kernel | Function | None:
-    """The kernel, or the function of its module, whose body has the line."""
-    for code in (kernel, *module.functions):
-        if code.body and code.body[0].span.line <= span.line <= code.body[-1].span.line:
-            return code
-    return None
+def with_origin(finding: Diagnostic, origins: Origins) -> Diagnostic:
+    """The finding with the origins of its places; as it is where the text does not say."""
+    origin, stack = origins.stack(finding.primary)
+    other, other_stack = origins.stack(finding.conflicts_with)
+    if origin is None and other is None:
+        return finding
+    return replace(finding, origin=origin, stack=stack, other_origin=other, other_stack=other_stack)
 
 
 def at_origin(report: FileReport) -> FileReport:
-    """The report with every finding at its origin, its place in the text in words."""
+    """The report with every finding at its origin, its places in the text in words."""
     kernels = tuple(
         replace(kernel, findings=tuple(_moved(finding) for finding in kernel.findings)) for kernel in report.kernels
     )
@@ -48,11 +71,19 @@ def at_origin(report: FileReport) -> FileReport:
 
 
 def _moved(finding: Diagnostic) -> Diagnostic:
-    origin = finding.origin
-    if origin is None:
+    if finding.origin is None:
         return finding
-    line = linecache.getline(origin.file, origin.line).rstrip("\n")
-    steps = (f"in PTX: {finding.primary}: {finding.primary.text.strip()}",) if finding.primary is not None else ()
+    moved = [finding.primary]
+    other = finding.conflicts_with
+    if finding.other_origin is not None:
+        moved.append(other)
+        other = finding.other_origin
+    steps = tuple(f"in PTX: {span}: {span.text.strip()}" for span in moved if span is not None)
     return replace(
-        finding, primary=replace(origin, text=line), origin=None, interleaving=(*finding.interleaving, *steps)
+        finding,
+        primary=finding.origin,
+        conflicts_with=other,
+        origin=None,
+        other_origin=None,
+        interleaving=(*finding.interleaving, *steps),
     )
