@@ -125,7 +125,8 @@ def test_mistakes_are_messages() -> None:
         ({"x": "*fp32"}, "sm_90a", "nothing is said of parameter y"),
         ({**types, "z": "i32"}, "sm_90a", "has no parameter z"),
         (types, "gfx942", "is no NVIDIA target"),
-        ({**types, "x": "*fp99"}, "sm_90a", "Triton can't compile the kernel"),
+        (types, "sm_80", "does not check kernels for sm_80"),
+        ({**types, "x": "*fp99"}, "sm_90a", "Triton cannot compile scale"),
     ):
         with pytest.raises(TilewrightError, match=message) as caught:
             tw_triton.check(scale, signature=signature, constexprs={"BLOCK": 128}, target=target)

@@ -43,6 +43,7 @@ from tilewright.base.plan import (
 from tilewright.driver.check.check import CheckOptions, check_text
 from tilewright.driver.check.origin import at_origin
 from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
+from tilewright.integrations.triton_compile import compiled_kernel, imported_triton, parameter_names
 from tilewright.report.check_text import render_check
 
 _ELEMENTS: dict[str, Element] = {
@@ -58,7 +59,6 @@ _DESCRIPTOR_ELEMENTS = (
 """By Triton's numbering of a descriptor's elements."""
 _SWIZZLES: tuple[Swizzle, ...] = ("none", "32B", "64B", "128B")
 _DESCRIPTOR = re.compile(r"tensordesc<(?P<element>\w+)\[(?P<block>[\d, ]+)\]")
-_TARGET = re.compile(r"sm_(\d+)a?")
 
 Argument = int | float | Sequence[int] | None
 """The value of a number; the shape of the tensor behind a pointer or descriptor; None for a null pointer."""
@@ -92,15 +92,15 @@ def check(
     along x, y, z; divisible: pointers and numbers that are multiples of 16, all pointers where it is not said; options:
     Triton's compile options (`num_warps`, `num_stages`, `num_ctas`, ...).
 
-    Raises TilewrightError: Triton is missing or can't compile the kernel; an argument is missing or does not fit.
+    Raises TilewrightError: Triton is missing, cannot compile the kernel (with its own words) or does not know an
+    option; the target is not one that Tilewright checks; an argument is missing or does not fit.
     """
-    triton = _triton()
-    compiled = _compile(triton, kernel, signature, constexprs or {}, target, divisible, options)
+    compiled = compiled_kernel(kernel, signature, constexprs or {}, target, divisible, options)
     text = str(compiled.asm["ptx"])
     metadata = _as_dict(compiled.metadata)
     launch = None
     if arguments is not None:
-        names = [name for name in _parameter_names(kernel) if name in signature]
+        names = [name for name in parameter_names(kernel) if name in signature]
         launch = launch_of(metadata, [(name, signature[name]) for name in names], arguments, grid)
     return _checked(text, metadata, launch, CheckOptions(isa, budget_seconds=budget_seconds))
 
@@ -125,7 +125,7 @@ def checking(
     raise_errors: raise CheckFailed for one that is refuted (with allow_unknown False: not proven) where it is compiled;
     else look at `reports`. A listener that was there before is called as well.
     """
-    knobs = import_module("triton.knobs") if _triton() is not None else None
+    knobs = import_module("triton.knobs") if imported_triton() is not None else None
     compilation: Any = getattr(knobs, "compilation", None)
     if compilation is None or not hasattr(compilation, "listener"):
         raise TilewrightError(
@@ -160,66 +160,6 @@ def _checked(text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, 
     known = replace(options, entry=name, dynamic_smem_bytes=int(metadata.get("shared", 0) or 0))
     report = check_text(text, f"<{name}.ptx>", launch=launch, options=known)
     return at_origin(report)
-
-
-# ---------------------------------------------------------------- compiling
-
-
-def _triton() -> Any:
-    try:
-        return import_module("triton")
-    except ImportError as error:
-        raise TilewrightError(f"Triton cannot be imported: {error}", remedy="pip install triton") from error
-
-
-def _compile(
-    triton: Any,
-    kernel: object,
-    signature: Mapping[str, str],
-    constexprs: Mapping[str, object],
-    target: str,
-    divisible: Iterable[str] | None,
-    options: Mapping[str, object],
-) -> Any:
-    architecture = _TARGET.fullmatch(target)
-    if architecture is None:
-        raise TilewrightError(f"{target!r} is no NVIDIA target", remedy="write sm_90a or sm_100a")
-    names = _parameter_names(kernel)
-    for name in (*signature, *constexprs):
-        if name not in names:
-            raise TilewrightError(f"the kernel has no parameter {name}", remedy=f"it has {', '.join(names)}")
-    missing = [name for name in names if name not in signature and name not in constexprs]
-    if missing:
-        raise TilewrightError(
-            f"nothing is said of parameter {missing[0]}",
-            remedy="give its type in signature, or its value in constexprs",
-        )
-    types = {name: "constexpr" if name in constexprs else signature[name] for name in names}
-    pointers = (name for name, kind in types.items() if kind.startswith("*"))
-    multiples = set(pointers if divisible is None else divisible)
-    values = {(names.index(name),): value for name, value in constexprs.items()}
-    attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in multiples}
-    source = _source_class(kernel)(kernel, types, values, attributes)
-    gpu = import_module("triton.backends.compiler").GPUTarget("cuda", int(architecture[1]), 32)
-    try:
-        return triton.compile(source, target=gpu, options=dict(options))
-    # Triton raises errors of its own, of LLVM and of Python for a kernel that does not compile; each is the author's.
-    except Exception as error:
-        words = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise TilewrightError(f"Triton can't compile the kernel: {words}", remedy="mend the kernel first") from error
-
-
-def _source_class(kernel: object) -> Any:
-    if type(kernel).__name__.startswith("Gluon"):
-        return import_module("triton.experimental.gluon._runtime").GluonASTSource
-    return import_module("triton.compiler.compiler").ASTSource
-
-
-def _parameter_names(kernel: object) -> list[str]:
-    names = getattr(kernel, "arg_names", None)
-    if not isinstance(names, list):
-        raise TilewrightError(f"{kernel!r} is no Triton kernel", remedy="decorate it with triton.jit")
-    return cast("list[str]", names)
 
 
 def _as_dict(metadata: Any) -> dict[str, Any]:
