@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from tests.integrations import fake_triton
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import NullPointerParam, PointerParam, ScalarParam, TensorMapParam
@@ -154,3 +157,38 @@ def test_whatever_is_compiled_inside_is_checked() -> None:
         assert all(report.kernels[0].verdict != "refuted" for report in found.reports)
     finally:
         triton.knobs.compilation.listener = None
+
+
+PTX = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry wgmma_ring()
+{
+newest.instruction.sync;
+ret;
+}
+"""
+TTGIR = Path(__file__).parents[1] / "data" / "ttgir" / "wgmma_ring.ttgir"
+
+
+def test_the_ttgir_is_asked_where_the_ptx_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = fake_triton.compiled(PTX, TTGIR.read_text(encoding="utf-8"), name="wgmma_ring")
+    fake_triton.install(monkeypatch, lambda *_, **__: kernel)
+    (report,) = tw_triton.check(fake_triton.Kernel(["x"]), signature={"x": "*fp32"}).kernels
+    assert report.verdict == "unknown" and report.beside is not None
+    assert (report.beside.path, report.beside.kernel.verdict) == ("<wgmma_ring.ttgir>", "proven")
+
+
+def test_kernels_that_are_compiled_inside_have_their_ttgir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_triton.install(monkeypatch, lambda *_, **__: None)
+    knobs = ModuleType("triton.knobs")
+    knobs.compilation = SimpleNamespace(listener=None)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "triton.knobs", knobs)
+    files = {"wgmma_ring.ptx": PTX, "wgmma_ring.ttgir": TTGIR.read_text(encoding="utf-8"), "wgmma_ring.json": "{}"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    group = {name: str(tmp_path / name) for name in files}
+    with tw_triton.checking() as found:
+        knobs.compilation.listener(metadata={"name": "wgmma_ring"}, metadata_group=group)  # type: ignore[attr-defined]
+    (kernel,) = found.reports[0].kernels
+    assert kernel.verdict == "unknown" and kernel.beside is not None and kernel.beside.kernel.verdict == "proven"

@@ -94,7 +94,7 @@ def test_an_error_of_the_kernel_is_told_whole_and_in_place(tmp_path: Path) -> No
         (RuntimeError("0 compatible backends for target (cuda) ([])."), "0 compatible", "force-reinstall"),
         (KeyError("fp99"), "KeyError('fp99')", "types in signature"),
         (AssertionError(), "AssertionError()", "types in signature"),
-        (RuntimeError("PassManager::run failed"), "PassManager", "what it printed"),
+        (RuntimeError("PassManager::run failed"), "PassManager", "printed to standard error"),
     ],
 )
 def test_other_errors_do_not_blame_the_kernel(error: Exception, words: str, remedy: str) -> None:

@@ -33,6 +33,8 @@ class KernelReport:
     reviews; suppressed: findings that the text allows; seconds: what the check took; steps: warp instructions that it
     ran, the same on every machine; defect: of this program, where one ended the check ("KeyError at file.py:12");
     launch: that shows what refutes, as the document of a launch file, where none was given.
+
+    beside: where this text is unknown, what another text of the same kernel gave. It changes no verdict.
     """
 
     name: str
@@ -49,11 +51,23 @@ class KernelReport:
     steps: int = 0
     defect: str = ""
     launch: Mapping[str, object] | None = None
+    beside: Beside | None = None
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         """The findings that refute."""
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The verdict on another text of a kernel. kind: of text, such as "TTGIR"; covers: what its proof says of the
+    kernel, and what it does not."""
+
+    kind: str
+    path: str
+    kernel: KernelReport
+    covers: str
 
 
 @dataclass(frozen=True, slots=True)

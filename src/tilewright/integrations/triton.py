@@ -40,8 +40,9 @@ from tilewright.base.plan import (
     TensorMap,
     TensorMapParam,
 )
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import CheckOptions, beside_ttgir, check_text
 from tilewright.driver.check.origin import at_origin
+from tilewright.driver.check.ttgir_beside import Ttgir
 from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
 from tilewright.integrations.triton_compile import compiled_kernel, imported_triton, parameter_names
 from tilewright.report.check_text import render_check
@@ -97,12 +98,13 @@ def check(
     """
     compiled = compiled_kernel(kernel, signature, constexprs or {}, target, divisible, options)
     text = str(compiled.asm["ptx"])
+    ttgir = str(compiled.asm.get("ttgir", ""))
     metadata = _as_dict(compiled.metadata)
     launch = None
     if arguments is not None:
         names = [name for name in parameter_names(kernel) if name in signature]
         launch = launch_of(metadata, [(name, signature[name]) for name in names], arguments, grid)
-    return _checked(text, metadata, launch, CheckOptions(isa, budget_seconds=budget_seconds))
+    return _checked(text, metadata, launch, CheckOptions(isa, budget_seconds=budget_seconds), ttgir)
 
 
 @dataclass(slots=True)
@@ -140,8 +142,9 @@ def checking(
             before(metadata=metadata, metadata_group=metadata_group, **others)
         for name, path in metadata_group.items():
             if name.endswith(".ptx"):
-                with open(path, encoding="utf-8") as stream:
-                    report = _checked(stream.read(), metadata, None, options)
+                structured = metadata_group.get(f"{name.removesuffix('.ptx')}.ttgir")
+                ttgir = _read(structured) if structured is not None else ""
+                report = _checked(_read(path), metadata, None, options, ttgir)
                 found.reports.append(report)
                 accepted = ("proven", "unknown") if allow_unknown else ("proven",)
                 bad = report.error or any(kernel.verdict not in accepted for kernel in report.kernels)
@@ -155,11 +158,19 @@ def checking(
         compilation.listener = before
 
 
-def _checked(text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, options: CheckOptions) -> FileReport:
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
+
+
+def _checked(
+    text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, options: CheckOptions, ttgir: str
+) -> FileReport:
+    """ttgir: of the same kernel, for where its PTX is unknown; may be empty."""
     name = str(metadata.get("name", "kernel"))
     known = replace(options, entry=name, dynamic_smem_bytes=int(metadata.get("shared", 0) or 0))
     report = check_text(text, f"<{name}.ptx>", launch=launch, options=known)
-    return at_origin(report)
+    return at_origin(beside_ttgir(report, Ttgir(f"<{name}.ttgir>", ttgir) if ttgir else None, known))
 
 
 def _as_dict(metadata: Any) -> dict[str, Any]:

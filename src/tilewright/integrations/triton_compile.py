@@ -132,6 +132,12 @@ def compile_error(kernel: object, error: BaseException) -> TilewrightError:
     elif "PTXASError" in kinds:
         span = None
         remedy = "the assembler refuses what Triton wrote: try other options or another Triton, or report it to Triton"
+    elif isinstance(error, RuntimeError) and "PassManager" in words:
+        span = None
+        remedy = (
+            "a pass of Triton's compiler fails, and printed to standard error which and where: "
+            "try other options or another Triton, or report it to Triton"
+        )
     elif isinstance(error, RuntimeError) and "compatible backends" in str(error):
         span = None
         remedy = "this installation of Triton has no NVIDIA backend: pip install --force-reinstall triton"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.base.check_report import FileReport, KernelReport
+from tilewright.report.beside_text import beside_to_json
 from tilewright.report.findings_json import finding_to_json, findings_to_json
 
 CHECK_FORMAT = 1
@@ -52,4 +53,5 @@ def _kernel(kernel: KernelReport) -> dict[str, object]:
         "steps": kernel.steps,
         "defect": kernel.defect or None,
         "launch": kernel.launch,
+        "beside": beside_to_json(kernel.beside, _kernel(kernel.beside.kernel) if kernel.beside is not None else None),
     }

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.beside_text import beside_words
 from tilewright.report.page import (
     Badge,
     Block,
@@ -105,6 +106,7 @@ def _kernel(kernel: KernelReport, file: FileReport) -> Section:
         ("Proven", kernel.claims),
         ("Assuming that", kernel.assumptions),
         ("What would decide", _reasons(kernel)),
+        ("Beside", tuple(beside_words(kernel))),
         ("Allowed in the source", tuple(f"{each.finding.code}: {each.reason}" for each in kernel.suppressed)),
     ):
         if lines:

@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.beside_text import beside_words
 from tilewright.report.reasons import REASONS_SHOWN, shown_reasons
 from tilewright.report.text import printable, render_finding
 
@@ -54,6 +55,7 @@ def kernel_lines(kernel: KernelReport, path: str, *, limit: int | None = 8) -> l
     lines.extend((f"  not decided: {printable(reason)}", "plain") for reason in reasons)
     if left:
         lines.append((f"  and {left} more reasons (--all shows them)", "quiet"))
+    lines.extend((f"  {printable(words)}", "plain") for words in beside_words(kernel))
     return lines
 
 

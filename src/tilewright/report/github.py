@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.beside_text import beside_words
 from tilewright.report.origin_text import call_words, origins, place_words
 from tilewright.report.reasons import shown_reasons
 from tilewright.report.text import repair_words
@@ -54,7 +55,7 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
 def _unknown(kernel: KernelReport, path: str) -> str:
     reasons, left = shown_reasons(kernel.reasons)
     more = (f"and {left} more reasons",) if left else ()
-    message = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons, *more))
+    message = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons, *more, *beside_words(kernel)))
     return _command("warning", message, path, None, "unknown")
 
 

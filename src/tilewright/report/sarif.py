@@ -21,6 +21,7 @@ from urllib.parse import quote
 from tilewright.base.check_report import FileReport, Suppressed, all_findings
 from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourcePlace
 from tilewright.base.span import Span
+from tilewright.report.beside_text import beside_words
 from tilewright.report.origin_text import call_words, origins
 from tilewright.report.reasons import grouped_reasons
 
@@ -94,7 +95,8 @@ def check_to_sarif(
             notifications.append(_notification("error", text, file.path, file.error_line))
         for kernel in file.kernels:
             if kernel.verdict == "unknown":
-                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *grouped_reasons(kernel.reasons)))
+                reasons = (*grouped_reasons(kernel.reasons), *beside_words(kernel))
+                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons))
                 notifications.append(_notification("warning", text, file.path, None))
         notifications += [_notification("note", note, file.path, None) for note in file.notes]
     return sarif_log(

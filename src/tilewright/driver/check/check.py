@@ -30,6 +30,7 @@ from tilewright.driver.check.origin import Origins, with_origin
 from tilewright.driver.check.rules import all_rules
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.check.time_for_file import TimeForFile
+from tilewright.driver.check.ttgir_beside import SECONDS, Ttgir, ttgir_beside, with_ttgir
 from tilewright.driver.explore.unallocated import unallocated
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed, require_shape
 from tilewright.driver.launch.launch_buffers import shifted
@@ -159,11 +160,28 @@ def _findings_alone(judgement: Judgement) -> tuple[Diagnostic, ...]:
 
 
 def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
-    """Check a file. As `check_text`; a file that can't be read is an error of the report."""
+    """Check a file. As `check_text`; a file that can't be read is an error of the report. What is not decided of a PTX
+    file is asked of the TTGIR file beside it."""
     try:
-        return check_text(read_text(path), path, launch=launch, options=options)
+        report = check_text(read_text(path), path, launch=launch, options=options)
     except TilewrightError as error:
         return _failed(path, "", error)
+    return beside_ttgir(report, ttgir_beside(path), options)
+
+
+def beside_ttgir(report: FileReport, ttgir: Ttgir | None, options: CheckOptions | None = None) -> FileReport:
+    """The report of a PTX text with the verdicts on its TTGIR beside those that are unknown, and else as it is."""
+    options = options or CheckOptions()
+    limit = options.file_budget_seconds
+    if limit is not None and sum(kernel.seconds for kernel in report.kernels) >= limit:
+        return report
+    seconds = min(SECONDS, options.budget_seconds or SECONDS)
+
+    def check(text: str, path: str, kernel: str) -> FileReport:
+        shapeless = replace(options, block=None, cluster=None, grid=None, timeline=False, repair_steps=0)
+        return check_text(text, path, options=replace(shapeless, entry=kernel, progress=None, budget_seconds=seconds))
+
+    return with_ttgir(report, ttgir, check)
 
 
 def check_paths(
