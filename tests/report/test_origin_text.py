@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.base.diagnostic import Diagnostic, SourcePlace
+from tilewright.base.diagnostic import Diagnostic, Repair, SourceEdit, SourcePlace
 from tilewright.base.span import Span
 from tilewright.report.check_page import check_page
 from tilewright.report.findings_json import finding_to_json
@@ -85,3 +86,23 @@ def test_page_and_annotations_have_the_calls() -> None:
     assert CALLS in page and "the other place compiled from kernel.cu:91" in page and "sum += tile[lane];" in page
     (line,) = workflow_commands((report,))
     assert f"compiled from kernel.cu:88:5 (main_loop); {CALLS}" in line.replace("%0A", "\n")
+
+
+def test_every_format_says_a_repair_in_terms_of_the_program() -> None:
+    words = "after kernel.cu:88: insert __syncthreads();"
+    line = FINDING.primary
+    assert line is not None
+    repair = Repair(
+        "wait", ((line, f"{line.text}\nbar.sync 0;"),), rechecked=True, in_source=(SourceEdit(OUTER.span, words),)
+    )
+    finding = dataclasses.replace(FINDING, repair=repair)
+    report = (FileReport("k.ptx", kernels=(KernelReport("k", "sm_90a", "refuted", findings=(finding,)),)),)
+    said = f"in the source, {words}"
+    assert said in render_finding(finding) and said in render_page(check_page(report, ""))
+    assert said in workflow_commands(report)[0]
+    (result,) = json.loads(json.dumps(sarif_log([finding], version="1")))["runs"][0]["results"]
+    assert result["fixes"][0]["description"]["text"] == f"wait; {said}"
+    found = finding_to_json(finding)["repair"]
+    assert isinstance(found, dict) and found["in_source"] == [
+        {"file": "kernel.cu", "line": 88, "column": 5, "text": OUTER.span.text, "words": words}
+    ]

@@ -35,14 +35,24 @@ class SourcePlace:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceEdit:
+    """What an edit of a text means in the program that the text was compiled from. place: the program's line; words:
+    what to do there, or why it cannot be done there."""
+
+    place: Span
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Repair:
     """An edit that mends a finding. `rechecked` is true only if the mended input was checked again and came out
-    clean."""
+    clean. in_source: the same in terms of the program, which was not checked again."""
 
     title: str
     edits: tuple[tuple[Span, str], ...] = ()
     cost: str = ""
     rechecked: bool = False
+    in_source: tuple[SourceEdit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ from tilewright.driver.check.check import CheckOptions, beside_ttgir, check_text
 from tilewright.driver.check.origin import at_origin
 from tilewright.driver.check.ttgir_beside import Ttgir
 from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
-from tilewright.integrations.triton_compile import compiled_kernel, imported_triton, parameter_names
+from tilewright.driver.repair.repair import STEPS
+from tilewright.integrations.triton_compile import compiled_kernel, imported_triton, is_gluon, parameter_names
 from tilewright.report.check_text import render_check
 
 _ELEMENTS: dict[str, Element] = {
@@ -84,6 +85,7 @@ def check(
     divisible: Iterable[str] | None = None,
     isa: str = "tolerant",
     budget_seconds: float | None = 60.0,
+    repair: bool = False,
     **options: object,
 ) -> FileReport:
     """Compile `kernel` (of `triton.jit` or `gluon.jit`) for `target` and check it. No GPU is needed.
@@ -92,6 +94,8 @@ def check(
     constexprs: values of the others; arguments: of the parameters in `signature`, for a complete launch; grid: programs
     along x, y, z; divisible: pointers and numbers that are multiples of 16, all pointers where it is not said; options:
     Triton's compile options (`num_warps`, `num_stages`, `num_ctas`, ...).
+
+    repair: of a refuted kernel, look for an edit of the PTX that is proven, and say it in terms of the source.
 
     Raises TilewrightError: Triton is missing, cannot compile the kernel (with its own words) or does not know an
     option; the target is not one that Tilewright checks; an argument is missing or does not fit.
@@ -104,7 +108,11 @@ def check(
     if arguments is not None:
         names = [name for name in parameter_names(kernel) if name in signature]
         launch = launch_of(metadata, [(name, signature[name]) for name in names], arguments, grid)
-    return _checked(text, metadata, launch, CheckOptions(isa, budget_seconds=budget_seconds), ttgir)
+    options_of_check = CheckOptions(isa, budget_seconds=budget_seconds)
+    known = replace(
+        options_of_check, repair_steps=STEPS if repair else 0, language="Gluon" if is_gluon(kernel) else "Triton"
+    )
+    return _checked(text, metadata, launch, known, ttgir)
 
 
 @dataclass(slots=True)

@@ -52,6 +52,7 @@ def repair_to_json(repair: Repair) -> dict[str, object]:
         "cost": repair.cost,
         "rechecked": repair.rechecked,
         "edits": [{**_place(span), "replacement": replacement} for span, replacement in repair.edits],
+        "in_source": [{**_place(each.place), "words": each.words} for each in repair.in_source],
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.report.beside_text import beside_words
-from tilewright.report.origin_text import call_words, origins, place_words
+from tilewright.report.origin_text import call_words, in_source_words, origins, place_words
 from tilewright.report.reasons import shown_reasons
 from tilewright.report.text import repair_words
 
@@ -44,6 +44,7 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
     if finding.repair is not None:
         word = "repair" if finding.repair.edits else "help"
         message += f"\n{word}: {repair_words(finding.repair)}"
+        message += "".join(f"\n{words}" for words in in_source_words(finding.repair))
     span = finding.primary
     severity = "error" if finding.level is Level.ERROR else "warning"
     return _command(

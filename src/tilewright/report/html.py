@@ -16,7 +16,7 @@ from tilewright.base.span import Span
 from tilewright.report.figure import LaneChart, MemoryMap, draw
 from tilewright.report.layout_figure import draw_grid
 from tilewright.report.layout_grid import LayoutGrid
-from tilewright.report.origin_text import call_words, origins
+from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.page import (
     Badge,
     Block,
@@ -163,6 +163,7 @@ def _repair(repair: Repair) -> str:
             lines.append(SourceLine(span.line if kept else None, line, "" if kept else "added"))
     edits = _excerpt(Excerpt("the edit", tuple(lines))) if lines else ""
     word = "Repair" if repair.edits else "Help"
+    edits += "".join(f'<p class="place">{escape(words)}</p>' for words in in_source_words(repair))
     return f"<p><b>{word}:</b> {escape(repair_words(repair))}</p>{edits}"
 
 

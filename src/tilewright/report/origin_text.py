@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.base.diagnostic import Diagnostic, SourcePlace
+from tilewright.base.diagnostic import Diagnostic, Repair, SourcePlace
 from tilewright.base.span import Span
 
 
@@ -24,6 +24,11 @@ def call_words(stack: Sequence[SourcePlace]) -> str:
 def place_words(origin: Span, stack: Sequence[SourcePlace]) -> str:
     """The origin with the function that its line is in, where the stack says so."""
     return next((each.words for each in stack if each.span == origin), str(origin))
+
+
+def in_source_words(repair: Repair) -> list[str]:
+    """What a repair of the text means in the program, a line for each edit."""
+    return [f"in the source, {each.words}" for each in repair.in_source]
 
 
 def origins(finding: Diagnostic) -> list[tuple[str, Span | None, tuple[SourcePlace, ...]]]:

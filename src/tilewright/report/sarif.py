@@ -22,7 +22,7 @@ from tilewright.base.check_report import FileReport, Suppressed, all_findings
 from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourcePlace
 from tilewright.base.span import Span
 from tilewright.report.beside_text import beside_words
-from tilewright.report.origin_text import call_words, origins
+from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.reasons import grouped_reasons
 
 SARIF_VERSION = "2.1.0"
@@ -195,7 +195,7 @@ def _fix(repair: Repair) -> dict[str, object]:
         }
         by_file.setdefault(span.file, []).append(edit)
     return {
-        "description": {"text": repair.title},
+        "description": {"text": "; ".join((repair.title, *in_source_words(repair)))},
         "artifactChanges": [
             {"artifactLocation": {"uri": artifact_uri(file)}, "replacements": edits} for file, edits in by_file.items()
         ],

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.report.origin_text import origin_lines
+from tilewright.report.origin_text import in_source_words, origin_lines
 
 _LINE_COLUMNS = 110
 """Columns of a source line that are shown; a longer one is cut around its place."""
@@ -62,6 +62,7 @@ def render_finding(finding: Diagnostic) -> str:
             else:
                 place += ":"
             lines.extend(f"{' ' * margin}     {place} + {printable(line.strip())}" for line in new)
+        lines.extend(f"{' ' * margin}     {printable(words)}" for words in in_source_words(finding.repair))
     return "\n".join(lines)
 
 

@@ -37,6 +37,8 @@ from tilewright.driver.launch.launch_buffers import shifted
 from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
 from tilewright.driver.repair.repair import with_repairs
+from tilewright.driver.repair.source_edits import with_source_edits
+from tilewright.driver.repair.source_terms import Language
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 
@@ -54,7 +56,8 @@ class CheckOptions:
     limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
     not given, or that leaves them out.
 
-    source_roots: folders to look for the program's files in, as `SourceFiles` does."""
+    source_roots: folders to look for the program's files in, as `SourceFiles` does; language: of that program, None
+    where its files say so."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -65,6 +68,7 @@ class CheckOptions:
     dynamic_smem_bytes: int | None = None
     file_budget_seconds: float | None = None
     source_roots: tuple[str, ...] = ()
+    language: Language | None = None
     budget_steps: int | None = None
     block: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
@@ -105,7 +109,12 @@ def check_text(
     if reports.complete:
         findings += unused(allowed, reports.used)
     report = FileReport(file, text, reports.kernels, findings)
-    return _with_repairs(report, launch, options, limits)
+    report = _with_repairs(report, launch, options, limits)
+    try:
+        with defects_as_errors(f"the source of {file}"):
+            return with_source_edits(report, module, sources, options.language)
+    except TilewrightError as error:
+        return replace(report, notes=(*report.notes, f"repairs are not said in terms of the source: {error.message}"))
 
 
 def _with_repairs(
