@@ -97,6 +97,7 @@ def test_a_text_that_runs_in_circles_ends() -> None:
         ("_ZNK2ns1AILb1ELNS_5MajorE0EEclEv", "ns::A::operator()"),
         ("_ZN2ns1AC1Ev", "ns::A::A"),
         ("_ZN12_GLOBAL__N_15startEv", "(anonymous namespace)::start"),
+        ("_ZN38_INTERNAL_b270a7b2_8_use_7_cu_5c650d562M712init_barrierEPmii", "M7::init_barrier"),
         ("_ZNSt6vectorIiE4sizeEv", "std::vector::size"),
         ("matmul_kernel", "matmul_kernel"),
         ("_ZZ1kvENKUlvE_clEv", "_ZZ1kvENKUlvE_clEv"),

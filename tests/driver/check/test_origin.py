@@ -84,3 +84,50 @@ def test_both_places_of_a_conflict_answer_with_the_line_that_is_looked_for(tmp_p
     assert (moved.primary, moved.conflicts_with) == (found.origin, found.other_origin)
     assert moved.origin is None and moved.stack == found.stack
     assert [step.startswith("in PTX: k.ptx:") for step in moved.interleaving] == [True, True]
+
+
+def _chosen(inner: str, caller: str, kernel: str, inner_lines: int = 5) -> str:
+    """The file that answers for code of `inner` that two functions inline, the outer one of two lines."""
+    body = "".join(
+        f".loc 1 {line} 3, function_name $L__info_string1, inlined_at 2 72 3\nmov.u32 %r3, 3;\n"
+        for line in range(20, 20 + inner_lines)
+    )
+    text = f""".version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k() {{
+.reg .b32 %r<9>;
+.loc 3 171 5
+.loc 2 78 3, function_name $L__info_string0, inlined_at 3 171 5
+mov.u32 %r1, 1;
+.loc 2 72 3, function_name $L__info_string0, inlined_at 3 171 5
+{body}.loc 3 1 1
+mov.u32 %r1, 1;
+.loc 3 2 1
+mov.u32 %r1, 1;
+ret;
+}}
+.file 1 "{inner}"
+.file 2 "{caller}"
+.file 3 "{kernel}"
+"""
+    module = read(text, "k.ptx")
+    line = next(number for number, words in enumerate(text.split("\n"), start=1) if words == "mov.u32 %r3, 3;")
+    origin, stack = Origins(module, module.kernels[0], SourceFiles()).stack(Span("k.ptx", line, 1))
+    assert origin is not None and [each.span.line for each in stack] == [20, 72, 171]
+    return origin.file
+
+
+def test_a_librarys_lines_are_not_what_the_author_looks_for() -> None:
+    # A template of a library calls the author's function, which calls the library.
+    assert _chosen("/lib/tma.cuh", "/home/me/gemm.cu", "/lib/kernel.cuh") == "/home/me/gemm.cu"
+    # Headers beside or below what is compiled are the author's.
+    assert _chosen("/home/me/parts/tma.cuh", "/home/me/gemm.cu", "/lib/kernel.cuh") == "/home/me/parts/tma.cuh"
+    assert _chosen("/home/mean/tma.cuh", "/home/me/gemm.cu", "/lib/kernel.cuh") == "/home/me/gemm.cu"
+    assert _chosen("tma.cuh", "/home/me/gemm.cu", "/lib/kernel.cuh") == "/home/me/gemm.cu"
+    assert _chosen("tma.cuh", "gemm.cu", "/lib/kernel.cuh") == "tma.cuh"
+    # Two functions of the author's: the outer one answers for a wrapper.
+    assert _chosen("tma.cuh", "gemm.cu", "main.cu", inner_lines=2) == "main.cu"
+    # Where nothing is compiled by itself, all headers are alike.
+    assert _chosen("/lib/tma.cuh", "/lib/gemm.cuh", "/lib/kernel.cuh") == "/lib/tma.cuh"
+    assert _chosen("/lib/tma.cuh", "/lib/gemm.cuh", "/lib/kernel.cuh", inner_lines=2) == "/lib/kernel.cuh"

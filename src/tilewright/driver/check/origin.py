@@ -1,15 +1,17 @@
 """Where in the program that a text was compiled from does a finding stand? What the text's `.loc` directives say.
 
 A finding gets its origin beside its place in the text; `at_origin` makes the origin its place, for tools whose users
-never see the text. Code that was inlined has a stack of places. Its origin is the innermost one whose function is more
-than a wrapper, which a reader could not tell from its other calls: `load()` around one instruction answers with its
-caller's line. Of the two places of a conflict both get their origin.
+never see the text. Code that was inlined has a stack of places. Its origin is the innermost one in the author's own
+files whose function is more than a wrapper, which a reader could not tell from its other calls: `load()` around one
+instruction answers with its caller's line, and so does a library's template. The author's files are those that are
+compiled, and headers beside or below them; where the stack has none, all are. Both places of a conflict get an origin.
 Checked by: tests/driver/check/test_origin.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tilewright.base.check_report import FileReport
@@ -21,6 +23,8 @@ from tilewright.frontends.ptx.source import PlacedLine, SourceMap, source_map, s
 
 _WRAPPER_LINES = 4
 """An inlined function of so few lines is taken for a wrapper."""
+_COMPILED = (".c", ".cc", ".cpp", ".cu", ".cxx", ".py")
+"""Files that are compiled by themselves, by suffix; others are included."""
 
 
 class Origins:
@@ -39,7 +43,7 @@ class Origins:
         lines = source_stack(self._maps, span)
         if not lines:
             return None, ()
-        chosen = self._with_text(_looked_for(lines).place)
+        chosen = self._with_text(_looked_for(lines, self._module).place)
         stack = tuple(self._with_text(line.place) for line in lines) if len(lines) > 1 else ()
         return chosen.span, stack
 
@@ -48,9 +52,25 @@ class Origins:
         return replace(place, span=replace(place.span, text=text)) if text else place
 
 
-def _looked_for(lines: Sequence[PlacedLine]) -> PlacedLine:
-    """The line of the innermost function that is more than a wrapper; else the kernel's."""
-    return next((line for line in lines if line.lines > _WRAPPER_LINES), lines[-1])
+def _looked_for(lines: Sequence[PlacedLine], module: Module) -> PlacedLine:
+    """The line of the innermost function of the author's that is more than a wrapper; else the last that its like
+    calls; without any of the author's, as if all were."""
+    folders = {os.path.dirname(file) for file in module.files.values() if file.endswith(_COMPILED)}
+    own = [_is_own(line.place.span.file, folders) for line in lines]
+    begin = own.index(True) if any(own) else 0
+    end = next((index for index in range(begin, len(lines)) if any(own) and not own[index]), len(lines))
+    run = lines[begin:end]
+    return next((line for line in run if line.lines > _WRAPPER_LINES), run[-1])
+
+
+def _is_own(file: str, folders: Collection[str]) -> bool:
+    if file.endswith(_COMPILED):
+        return True
+    return any(os.path.isabs(file) == os.path.isabs(each) and _below(os.path.dirname(file), each) for each in folders)
+
+
+def _below(folder: str, other: str) -> bool:
+    return not other or folder == other or folder.startswith(other.rstrip("/") + "/")
 
 
 def with_origin(finding: Diagnostic, origins: Origins) -> Diagnostic:

@@ -16,6 +16,8 @@ _OPERATORS = {
 }  # fmt: skip
 _NUMBER = re.compile(r"\d+")
 _ANONYMOUS = "_GLOBAL__N_"
+_INTERNAL = "_INTERNAL_"
+"""What nvcc puts around functions that are static: a scope with the file's name and a hash."""
 _SUBSTITUTION = re.compile(r"S(?:[0-9A-Z]*_|[tabsiod])")
 _PARAMETER = re.compile(r"T\d*_")
 _OPENING = frozenset("INXJF")
@@ -48,7 +50,8 @@ def _name(mangled: str) -> str:
         here = mangled[at]
         if here.isdigit():
             word, at = _identifier(mangled, at)
-            words.append(word)
+            if not word.startswith(_INTERNAL):
+                words.append(word)
         elif here == "I":
             at = _behind(mangled, at)
         elif mangled.startswith("St", at):
