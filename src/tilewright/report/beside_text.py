@@ -6,6 +6,7 @@ Checked by: tests/report/test_beside_text.py.
 from __future__ import annotations
 
 from tilewright.base.check_report import Beside, KernelReport
+from tilewright.base.diagnostic import Diagnostic
 from tilewright.report.reasons import shown_reasons
 
 _SHOWN = 3
@@ -22,11 +23,15 @@ def beside_words(kernel: KernelReport) -> list[str]:
         case "proven":
             return [f"{lead} for {other.scope}: {beside.covers}"]
         case "refuted":
-            errors = [f"{each.code} at {each.primary}: {each.message}" for each in other.errors]
+            errors = [f"{each.code} at {each.primary}{_origin(each)}: {each.message}" for each in other.errors]
             return [f"{lead}, before it is lowered: {each}" for each in errors[:_SHOWN]] + _more(len(errors))
         case "unknown":
             reasons, _ = shown_reasons(other.reasons, 1)
             return [f"{lead} as well: {reason}" for reason in reasons[:1]]
+
+
+def _origin(finding: Diagnostic) -> str:
+    return f", compiled from {finding.origin}" if finding.origin is not None else ""
 
 
 def _more(count: int) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
-from tilewright.driver.check.origin import Origins, at_origin, with_origin
+from tilewright.driver.check.origin import at_origin, mlir_origins, ptx_origins, with_origin
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.frontends.ptx.reader import read
 
@@ -31,7 +31,7 @@ def test_the_line_in_force_is_the_origin(tmp_path: Path) -> None:
     module = read(f'{TEXT}.file 1 "{source}"\n', "k.ptx")
     kernel = module.kernels[0]
     before, at = (Diagnostic("TX101", "name", "message", Span("k.ptx", line, 1, "text")) for line in (6, 9))
-    origins = Origins(module, kernel, SourceFiles())
+    origins = ptx_origins(module, kernel, SourceFiles())
     assert with_origin(before, origins).origin is None
     found = with_origin(at, origins)
     assert found.origin == Span(str(source), 3, 5, "    x = tl.load(p)") and found.stack == ()
@@ -66,7 +66,7 @@ def test_both_places_of_a_conflict_answer_with_the_line_that_is_looked_for(tmp_p
     (tmp_path / "kernel.cu").write_text("\n" * 87 + "    load(tile);\n\n    sum += tile[0];\n", encoding="utf-8")
     module = read(WRAPPED.replace("LOOP\n", LOOP), "k.ptx")
     files = SourceFiles(str(tmp_path / "k.ptx"))
-    origins = Origins(module, module.kernels[0], files)
+    origins = ptx_origins(module, module.kernels[0], files)
     finding = Diagnostic("MB111", "name", "message", Span("k.ptx", 8), Span("k.ptx", 10))
     found = with_origin(finding, origins)
     # A wrapper of one line answers with its caller's.
@@ -113,7 +113,7 @@ ret;
 """
     module = read(text, "k.ptx")
     line = next(number for number, words in enumerate(text.split("\n"), start=1) if words == "mov.u32 %r3, 3;")
-    origin, stack = Origins(module, module.kernels[0], SourceFiles()).stack(Span("k.ptx", line, 1))
+    origin, stack = ptx_origins(module, module.kernels[0], SourceFiles()).stack(Span("k.ptx", line, 1))
     assert origin is not None and [each.span.line for each in stack] == [20, 72, 171]
     return origin.file
 
@@ -131,3 +131,28 @@ def test_a_librarys_lines_are_not_what_the_author_looks_for() -> None:
     # Where nothing is compiled by itself, all headers are alike.
     assert _chosen("/lib/tma.cuh", "/lib/gemm.cuh", "/lib/kernel.cuh") == "/lib/tma.cuh"
     assert _chosen("/lib/tma.cuh", "/lib/gemm.cuh", "/lib/kernel.cuh", inner_lines=2) == "/lib/kernel.cuh"
+
+
+MLIR = """#loc = loc("k.py":3:1)
+module {
+  tt.func public @k() {
+    %a = ttng.wait_barrier loc(#loc4)
+    %b = ttng.wait_barrier loc(#loc2)
+  }
+} loc(#loc)
+#loc1 = loc("helper.py":43:12)
+#loc2 = loc("k.py":9:15)
+#loc3 = loc("acc"(#loc2))
+#loc4 = loc(callsite(#loc1 at #loc3))
+"""
+
+
+def test_operations_of_mlir_have_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text("\n" * 8 + "acc = helper(x)\n", encoding="utf-8")
+    origins = mlir_origins(MLIR, SourceFiles(str(tmp_path / "k.ttgir")))
+    finding = Diagnostic("MB101", "name", "message", Span("k.ttgir", 4), Span("k.ttgir", 5))
+    found = with_origin(finding, origins)
+    line = Span("k.py", 9, 15, "acc = helper(x)")
+    assert (found.origin, found.other_origin) == (line, line)
+    assert [each.span.line for each in found.stack] == [43, 9] and found.other_stack == ()
+    assert with_origin(Diagnostic("MB101", "name", "message", Span("k.ttgir", 3)), origins).origin is None

@@ -26,7 +26,7 @@ from tilewright.driver.check.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.check.defect import defects_as_errors
 from tilewright.driver.check.isa import readings_of
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
-from tilewright.driver.check.origin import Origins, with_origin
+from tilewright.driver.check.origin import mlir_origins, ptx_origins, with_origin
 from tilewright.driver.check.rules import all_rules
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.check.time_for_file import TimeForFile
@@ -153,7 +153,12 @@ def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: C
             kernels = mlir_kernels(text, file, entry=options.entry)
     except TilewrightError as error:
         return _failed(file, text, error)
-    tasks = [Task(each.name, each.target, _ignoring_share(each.judge), _findings_alone) for each in kernels]
+    origins = mlir_origins(text, SourceFiles(file, options.source_roots))
+
+    def beside(judgement: Judgement) -> tuple[Diagnostic, ...]:
+        return tuple(with_origin(finding, origins) for finding in judgement.findings)
+
+    tasks = [Task(each.name, each.target, _ignoring_share(each.judge), beside) for each in kernels]
     reports = check_each(tasks, file, allowed, limits, progress=options.progress)
     if all(report.verdict != "unknown" for report in reports.kernels):
         findings += unused(allowed, reports.used)
@@ -162,10 +167,6 @@ def _check_mlir_text(text: str, file: str, launch: LaunchFile | None, options: C
 
 def _ignoring_share(judge: Callable[[], Judgement]) -> Callable[[Share], Judgement]:
     return lambda _share: judge()
-
-
-def _findings_alone(judgement: Judgement) -> tuple[Diagnostic, ...]:
-    return judgement.findings
 
 
 def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
@@ -300,7 +301,7 @@ def _task(
         params = launch.launch.params if isinstance(launch, KernelLaunch) else launch.params
         maps = map_findings(module, kernel, params)
         of_text = (*maps, *unallocated(module, kernel))
-        origins = Origins(module, kernel, sources)
+        origins = ptx_origins(module, kernel, sources)
         return [with_origin(finding, origins) for finding in (*of_text, *judgement.findings)]
 
     return Task(kernel.name, module.target[0] if module.target else "", judge, beside)

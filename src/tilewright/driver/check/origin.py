@@ -1,4 +1,4 @@
-"""Where in the program that a text was compiled from does a finding stand? What the text's `.loc` directives say.
+"""Where in the program that a text was compiled from does a finding stand? What `.loc` of PTX and `loc` of MLIR say.
 
 A finding gets its origin beside its place in the text; `at_origin` makes the origin its place, for tools whose users
 never see the text. Code that was inlined has a stack of places. Its origin is the innermost one in the author's own
@@ -11,13 +11,14 @@ Checked by: tests/driver/check/test_origin.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic, SourcePlace
 from tilewright.base.span import Span
 from tilewright.driver.check.source_text import SourceFiles
+from tilewright.frontends.mlir.source import source_places
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.source import PlacedLine, SourceMap, source_map, source_stack
 
@@ -28,22 +29,21 @@ _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cxx", ".py")
 
 
 class Origins:
-    """The program's lines of one kernel's instructions, those of functions that it may call included."""
+    """The program's lines of a text. lines: of a place in the text, the innermost first; named: the program's files;
+    files: to read them."""
 
-    def __init__(self, module: Module, kernel: Kernel, files: SourceFiles) -> None:
-        self._module, self._kernel, self._files = module, kernel, files
-        self._maps: tuple[SourceMap, ...] | None = None
+    def __init__(
+        self, lines: Callable[[Span], tuple[PlacedLine, ...]], named: Collection[str], files: SourceFiles
+    ) -> None:
+        self._lines, self._files = lines, files
+        self._folders = {os.path.dirname(file) for file in named if file.endswith(_COMPILED)}
 
     def stack(self, span: Span | None) -> tuple[Span | None, tuple[SourcePlace, ...]]:
         """The origin of a place in the text, with its line's text, and all lines if there are several."""
-        if span is None:
-            return None, ()
-        if self._maps is None:
-            self._maps = tuple(source_map(self._module, code) for code in (self._kernel, *self._module.functions))
-        lines = source_stack(self._maps, span)
+        lines = self._lines(span) if span is not None else ()
         if not lines:
             return None, ()
-        chosen = self._with_text(_looked_for(lines, self._module).place)
+        chosen = self._with_text(_looked_for(lines, self._folders).place)
         stack = tuple(self._with_text(line.place) for line in lines) if len(lines) > 1 else ()
         return chosen.span, stack
 
@@ -52,10 +52,37 @@ class Origins:
         return replace(place, span=replace(place.span, text=text)) if text else place
 
 
-def _looked_for(lines: Sequence[PlacedLine], module: Module) -> PlacedLine:
+def ptx_origins(module: Module, kernel: Kernel, files: SourceFiles) -> Origins:
+    """The origins of one kernel's instructions, those of functions that it may call included."""
+    maps: list[SourceMap] = []
+
+    def lines(span: Span) -> tuple[PlacedLine, ...]:
+        if not maps:
+            maps.extend(source_map(module, code) for code in (kernel, *module.functions))
+        return source_stack(maps, span)
+
+    return Origins(lines, module.files.values(), files)
+
+
+def mlir_origins(text: str, files: SourceFiles) -> Origins:
+    """The origins of the operations of a text in MLIR."""
+    places = source_places(text)
+    lines: dict[tuple[str, tuple[SourcePlace, ...]], set[int]] = {}
+    for stack in places.values():
+        for index, place in enumerate(stack):
+            lines.setdefault((place.span.file, stack[index + 1 :]), set()).add(place.span.line)
+
+    def found(span: Span) -> tuple[PlacedLine, ...]:
+        stack = places.get(span.line, ())
+        counts = (len(lines[place.span.file, stack[index + 1 :]]) for index, place in enumerate(stack))
+        return tuple(PlacedLine(place, count) for place, count in zip(stack, counts, strict=True))
+
+    return Origins(found, {place.span.file for stack in places.values() for place in stack}, files)
+
+
+def _looked_for(lines: Sequence[PlacedLine], folders: Collection[str]) -> PlacedLine:
     """The line of the innermost function of the author's that is more than a wrapper; else the last that its like
-    calls; without any of the author's, as if all were."""
-    folders = {os.path.dirname(file) for file in module.files.values() if file.endswith(_COMPILED)}
+    calls; without any of the author's, as if all were. folders: of what is compiled."""
     own = [_is_own(line.place.span.file, folders) for line in lines]
     begin = own.index(True) if any(own) else 0
     end = next((index for index in range(begin, len(lines)) if any(own) and not own[index]), len(lines))

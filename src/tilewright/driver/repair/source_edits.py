@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourceEdit, SourcePlace
 from tilewright.base.span import Span
-from tilewright.driver.check.origin import Origins
+from tilewright.driver.check.origin import Origins, ptx_origins
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.repair.source_terms import Language, language_of, source_term
 from tilewright.frontends.ptx.ast import Address, Instruction, Kernel, Module, TensorAddress
@@ -55,7 +55,7 @@ def with_source_edits(
         known = kernels.get(kernel.name)
         if known is None:
             return kernel
-        program = _Program(known, Origins(module, known, files), report.path, language)
+        program = _Program(known, ptx_origins(module, known, files), report.path, language)
         return replace(kernel, findings=tuple(_with_edits(each, program) for each in kernel.findings))
 
     return replace(report, kernels=tuple(of_kernel(kernel) for kernel in report.kernels))
