@@ -107,7 +107,7 @@ def test_gluon_has_calls() -> None:
         "after k.py:33: insert fence_async_shared()"
     ]
     (words,) = _words([(13, "mbarrier.init.shared::cta.b64 [%r1], 2;")], "k.py", "Gluon")
-    assert words.endswith("becomes `mbarrier.init.shared::cta.b64 [%r1], 2;`; in Gluon: mbarrier.init(barrier, count)")
+    assert words.endswith("becomes `mbarrier.init.shared::cta.b64 [%r1], 2;`; in Gluon: mbarrier.init(barrier, count=2)")
     (words,) = _words([(13, "*\nelect.sync %r1|%p1, -1;")], "k.py", "Gluon")
     assert "Gluon has no call for" in words
 
@@ -119,7 +119,8 @@ def test_gluon_has_calls() -> None:
         ("bar.warp.sync 0xffffffff;", "C++", "__syncwarp();"),
         ("barrier.sync  0;", "Triton", "tl.debug_barrier()"),
         ("bar.sync 1;", "Triton", None),
-        ("@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8], 32768;", "Gluon", "mbarrier.expect(barrier, bytes)"),
+        ("@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r8], 32768;", "Gluon", "mbarrier.expect(barrier, 32768)"),
+        ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r8], %r32;", "Gluon", "mbarrier.expect(barrier, ...)"),
         ("@%p1 mbarrier.arrive.shared::cta.b64 _, [%r8];", "Gluon", "mbarrier.arrive(barrier)"),
         ("cp.async.bulk.wait_group.read 1;", "Gluon", "tma.store_wait(1)"),
         ("wgmma.wait_group.sync.aligned 0;", "Gluon", "warpgroup_mma_wait(num_outstanding=0, deps=[...])"),

@@ -18,16 +18,16 @@ Language = Literal["C++", "Triton", "Gluon", "Python"]
 
 _GUARD = re.compile(r"@!?\S+\s+")
 _SPACE = re.compile(r"\s+")
-_NUMBER = re.compile(r"(\d+)\s*;?$")
+_NUMBER = re.compile(r"\s(\d+)\s*;?$")
 _CTA_BARRIER = re.compile(r"(?:bar\.sync|bar\.cta\.sync|barrier\.sync|barrier\.cta\.sync)(?:\.aligned)?\s+0\s*;?$")
 _WARP_BARRIER = re.compile(r"bar\.warp\.sync\s+(?:0xffffffff|-1)\s*;?$")
 
 _GLUON: tuple[tuple[str, str], ...] = (
     ("fence.proxy.async", "fence_async_shared()"),
-    ("mbarrier.arrive.expect_tx", "mbarrier.expect(barrier, bytes)"),
-    ("mbarrier.expect_tx", "mbarrier.expect(barrier, bytes)"),
+    ("mbarrier.arrive.expect_tx", "mbarrier.expect(barrier, {number})"),
+    ("mbarrier.expect_tx", "mbarrier.expect(barrier, {number})"),
     ("mbarrier.arrive", "mbarrier.arrive(barrier)"),
-    ("mbarrier.init", "mbarrier.init(barrier, count)"),
+    ("mbarrier.init", "mbarrier.init(barrier, count={number})"),
     ("mbarrier.inval", "mbarrier.invalidate(barrier)"),
     ("mbarrier.try_wait", "mbarrier.wait(barrier, phase)"),
     ("mbarrier.test_wait", "mbarrier.wait(barrier, phase)"),
