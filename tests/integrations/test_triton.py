@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -192,3 +193,26 @@ def test_kernels_that_are_compiled_inside_have_their_ttgir(tmp_path: Path, monke
         knobs.compilation.listener(metadata={"name": "wgmma_ring"}, metadata_group=group)  # type: ignore[attr-defined]
     (kernel,) = found.reports[0].kernels
     assert kernel.verdict == "unknown" and kernel.beside is not None and kernel.beside.kernel.verdict == "proven"
+
+
+def test_a_repair_is_said_in_gluons_words() -> None:
+    triton = pytest.importorskip("triton")
+    if not hasattr(importlib.import_module("triton.experimental.gluon.language.nvidia.hopper").tma, "async_load"):
+        pytest.skip(f"Triton {triton.__version__} calls its loads otherwise")
+    from tests.integrations.gluon_kernels import load_half_expected
+
+    layout = "NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2)"
+    (kernel,) = tw_triton.check(
+        load_half_expected,
+        signature={"d": f"tensordesc<fp32[64, 64],{layout}>", "out": "*fp32"},
+        constexprs={"N": 64},
+        arguments={"d": (64, 64), "out": (64, 64)},
+        repair=True,
+    ).kernels
+    assert kernel.verdict == "refuted"
+    repair = kernel.errors[0].repair
+    assert repair is not None and repair.rechecked
+    (edit,) = repair.in_source
+    assert "mbarrier.expect(full" in edit.place.text and edit.words.endswith(
+        "in Gluon: mbarrier.expect(barrier, 16384)"
+    )

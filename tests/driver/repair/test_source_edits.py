@@ -107,7 +107,9 @@ def test_gluon_has_calls() -> None:
         "after k.py:33: insert fence_async_shared()"
     ]
     (words,) = _words([(13, "mbarrier.init.shared::cta.b64 [%r1], 2;")], "k.py", "Gluon")
-    assert words.endswith("becomes `mbarrier.init.shared::cta.b64 [%r1], 2;`; in Gluon: mbarrier.init(barrier, count=2)")
+    assert words.endswith(
+        "becomes `mbarrier.init.shared::cta.b64 [%r1], 2;`; in Gluon: mbarrier.init(barrier, count=2)"
+    )
     (words,) = _words([(13, "*\nelect.sync %r1|%p1, -1;")], "k.py", "Gluon")
     assert "Gluon has no call for" in words
 
