@@ -447,6 +447,37 @@ def test_source_of() -> None:
     assert source_of(found, entry, Span("", 1)) is None
 
 
+def test_inline_assembly_stands_at_the_line_of_its_statement() -> None:
+    text = (
+        HEAD
+        + """.file 1 "/src/kernel.py"
+.visible .entry kernel() {
+    .reg .b32 %r<3>;
+    .loc 1 102 5
+    mov.u32 %r1, 0;
+    // begin inline asm
+    {
+    .loc 1 105 5                         // kernel.py:105:5
+    mov.u32 %r1, 1;
+    }
+    // end inline asm
+    mov.u32 %r1, 2;
+    .loc 1 107 5
+    mov.u32 %r1, 3;
+    // begin inline asm
+    ret;
+}"""
+    )
+    found = read(text)
+    (entry,) = found.kernels
+    places = [source_of(found, entry, item.span) for item in instructions(entry)]
+    assert [place and place[1] for place in places] == [102, 102, 102, 107, 107]
+    # An open comment is no piece of assembly.
+    found = read(text.replace("// end inline asm", ""))
+    places = [source_of(found, found.kernels[0], item.span) for item in instructions(found.kernels[0])]
+    assert [place and place[1] for place in places] == [102, 105, 105, 107, 107]
+
+
 # ---------------------------------------------------------------- against ptxas
 
 

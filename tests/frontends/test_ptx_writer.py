@@ -19,6 +19,7 @@ from tilewright.frontends.ptx.ast import (
     Immediate,
     Instruction,
     Location,
+    Module,
     Negated,
     Operand,
     PairOfPredicates,
@@ -40,7 +41,9 @@ def without_spans(value: Any) -> Any:
     if isinstance(value, Span):
         return NOWHERE
     if isinstance(value, Location):
-        return dataclasses.replace(value, inlined_at=None)
+        return dataclasses.replace(value, inlined_at=None, function="")
+    if isinstance(value, Module):
+        value = dataclasses.replace(value, inlined_names={})
     if isinstance(value, tuple):
         return tuple(without_spans(item) for item in cast("tuple[Any, ...]", value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from tests.integrations import fake_triton
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import NullPointerParam, PointerParam, ScalarParam, TensorMapParam
@@ -125,7 +129,8 @@ def test_mistakes_are_messages() -> None:
         ({"x": "*fp32"}, "sm_90a", "nothing is said of parameter y"),
         ({**types, "z": "i32"}, "sm_90a", "has no parameter z"),
         (types, "gfx942", "is no NVIDIA target"),
-        ({**types, "x": "*fp99"}, "sm_90a", "Triton can't compile the kernel"),
+        (types, "sm_80", "does not check kernels for sm_80"),
+        ({**types, "x": "*fp99"}, "sm_90a", "Triton cannot compile scale"),
     ):
         with pytest.raises(TilewrightError, match=message) as caught:
             tw_triton.check(scale, signature=signature, constexprs={"BLOCK": 128}, target=target)
@@ -153,3 +158,61 @@ def test_whatever_is_compiled_inside_is_checked() -> None:
         assert all(report.kernels[0].verdict != "refuted" for report in found.reports)
     finally:
         triton.knobs.compilation.listener = None
+
+
+PTX = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry wgmma_ring()
+{
+newest.instruction.sync;
+ret;
+}
+"""
+TTGIR = Path(__file__).parents[1] / "data" / "ttgir" / "wgmma_ring.ttgir"
+
+
+def test_the_ttgir_is_asked_where_the_ptx_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = fake_triton.compiled(PTX, TTGIR.read_text(encoding="utf-8"), name="wgmma_ring")
+    fake_triton.install(monkeypatch, lambda *_, **__: kernel)
+    (report,) = tw_triton.check(fake_triton.Kernel(["x"]), signature={"x": "*fp32"}).kernels
+    assert report.verdict == "unknown" and report.beside is not None
+    assert (report.beside.path, report.beside.kernel.verdict) == ("<wgmma_ring.ttgir>", "proven")
+
+
+def test_kernels_that_are_compiled_inside_have_their_ttgir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_triton.install(monkeypatch, lambda *_, **__: None)
+    knobs = ModuleType("triton.knobs")
+    knobs.compilation = SimpleNamespace(listener=None)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "triton.knobs", knobs)
+    files = {"wgmma_ring.ptx": PTX, "wgmma_ring.ttgir": TTGIR.read_text(encoding="utf-8"), "wgmma_ring.json": "{}"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    group = {name: str(tmp_path / name) for name in files}
+    with tw_triton.checking() as found:
+        knobs.compilation.listener(metadata={"name": "wgmma_ring"}, metadata_group=group)  # type: ignore[attr-defined]
+    (kernel,) = found.reports[0].kernels
+    assert kernel.verdict == "unknown" and kernel.beside is not None and kernel.beside.kernel.verdict == "proven"
+
+
+def test_a_repair_is_said_in_gluons_words() -> None:
+    triton = pytest.importorskip("triton")
+    if not hasattr(importlib.import_module("triton.experimental.gluon.language.nvidia.hopper").tma, "async_load"):
+        pytest.skip(f"Triton {triton.__version__} calls its loads otherwise")
+    from tests.integrations.gluon_kernels import load_half_expected
+
+    layout = "NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2)"
+    (kernel,) = tw_triton.check(
+        load_half_expected,
+        signature={"d": f"tensordesc<fp32[64, 64],{layout}>", "out": "*fp32"},
+        constexprs={"N": 64},
+        arguments={"d": (64, 64), "out": (64, 64)},
+        repair=True,
+    ).kernels
+    assert kernel.verdict == "refuted"
+    repair = kernel.errors[0].repair
+    assert repair is not None and repair.rechecked
+    (edit,) = repair.in_source
+    assert "mbarrier.expect(full" in edit.place.text and edit.words.endswith(
+        "in Gluon: mbarrier.expect(barrier, 16384)"
+    )

@@ -57,6 +57,8 @@ class KernelReport:
     at file.py:12"); launch: that shows what refutes, as the document of a launch file, where none was given; launches:
     how many were made up and explored, 0 where one was given; ranges: of the parameters that steer the kernel, for
     which the proof holds ("parameter 2 from 1 to 2^31 - 1"); stopped: a limit in seconds ended the check.
+
+    beside: where this text is unknown, what another text of the same kernel gave. It changes no verdict.
     """
 
     name: str
@@ -76,6 +78,7 @@ class KernelReport:
     launches: int = 0
     ranges: tuple[str, ...] = ()
     stopped: bool = False
+    beside: Beside | None = None
 
     @property
     def exceptions(self) -> tuple[str, ...]:
@@ -94,6 +97,17 @@ class KernelReport:
     def errors(self) -> tuple[Diagnostic, ...]:
         """The findings that refute."""
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The verdict on another text of a kernel. kind: of text, such as "TTGIR"; covers: what its proof says of the
+    kernel, and what it does not."""
+
+    kind: str
+    path: str
+    kernel: KernelReport
+    covers: str
 
 
 @dataclass(frozen=True, slots=True)

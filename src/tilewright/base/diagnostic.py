@@ -17,19 +17,51 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """A line of the program that a text was compiled from.
+
+    function: which the line belongs to, as its author calls it, empty where the text does not say; certain: false for
+    a caller that is only the likeliest of several that the text names.
+    """
+
+    span: Span
+    function: str = ""
+    certain: bool = True
+
+    @property
+    def words(self) -> str:
+        """`kernel.cu:12:3 (load)`."""
+        return f"{self.span} ({self.function})" if self.function else str(self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEdit:
+    """What an edit of a text means in the program that the text was compiled from. place: the program's line; words:
+    what to do there, or why it cannot be done there."""
+
+    place: Span
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Repair:
     """An edit that mends a finding. `rechecked` is true only if the mended input was checked again and came out
-    clean."""
+    clean. in_source: the same in terms of the program, which was not checked again."""
 
     title: str
     edits: tuple[tuple[Span, str], ...] = ()
     cost: str = ""
     rechecked: bool = False
+    in_source: tuple[SourceEdit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding.
+
+    stack: the lines of the program at `origin`, from the innermost inlined function to the kernel, each called from the
+    next; empty where there is but one; `origin` is the line of these that its author most likely looks for.
+    other_origin, other_stack: the same of `conflicts_with`.
 
     code: family and number, such as `TX001`; name: short kebab-case name of the rule; message: one line;
     primary: where; conflicts_with: the other place, if the finding is a conflict of two; interleaving: steps of a
@@ -49,3 +81,6 @@ class Diagnostic:
     level: Level = Level.ERROR
     origin: Span | None = None
     contested: str = ""
+    stack: tuple[SourcePlace, ...] = ()
+    other_origin: Span | None = None
+    other_stack: tuple[SourcePlace, ...] = ()

@@ -87,6 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time for all kernels of a file (default: no limit); those not reached are unknown",
     )
     parser.add_argument(
+        "--source-root",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="look here too for the program's files that .loc lines name (may be given several times)",
+    )
+    parser.add_argument(
         "--write-launch",
         metavar="FILE.json",
         help="write the launch that refutes a kernel, where none was given: a file for --launch",
@@ -168,6 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
         timeline=bool(arguments.trace) or arguments.format == "html",
         repair_steps=_repair_steps(arguments),
         file_budget_seconds=arguments.file_budget or settings.file_budget_seconds,
+        source_roots=tuple(arguments.source_root),
         block=arguments.block,
         cluster=arguments.cluster,
         grid=arguments.grid,

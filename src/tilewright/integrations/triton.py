@@ -31,7 +31,6 @@ from typing import Any, cast
 from tilewright.base.check_report import FileReport
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.extra import MissingExtra, install
 from tilewright.base.plan import (
     NullPointerParam,
     Param,
@@ -41,10 +40,13 @@ from tilewright.base.plan import (
     TensorMap,
     TensorMapParam,
 )
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import CheckOptions, beside_ttgir, check_text
 from tilewright.driver.check.origin import at_origin
+from tilewright.driver.check.ttgir_beside import Ttgir
 from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
 from tilewright.driver.launch.parameter_names import names_in_ttgir
+from tilewright.driver.repair.repair import STEPS
+from tilewright.integrations.triton_compile import compiled_kernel, imported_triton, is_gluon, parameter_names
 from tilewright.report.check_text import render_check
 
 _ELEMENTS: dict[str, Element] = {
@@ -60,7 +62,6 @@ _DESCRIPTOR_ELEMENTS = (
 """By Triton's numbering of a descriptor's elements."""
 _SWIZZLES: tuple[Swizzle, ...] = ("none", "32B", "64B", "128B")
 _DESCRIPTOR = re.compile(r"tensordesc<(?P<element>\w+)\[(?P<block>[\d, ]+)\]")
-_TARGET = re.compile(r"sm_(\d+)a?")
 
 Argument = int | float | Sequence[int] | None
 """The value of a number; the shape of the tensor behind a pointer or descriptor; None for a null pointer."""
@@ -86,6 +87,7 @@ def check(
     isa: str = "tolerant",
     allow: Mapping[str, str] | None = None,
     budget_seconds: float | None = 60.0,
+    repair: bool = False,
     **options: object,
 ) -> FileReport:
     """Compile `kernel` (of `triton.jit` or `gluon.jit`) for `target` and check it. No GPU is needed.
@@ -96,18 +98,24 @@ def check(
     rules whose findings are set aside, with the reason; options: Triton's compile options (`num_warps`, `num_stages`,
     `num_ctas`, ...).
 
-    Raises TilewrightError: Triton is missing or can't compile the kernel; an argument is missing or does not fit.
+    repair: of a refuted kernel, look for an edit of the PTX that is proven, and say it in terms of the source.
+
+    Raises TilewrightError: Triton is missing, cannot compile the kernel (with its own words) or does not know an
+    option; the target is not one that Tilewright checks; an argument is missing or does not fit.
     """
-    triton = _triton()
-    compiled = _compile(triton, kernel, signature, constexprs or {}, target, divisible, options)
+    compiled = compiled_kernel(kernel, signature, constexprs or {}, target, divisible, options)
     text = str(compiled.asm["ptx"])
+    ttgir = str(compiled.asm.get("ttgir", ""))
     metadata = _as_dict(compiled.metadata)
     launch = None
     if arguments is not None:
-        names = [name for name in _parameter_names(kernel) if name in signature]
+        names = [name for name in parameter_names(kernel) if name in signature]
         launch = launch_of(metadata, [(name, signature[name]) for name in names], arguments, grid)
     options_of_check = CheckOptions(isa, budget_seconds=budget_seconds, allow=allow or {})
-    return _checked(text, metadata, launch, options_of_check, str(compiled.asm.get("ttgir", "")))
+    known = replace(
+        options_of_check, repair_steps=STEPS if repair else 0, language="Gluon" if is_gluon(kernel) else "Triton"
+    )
+    return _checked(text, metadata, launch, known, ttgir)
 
 
 @dataclass(slots=True)
@@ -131,7 +139,7 @@ def checking(
     raise_errors: raise CheckFailed for one that is refuted (with allow_unknown False: not proven) where it is compiled;
     else look at `reports`; allow: as for `check`. A listener that was there before is called as well.
     """
-    knobs = import_module("triton.knobs") if _triton() is not None else None
+    knobs = import_module("triton.knobs") if imported_triton() is not None else None
     compilation: Any = getattr(knobs, "compilation", None)
     if compilation is None or not hasattr(compilation, "listener"):
         raise TilewrightError(
@@ -170,7 +178,7 @@ def _read(path: str) -> str:
 def _checked(
     text: str, metadata: Mapping[str, Any], launch: LaunchFile | None, options: CheckOptions, ttgir: str
 ) -> FileReport:
-    """ttgir: of the same kernel, for the names of its parameters; may be empty."""
+    """ttgir: of the same kernel, for the names of its parameters, and where its PTX is unknown; may be empty."""
     name = str(metadata.get("name", "kernel"))
     known = replace(
         options,
@@ -179,69 +187,7 @@ def _checked(
         parameter_names=names_in_ttgir(ttgir, name),
     )
     report = check_text(text, f"<{name}.ptx>", launch=launch, options=known)
-    return at_origin(report)
-
-
-# ---------------------------------------------------------------- compiling
-
-
-def _triton() -> Any:
-    try:
-        return import_module("triton")
-    except ModuleNotFoundError as error:
-        raise MissingExtra("triton", "compiling a Triton kernel") from error
-    except ImportError as error:
-        raise TilewrightError(f"Triton cannot be imported: {error}", remedy=install("triton")) from error
-
-
-def _compile(
-    triton: Any,
-    kernel: object,
-    signature: Mapping[str, str],
-    constexprs: Mapping[str, object],
-    target: str,
-    divisible: Iterable[str] | None,
-    options: Mapping[str, object],
-) -> Any:
-    architecture = _TARGET.fullmatch(target)
-    if architecture is None:
-        raise TilewrightError(f"{target!r} is no NVIDIA target", remedy="write sm_90a or sm_100a")
-    names = _parameter_names(kernel)
-    for name in (*signature, *constexprs):
-        if name not in names:
-            raise TilewrightError(f"the kernel has no parameter {name}", remedy=f"it has {', '.join(names)}")
-    missing = [name for name in names if name not in signature and name not in constexprs]
-    if missing:
-        raise TilewrightError(
-            f"nothing is said of parameter {missing[0]}",
-            remedy="give its type in signature, or its value in constexprs",
-        )
-    types = {name: "constexpr" if name in constexprs else signature[name] for name in names}
-    pointers = (name for name, kind in types.items() if kind.startswith("*"))
-    multiples = set(pointers if divisible is None else divisible)
-    values = {(names.index(name),): value for name, value in constexprs.items()}
-    attributes = {(names.index(name),): [["tt.divisibility", 16]] for name in multiples}
-    source = _source_class(kernel)(kernel, types, values, attributes)
-    gpu = import_module("triton.backends.compiler").GPUTarget("cuda", int(architecture[1]), 32)
-    try:
-        return triton.compile(source, target=gpu, options=dict(options))
-    # Triton raises errors of its own, of LLVM and of Python for a kernel that does not compile; each is the author's.
-    except Exception as error:
-        words = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise TilewrightError(f"Triton can't compile the kernel: {words}", remedy="mend the kernel first") from error
-
-
-def _source_class(kernel: object) -> Any:
-    if type(kernel).__name__.startswith("Gluon"):
-        return import_module("triton.experimental.gluon._runtime").GluonASTSource
-    return import_module("triton.compiler.compiler").ASTSource
-
-
-def _parameter_names(kernel: object) -> list[str]:
-    names = getattr(kernel, "arg_names", None)
-    if not isinstance(names, list):
-        raise TilewrightError(f"{kernel!r} is no Triton kernel", remedy="decorate it with triton.jit")
-    return cast("list[str]", names)
+    return at_origin(beside_ttgir(report, Ttgir(f"<{name}.ttgir>", ttgir) if ttgir else None, known))
 
 
 def _as_dict(metadata: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.base.check_report import FileReport, KernelReport, SkippedFiles
+from tilewright.report.beside_text import beside_to_json
 from tilewright.report.finding_groups import FindingGroup, grouped_findings
 from tilewright.report.findings_json import finding_to_json, findings_to_json
 
@@ -64,6 +65,7 @@ def _kernel(kernel: KernelReport) -> dict[str, object]:
         "steps": kernel.steps,
         "defect": kernel.defect or None,
         "launch": kernel.launch,
+        "beside": beside_to_json(kernel.beside, _kernel(kernel.beside.kernel) if kernel.beside is not None else None),
     }
 
 

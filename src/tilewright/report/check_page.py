@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plural import counted
+from tilewright.report.beside_text import beside_words
 from tilewright.report.finding_groups import FindingGroup, grouped_findings, grouped_suppressed
 from tilewright.report.page import (
     Badge,
@@ -106,6 +107,7 @@ def _kernel(kernel: KernelReport, file: FileReport) -> Section:
             blocks += _group(group, file)
     if kernel.timeline is not None and not kernel.errors:
         blocks.append(_chart(kernel))
+    blocks += _listed("Beside", tuple(beside_words(kernel)))
     set_aside = (
         f"{first.words} ({counted(group.count, 'finding')})" for first, group in grouped_suppressed(kernel.suppressed)
     )

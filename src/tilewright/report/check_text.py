@@ -14,6 +14,7 @@ from typing import cast
 from tilewright.base.check_report import FileReport, KernelReport, SkippedFiles, all_findings
 from tilewright.base.diagnostic import Level
 from tilewright.base.plural import counted
+from tilewright.report.beside_text import beside_words
 from tilewright.report.finding_groups import grouped_findings
 from tilewright.report.finding_lines import (
     DEFAULT_VIEW,
@@ -154,6 +155,7 @@ def _kernel_lines(
         said = printable(launch_words(kernel.launch))
         lines.append((f"  shown by a launch with {said} (--write-launch FILE writes it)", "plain"))
     lines += _reason_lines(kernel, view, seen)
+    lines.extend((f"  {shown(words)}", "plain") for words in beside_words(kernel))
     if view.everything:
         lines.extend((f"  {shown(claim)}", "plain") for claim in kernel.claims)
     reviews = [each for each in kernel.findings if each.level is not Level.ERROR]

@@ -1,7 +1,8 @@
 """What is a finding or a verdict as JSON values?
 
 Stable names, every key always present: a reader need not ask whether one is there. `line` and `conflicts_with_line`
-are 1-based, null where a finding has no place; `remedy` says in words what mends it, `repair` has edits that do.
+are 1-based, null where a finding has no place; `origin_stack` has the calls of inlined code, the innermost first, and
+is empty for code that was not inlined; `remedy` says in words what mends it, `repair` has edits that do.
 Checked by: tests/report/test_findings_json.py.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.base.diagnostic import Diagnostic, Repair
+from tilewright.base.diagnostic import Diagnostic, Repair, SourcePlace
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 
@@ -31,6 +32,12 @@ def finding_to_json(finding: Diagnostic) -> dict[str, object]:
         "conflicts_with_text": other.text.strip() if other is not None else None,
         "origin_file": finding.origin.file if finding.origin is not None else None,
         "origin_line": finding.origin.line if finding.origin is not None else None,
+        "origin_text": finding.origin.text.strip() if finding.origin is not None else None,
+        "origin_stack": [_source_place(each) for each in finding.stack],
+        "conflicts_with_origin_file": finding.other_origin.file if finding.other_origin is not None else None,
+        "conflicts_with_origin_line": finding.other_origin.line if finding.other_origin is not None else None,
+        "conflicts_with_origin_text": finding.other_origin.text.strip() if finding.other_origin is not None else None,
+        "conflicts_with_origin_stack": [_source_place(each) for each in finding.other_stack],
         "interleaving": list(finding.interleaving),
         "source": finding.source,
         "contested": finding.contested or None,
@@ -46,6 +53,7 @@ def repair_to_json(repair: Repair) -> dict[str, object]:
         "cost": repair.cost,
         "rechecked": repair.rechecked,
         "edits": [{**_place(span), "replacement": replacement} for span, replacement in repair.edits],
+        "in_source": [{**_place(each.place), "words": each.words} for each in repair.in_source],
     }
 
 
@@ -62,6 +70,10 @@ def verdict_to_json(verdict: Verdict) -> dict[str, object]:
             return {"verdict": "refuted", "findings": findings_to_json(findings)}
         case Unknown(reasons):
             return {"verdict": "unknown", "reasons": list(reasons)}
+
+
+def _source_place(place: SourcePlace) -> dict[str, object]:
+    return {**_place(place.span), "function": place.function or None, "certain": place.certain}
 
 
 def _place(span: Span) -> dict[str, object]:

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.report.beside_text import beside_words
 from tilewright.report.operand_lists import cut_operands
+from tilewright.report.origin_text import call_words, in_source_words, origins, place_words
 from tilewright.report.reasons import shown_reasons
 from tilewright.report.text import repair_words
 
@@ -39,10 +41,14 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
     message = f"{kernel}: {finding.message}" if kernel else finding.message
     if finding.conflicts_with is not None:
         message += f"\nagainst {finding.conflicts_with}"
+    for words, origin, stack in origins(finding):
+        places = (place_words(origin, stack) if origin is not None else "", call_words(stack))
+        message += f"\n{words} {'; '.join(filter(None, places))}"
     message += "".join(f"\n{number}. {step}" for number, step in enumerate(finding.interleaving, start=1))
     if finding.repair is not None:
         word = "repair" if finding.repair.edits else "help"
         message += f"\n{word}: {repair_words(finding.repair)}"
+        message += "".join(f"\n{words}" for words in in_source_words(finding.repair))
     span = finding.primary
     severity = "error" if finding.level is Level.ERROR else "warning"
     return _command(
@@ -55,7 +61,7 @@ def _finding(finding: Diagnostic, kernel: str, path: str) -> str:
 def _unknown(kernel: KernelReport, path: str) -> str:
     reasons, left = shown_reasons(kernel.reasons)
     more = (f"and {left} more reasons",) if left else ()
-    message = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons, *more))
+    message = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons, *more, *beside_words(kernel)))
     return _command("warning", cut_operands(message), path, None, "unknown")
 
 

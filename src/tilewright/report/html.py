@@ -7,15 +7,17 @@ parses the page and looks for resources from elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
-from tilewright.base.diagnostic import Diagnostic, Repair
+from tilewright.base.diagnostic import Diagnostic, Repair, SourcePlace
 from tilewright.base.span import Span
 from tilewright.report.figure import LaneChart, MemoryMap, draw
 from tilewright.report.layout_figure import draw_grid
 from tilewright.report.layout_grid import LayoutGrid
 from tilewright.report.operand_lists import cut_operands
+from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.page import (
     Badge,
     Block,
@@ -141,10 +143,10 @@ def _finding(finding: Diagnostic) -> str:
         for word, span in (
             ("at", finding.primary),
             ("against", finding.conflicts_with),
-            ("compiled from", finding.origin),
         )
         if span
     )
+    places += "".join(_origin(*each) for each in origins(finding))
     steps = "".join(f"<li>{escape(cut_operands(step))}</li>" for step in finding.interleaving)
     run = f"<p>A run that shows it:</p><ol>{steps}</ol>" if steps else ""
     source = f"<p><b>Rule:</b> {escape(finding.source)}</p>" if finding.source else ""
@@ -165,6 +167,7 @@ def _repair(repair: Repair) -> str:
             lines.append(SourceLine(span.line if kept else None, line, "" if kept else "added"))
     edits = _excerpt(Excerpt("the edit", tuple(lines))) if lines else ""
     word = "Repair" if repair.edits else "Help"
+    edits += "".join(f'<p class="place">{escape(words)}</p>' for words in in_source_words(repair))
     return f"<p><b>{word}:</b> {escape(repair_words(repair))}</p>{edits}"
 
 
@@ -172,6 +175,12 @@ def _place(word: str, span: Span) -> str:
     text = cut_operands(span.text.strip())
     code = f"<code>{escape(text)}</code>" if text else ""
     return f'<p class="place">{word} {escape(str(span))} {code}</p>'
+
+
+def _origin(words: str, origin: Span | None, stack: Sequence[SourcePlace]) -> str:
+    place = _place(words, origin) if origin is not None else ""
+    lead = "" if origin is not None else f"{words} "
+    return place + (f'<p class="place">{escape(lead + call_words(stack))}</p>' if stack else "")
 
 
 def _column(column: Column) -> str:

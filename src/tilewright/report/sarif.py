@@ -4,7 +4,8 @@ Source: OASIS, Static Analysis Results Interchange Format 2.1.0. One run; each f
 conflicts with a related location; the interleaving a code flow of one thread; a repair with edits a fix, whose edits
 replace whole lines; a finding that the source or the user sets aside a suppressed result. Kernels that are not decided,
 and files that could not be checked, are notifications of the run: they are no results. A result is recognised again
-after edits above it by a fingerprint of its rule and its line's text. Not handled: baselines, embedded artifacts.
+after edits above it by a fingerprint of its rule and its line's text. The program's lines are related locations too,
+and those of inlined code a stack besides. Not handled: baselines, embedded artifacts.
 Checked by: tests/report/test_sarif.py.
 """
 
@@ -18,8 +19,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tilewright.base.check_report import FileReport, Suppressed, all_findings
-from tilewright.base.diagnostic import Diagnostic, Level, Repair
+from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourcePlace
 from tilewright.base.span import Span
+from tilewright.report.beside_text import beside_words
+from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.reasons import grouped_reasons
 
 SARIF_VERSION = "2.1.0"
@@ -96,7 +99,8 @@ def check_to_sarif(
             notifications.append(_notification("error", text, file.path, file.error_line))
         for kernel in file.kernels:
             if kernel.verdict == "unknown":
-                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *grouped_reasons(kernel.reasons)))
+                reasons = (*grouped_reasons(kernel.reasons), *beside_words(kernel))
+                text = "\n".join((f"{kernel.name} is neither proven nor refuted", *reasons))
                 notifications.append(_notification("warning", text, file.path, None))
         notifications += [_notification("note", note, file.path, None) for note in file.notes]
     return sarif_log(
@@ -148,10 +152,19 @@ def _result(finding: Diagnostic, rule_index: int) -> dict[str, object]:
     related: list[dict[str, object]] = []
     if finding.conflicts_with is not None:
         related.append({**_location(finding.conflicts_with), "message": {"text": "conflicts with this"}})
-    if finding.origin is not None:
-        related.append({**_location(finding.origin), "message": {"text": "compiled from this"}})
+    for words, origin, stack in origins(finding):
+        if origin is not None:
+            related.append({**_location(origin), "message": {"text": f"{words} this"}})
+        related += [
+            {**_location(each.span), "message": {"text": "this was inlined" if each is stack[0] else "inlined at this"}}
+            for each in stack
+            if each.span != origin
+        ]
     if related:
         result["relatedLocations"] = [{"id": number, **place} for number, place in enumerate(related, start=1)]
+    stacks = [_stack(words, stack) for words, _, stack in origins(finding) if stack]
+    if stacks:
+        result["stacks"] = stacks
     if finding.interleaving:
         steps = [{"location": {"message": {"text": step}}} for step in finding.interleaving]
         result["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
@@ -167,6 +180,16 @@ def _location(span: Span) -> dict[str, object]:
     return {"physicalLocation": {"artifactLocation": {"uri": artifact_uri(span.file)}, "region": region}}
 
 
+def _stack(words: str, stack: Sequence[SourcePlace]) -> dict[str, object]:
+    frames: list[dict[str, object]] = []
+    for each in stack:
+        location = _location(each.span)
+        if each.function:
+            location["logicalLocations"] = [{"fullyQualifiedName": each.function, "kind": "function"}]
+        frames.append({"location": location})
+    return {"message": {"text": f"{words} {call_words(stack)}"}, "frames": frames}
+
+
 def _fix(repair: Repair) -> dict[str, object]:
     by_file: dict[str, list[dict[str, object]]] = {}
     for span, replacement in repair.edits:
@@ -176,7 +199,7 @@ def _fix(repair: Repair) -> dict[str, object]:
         }
         by_file.setdefault(span.file, []).append(edit)
     return {
-        "description": {"text": repair.title},
+        "description": {"text": "; ".join((repair.title, *in_source_words(repair)))},
         "artifactChanges": [
             {"artifactLocation": {"uri": artifact_uri(file)}, "replacements": edits} for file, edits in by_file.items()
         ],

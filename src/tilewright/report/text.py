@@ -15,6 +15,7 @@ from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.report.operand_lists import cut_operands
+from tilewright.report.origin_text import in_source_words, origin_lines
 
 _LINE_COLUMNS = 110
 """Columns of a source line that are shown; a longer one is cut around its place."""
@@ -37,8 +38,7 @@ def render_finding(finding: Diagnostic) -> str:
         lines.extend(_source_lines(finding.conflicts_with, margin, "-"))
     if spans:
         lines.append(bar)
-    if finding.origin is not None:
-        lines.append(f"{note} compiled from {printable(str(finding.origin))}")
+    lines.extend(origin_lines(finding, note, printable))
     if finding.interleaving:
         lines.append(f"{note} a run that shows it:")
         width = len(str(len(finding.interleaving)))
@@ -66,6 +66,7 @@ def render_finding(finding: Diagnostic) -> str:
             else:
                 place += ":"
             lines.extend(f"{' ' * margin}     {place} + {shown(line.strip())}" for line in new)
+        lines.extend(f"{' ' * margin}     {printable(words)}" for words in in_source_words(finding.repair))
     return "\n".join(lines)
 
 

@@ -52,7 +52,7 @@ def test_the_same_input_is_checked_once_and_reported_alike(checked: list[str]) -
     assert len(checked) == 1 and first == second and first.kernels[0].verdict == "proven" and second.text
 
 
-@pytest.mark.parametrize("changed", ["text", "isa", "budget", "launch", "entry", "without", "path"])
+@pytest.mark.parametrize("changed", ["text", "isa", "budget", "launch", "entry", "without", "path", "ttgir", "source"])
 def test_anything_that_decides_a_verdict_makes_it_another_input(checked: list[str], changed: str) -> None:
     check_job(JOB)
     job = JOB
@@ -71,6 +71,14 @@ def test_anything_that_decides_a_verdict_makes_it_another_input(checked: list[st
             job = replace(JOB, launch=launch_from_json(document, "launch"))
         case "without":
             job = replace(JOB, launch=None)
+        case "ttgir":
+            Path("kernel.ttgir").write_text("module {}", encoding="utf-8")
+        case "source":
+            text = copy_text() + '.file 1 "kernel.cu"\n'
+            Path("kernel.ptx").write_text(text, encoding="utf-8")
+            check_job(JOB)
+            checked.pop()
+            Path("kernel.cu").write_text("// another line", encoding="utf-8")
         case _:
             Path("other.ptx").write_text(copy_text(), encoding="utf-8")
             job = replace(JOB, path="other.ptx")

@@ -69,6 +69,12 @@ def test_a_transpose_conflicts_where_it_reads_columns() -> None:
     assert (found.clusters, found.clusters_of_launch, found.uncounted, found.ending) == (1, 1, (), None)
 
 
+def test_an_access_of_an_inlined_function_has_the_line_of_its_call() -> None:
+    text = transpose(128).replace(".loc 1 9 3\n", ".loc 1 4 3, function_name $L__info_string0, inlined_at 1 9 3\n")
+    _, load = report(text).lines
+    assert str(load.origin) == "transpose.py:9:3"
+
+
 def test_padding_mends_it() -> None:
     found = report(transpose(132))
     assert found.wavefronts == found.ideal == 64

@@ -29,9 +29,11 @@ from tilewright.driver.check.finding_filter import FindingFilter, finding_filter
 from tilewright.driver.check.folder import expand
 from tilewright.driver.check.isa import readings_of, with_contested
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
-from tilewright.driver.check.origin import with_origin
+from tilewright.driver.check.origin import mlir_origins, ptx_origins, with_origin
 from tilewright.driver.check.rules import all_rules
+from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.check.time_for_file import TimeForFile
+from tilewright.driver.check.ttgir_beside import SECONDS, Ttgir, ttgir_beside, with_ttgir
 from tilewright.driver.explore.unallocated import unallocated
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed, require_shape
 from tilewright.driver.launch.launch_buffers import shifted
@@ -39,6 +41,8 @@ from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
 from tilewright.driver.launch.parameter_names import names_beside
 from tilewright.driver.repair.repair import with_repairs
+from tilewright.driver.repair.source_edits import with_source_edits
+from tilewright.driver.repair.source_terms import Language
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.model import model_of
@@ -57,7 +61,10 @@ class CheckOptions:
     limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
     not given, or that leaves them out; allow, select, ignore: what is set aside, as `finding_filter` takes it;
     parameter_names: of the kernel, in the text's order, for messages; without them, those of the TTGIR beside the
-    file; launches: of kernels of the text, each at most one; kernels that none of them names are checked without."""
+    file; launches: of kernels of the text, each at most one; kernels that none of them names are checked without.
+
+    source_roots: folders to look for the program's files in, as `SourceFiles` does; language: of that program, None
+    where its files say so."""
 
     isa: str = "tolerant"
     entry: str | None = None
@@ -67,6 +74,8 @@ class CheckOptions:
     repair_steps: int = 0
     dynamic_smem_bytes: int | None = None
     file_budget_seconds: float | None = None
+    source_roots: tuple[str, ...] = ()
+    language: Language | None = None
     budget_steps: int | None = None
     block: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
@@ -115,14 +124,20 @@ def check_text(
             raise
         return FileReport(file, text, error=f"reading {file} was {stopped}", remedy="give one kernel's PTX")
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
-    tasks = [_task(module, kernel, known, allowed, options, chosen) for kernel, known in kernels]
+    sources = SourceFiles(file, options.source_roots)
+    tasks = [_task(module, kernel, known, allowed, options, chosen, sources) for kernel, known in kernels]
     reports = check_each(
         tasks, file, allowed, limits, steps=options.budget_steps, progress=options.progress, chosen=chosen
     )
     if reports.complete:
         findings += unused(allowed, reports.used)
-    report = FileReport(file, text, reports.kernels, findings)
-    return _with_repairs(chosen.of_file(report), launch, options, limits)
+    report = chosen.of_file(FileReport(file, text, reports.kernels, findings))
+    report = _with_repairs(report, launch, options, limits)
+    try:
+        with defects_as_errors(f"the source of {file}"):
+            return with_source_edits(report, module, sources, options.language)
+    except TilewrightError as error:
+        return replace(report, notes=(*report.notes, f"repairs are not said in terms of the source: {error.message}"))
 
 
 def _with_repairs(
@@ -163,7 +178,12 @@ def _check_mlir_text(
             kernels = mlir_kernels(text, file, entry=options.entry)
     except TilewrightError as error:
         return _failed(file, text, error)
-    tasks = [Task(each.name, each.target, _ignoring_share(each.judge), _findings_alone) for each in kernels]
+    origins = mlir_origins(text, SourceFiles(file, options.source_roots))
+
+    def beside(judgement: Judgement) -> tuple[Diagnostic, ...]:
+        return tuple(with_origin(finding, origins) for finding in judgement.findings)
+
+    tasks = [Task(each.name, each.target, _ignoring_share(each.judge), beside) for each in kernels]
     reports = check_each(tasks, file, allowed, limits, progress=options.progress, chosen=chosen)
     if all(report.verdict != "unknown" for report in reports.kernels):
         findings += unused(allowed, reports.used)
@@ -174,16 +194,29 @@ def _ignoring_share(judge: Callable[[], Judgement]) -> Callable[[Share], Judgeme
     return lambda _share: judge()
 
 
-def _findings_alone(judgement: Judgement) -> tuple[Diagnostic, ...]:
-    return judgement.findings
-
-
 def check_file(path: str, *, launch: LaunchFile | None = None, options: CheckOptions | None = None) -> FileReport:
-    """Check a file. As `check_text`; a file that can't be read is an error of the report."""
+    """Check a file. As `check_text`; a file that can't be read is an error of the report. What is not decided of a PTX
+    file is asked of the TTGIR file beside it."""
     try:
-        return check_text(read_text(path), path, launch=launch, options=options)
+        report = check_text(read_text(path), path, launch=launch, options=options)
     except TilewrightError as error:
         return _failed(path, "", error)
+    return beside_ttgir(report, ttgir_beside(path), options)
+
+
+def beside_ttgir(report: FileReport, ttgir: Ttgir | None, options: CheckOptions | None = None) -> FileReport:
+    """The report of a PTX text with the verdicts on its TTGIR beside those that are unknown, and else as it is."""
+    options = options or CheckOptions()
+    limit = options.file_budget_seconds
+    if limit is not None and sum(kernel.seconds for kernel in report.kernels) >= limit:
+        return report
+    seconds = min(SECONDS, options.budget_seconds or SECONDS)
+
+    def check(text: str, path: str, kernel: str) -> FileReport:
+        shapeless = replace(options, block=None, cluster=None, grid=None, timeline=False, repair_steps=0)
+        return check_text(text, path, options=replace(shapeless, entry=kernel, progress=None, budget_seconds=seconds))
+
+    return with_ttgir(report, ttgir, check)
 
 
 def check_paths(
@@ -309,6 +342,7 @@ def _task(
     allowed: tuple[Allowance, ...],
     options: CheckOptions,
     chosen: FindingFilter,
+    sources: SourceFiles,
 ) -> Task:
     """What judges a kernel of a PTX text, and what its text and its launch show beside that."""
 
@@ -325,8 +359,9 @@ def _task(
         params = launch.launch.params if isinstance(launch, KernelLaunch) else launch.params
         maps = map_findings(module, kernel, params)
         of_text = (*maps, *unallocated(module, kernel))
-        findings, readings = (*of_text, *judgement.findings), readings_of(options.isa)
-        return [with_contested(with_origin(finding, module, kernel), readings) for finding in findings]
+        origins, readings = ptx_origins(module, kernel, sources), readings_of(options.isa)
+        findings = (*of_text, *judgement.findings)
+        return [with_contested(with_origin(finding, origins), readings) for finding in findings]
 
     return Task(kernel.name, module.target[0] if module.target else "", judge, beside)
 

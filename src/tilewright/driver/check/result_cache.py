@@ -1,10 +1,11 @@
 """Which reports were made before of the very same input? Kept on disk, by a digest of all that decides them.
 
-The key is the whole text, its path (which stands in places), the TTGIR beside it, the launches with their buffers'
-bytes, every option that a verdict depends on, and this package's version and sources. A report that a limit in seconds
-ended is not kept, nor one with a defect of this program, nor one with a timeline. An entry is JSON, written atomically;
-one that cannot be read is made again. A folder that cannot be written means no cache, not an error. The folder is that
-of compiled programs (`compile.cache`), `checks/` in it. Checked by: tests/driver/check/test_result_cache.py.
+The key is the whole text, its path (which stands in places), the TTGIR beside it, the program's files that it names,
+the launches with their buffers' bytes, every option that a verdict depends on, and this package's version and sources.
+A report that a limit in seconds ended is not kept, nor one with a defect of this program, nor one with a timeline. An
+entry is JSON, written atomically; one that cannot be read is made again. A folder that cannot be written means no
+cache, not an error. The folder is that of compiled programs (`compile.cache`), `checks/` in it. Checked by:
+tests/driver/check/test_result_cache.py.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +25,13 @@ import numpy as np
 from tilewright.base.check_report import FileReport
 from tilewright.base.record_json import from_json, to_json
 from tilewright.driver.check.check import CheckOptions
+from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.compile.cache import cache_folder, source_digest
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.runtime.bundle import tilewright_version
 
+_NAMED_FILES = re.compile(r'(?:\.file\s+\d+\s+|loc\()"([^"\n]+)"')
+"""The program's files, as PTX and MLIR name them."""
 ENTRIES_MOST = 4096
 """Beyond this, the entries that were used longest ago are removed."""
 
@@ -36,7 +41,9 @@ def result_key(
 ) -> str:
     """The digest that names the report of `text` under these launches and options. alone: the one kernel that is
     launched is checked, and no other."""
-    digest = hashlib.sha256(repr(_beside(path)).encode("utf-8", "surrogateescape"))
+    digest = hashlib.sha256()
+    for beside in _beside(text, path, options.source_roots):
+        digest.update(f"{len(beside)}:{beside}\n".encode("utf-8", "surrogateescape"))
     plain = replace(options, progress=None, launches=())
     for part in (tilewright_version(), source_digest(), path, text, repr(plain), repr(alone)):
         digest.update(f"{len(part)}:{part}\n".encode("utf-8", "surrogateescape"))
@@ -49,12 +56,15 @@ def result_key(
     return digest.hexdigest()
 
 
-def _beside(path: str) -> str:
-    """The TTGIR beside a PTX file, which names the parameters of its kernels."""
+def _beside(text: str, path: str, source_roots: Sequence[str]) -> Iterator[str]:
+    """What a report says beside the text: the TTGIR next to it, and the program's files that are at hand."""
     try:
-        return Path(path).with_suffix(".ttgir").read_text(encoding="utf-8", errors="replace")
+        yield Path(path).with_suffix(".ttgir").read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError):
-        return ""
+        yield ""
+    sources = SourceFiles(path, source_roots)
+    for name in dict.fromkeys(_NAMED_FILES.findall(text)):
+        yield "\n".join(sources.lines(name))
 
 
 def fetch(key: str, text: str) -> FileReport | None:

@@ -3,7 +3,8 @@
 The kernel runs on the CPU machine, and every load and store of shared memory tells its lanes' addresses
 (`machine.events_only.lane_addresses`), which the bank model counts (`legal.bank.banks`). So addresses that depend on
 data, on masks or on loops are those of this very run. Each line gets its executions by warps, its wavefronts and what
-they would be without conflicts; where the text has `.loc`, the line of the program that it was compiled from.
+they would be without conflicts; where the text has `.loc`, the line of the program that it was compiled from, as
+findings of `check` have it.
 
 Not handled: accesses whose conflicts are not modelled, which are listed with the reason; copies and matrix
 instructions, which are no accesses of lanes. The addresses of static variables are the machine's, an assembler may
@@ -24,10 +25,11 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.driver.check.defect import defects_as_errors
+from tilewright.driver.check.origin import ptx_origins
+from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.launch.given_launch import LaunchFile, placed
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.frontends.ptx.source import source_of
 from tilewright.legal.bank.access_kind import access_kind, lane_groups
 from tilewright.legal.bank.banks import wavefronts
 from tilewright.machine.core.fault import MachineFault, MachineHang
@@ -202,10 +204,12 @@ class _Tally:
         self, module: Module, kernel: Kernel, program: Program
     ) -> tuple[tuple[AccessLine, ...], tuple[UncountedLine, ...]]:
         lines: list[AccessLine] = []
+        named = next((each for each in module.kernels if each.name == kernel.name), kernel)
+        origins = ptx_origins(module, named, SourceFiles(kernel.span.file))
         for step, sums in sorted(self.sums.items()):
             self._judge(sums)
             span = span_of(program, step)
-            origin = _origin(module, kernel, span)
+            origin, _ = origins.stack(span)
             lines.append(
                 AccessLine(
                     span, origin, sums.kind, sums.executions, sums.wavefronts, sums.ideal, sums.worst,
@@ -217,13 +221,3 @@ class _Tally:
             for (step, reason), times in sorted(self.refused.items())
         ]
         return tuple(lines), tuple(uncounted)
-
-
-def _origin(module: Module, kernel: Kernel, span: Span) -> Span | None:
-    """The line that a `.loc` gives the instruction, in the kernel or in the function that it was inlined from."""
-    named = next((each for each in module.kernels if each.name == kernel.name), kernel)
-    for code in (named, *module.functions):
-        if code.body and code.body[0].span.line <= span.line <= code.body[-1].span.line:
-            found = source_of(module, code, span)
-            return None if found is None else Span(*found)
-    return None

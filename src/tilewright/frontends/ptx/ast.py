@@ -234,7 +234,8 @@ class Parameter:
 class Location:
     """A `.loc file line column` in force from an instruction index on: PTX to source correspondence.
 
-    inlined_at: file, line and column of the call that was expanded here, None for code that was not inlined.
+    inlined_at: file, line and column of the call that was expanded here, None for code that was not inlined; function:
+    where the debug data have the inlined function's name, as in `$L__info_string0` (see `Module.inlined_names`).
     """
 
     index: int
@@ -242,6 +243,7 @@ class Location:
     line: int
     column: int
     inlined_at: tuple[int, int, int] | None = None
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +337,8 @@ class Function:
 class Module:
     """A PTX translation unit. version (8, 0); target: names after `.target` (`("sm_90a",)`); files: `.file` table.
 
-    unread: directives that a tolerant reader passed over, in the order of the text; empty from a strict one.
+    unread: directives that a tolerant reader passed over, in the order of the text; empty from a strict one;
+    inlined_names: of inlined functions, as the compiler calls them, by `Location.function`.
     """
 
     version: tuple[int, int]
@@ -347,3 +350,4 @@ class Module:
     functions: tuple[Function, ...] = ()
     aliases: tuple[Alias, ...] = ()
     unread: tuple[Unread, ...] = ()
+    inlined_names: dict[str, str] = field(default_factory=dict[str, str])

@@ -333,7 +333,11 @@ class _BodyReader:
         cursor, names = self.cursor, self.names
         index, word = cursor.index, cursor.take()
         if word == ".loc":
-            self.locations.append(read_location(cursor, len(self.items)))
+            location = read_location(cursor, len(self.items))
+            # Inside inline assembly LLVM counts lines of the assembly's text on from the statement's line, which are no
+            # lines of the program; behind it, the `.loc` from before is in force for LLVM, which does not repeat it.
+            if not cursor.in_inline_assembly(index):
+                self.locations.append(location)
         elif word == ".reg":
             self.registers.append(read_registers(cursor, names.declare_registers, names.declare_vector))
         elif (space := space_of(word)) is not None:
@@ -387,19 +391,20 @@ def _renamed_address(address: Address, names: dict[str, str]) -> Address:
 def read_location(cursor: Cursor, index: int) -> Location:
     """`.loc file line column`, the cursor after the directive; index: of the next item of the body.
 
-    `function_name` names a label of a debug section, which is not kept, and so is dropped.
+    `function_name` names a label of a debug section, with or without a distance: `label` or `label+distance`.
     """
     inlined_at: tuple[int, int, int] | None = None
+    function = ""
     file, line, column = read_integer(cursor), read_integer(cursor), read_integer(cursor)
     while cursor.accept(","):
         word = cursor.expect("word", "function_name or inlined_at")
         if word == "function_name":
-            cursor.expect("word", "a label of the debug section")
+            function = cursor.expect("word", "a label of the debug section")
             if cursor.accept("+"):
-                read_integer(cursor)
+                function += f"+{read_integer(cursor)}"
         elif word == "inlined_at":
             inlined_at = (read_integer(cursor), read_integer(cursor), read_integer(cursor))
         else:
             cursor.index -= 1
             cursor.refuse("function_name or inlined_at")
-    return Location(index, file, line, column, inlined_at)
+    return Location(index, file, line, column, inlined_at, function)

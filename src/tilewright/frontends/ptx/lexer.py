@@ -73,6 +73,7 @@ class Cursor:
         lines = text.split("\n")
         self._names = 0
         self._initial_bytes = 0
+        self._assembly: list[tuple[int, int]] | None = None
         self._starts = [0, *accumulate([len(line) + 1 for line in lines])]
         self._lines = [line.rstrip("\r") for line in lines] if "\r" in text else lines
         self._scan(text, _STATEMENT_OR_TOKEN if statements else _TOKEN)
@@ -171,6 +172,14 @@ class Cursor:
             self._starts, self._offsets[index]
         )
 
+    def in_inline_assembly(self, index: int) -> bool:
+        """Whether a token stands between a compiler's comments `begin inline asm` and `end inline asm`."""
+        if self._assembly is None:
+            self._assembly = _inline_assembly(self._lines)
+        line = bisect_right(self._starts, self._offsets[index])
+        at = bisect_right(self._assembly, (line, 0)) - 1
+        return at >= 0 and line < self._assembly[at][1]
+
     # Taking
 
     def take(self) -> str:
@@ -223,3 +232,21 @@ class Cursor:
     def fail(self, message: str, remedy: str, index: int | None = None) -> NoReturn:
         """Raise TilewrightError at a token, the current one if no index is given."""
         raise TilewrightError(message, span=self.span(index), remedy=remedy)
+
+
+def _inline_assembly(lines: list[str]) -> list[tuple[int, int]]:
+    """The lines, 1-based, of the two comments around each piece of inline assembly that LLVM marks."""
+    found: list[tuple[int, int]] = []
+    begin = 0
+    for number, line in enumerate(lines, start=1):
+        if "inline asm" not in line:
+            continue
+        match line.split():
+            case ["//", "begin", "inline", "asm"]:
+                begin = number
+            case ["//", "end", "inline", "asm"] if begin:
+                found.append((begin, number))
+                begin = 0
+            case _:
+                pass
+    return found

@@ -4,9 +4,9 @@ Nothing is skipped in silence: an unknown directive, instruction or modifier, a 
 undeclared or twice declared name, a file that ends too early are all errors with a place and a remedy. A tolerant
 reader keeps what is new to it instead, marked: an instruction without a row, a directive in `Module.unread`; and it
 does not ask whether the module's version and target have an instruction. Dropped, because they carry no meaning here:
-comments, `.pragma`, DWARF `.section`s and `@@DWARF` lines, function names in `.loc`, the settings of textures and
-samplers. Source: PTX ISA 9.1, Directives. `writer` prints a module again; tests check that what it prints reads as the
-same module, and ptxas assembles the samples.
+comments, `.pragma`, DWARF `.section`s but for the names of inlined functions, `@@DWARF` lines, the settings of textures
+and samplers. Source: PTX ISA 9.1, Directives. `writer` prints a module again; tests check that what it prints reads as
+the same module, and ptxas assembles the samples.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.frontends.ptx.body import Body, Dialect, read_body
 from tilewright.frontends.ptx.constant import read_integer
+from tilewright.frontends.ptx.debug_strings import DebugStrings
 from tilewright.frontends.ptx.declaration import read_attributes, read_parameters, read_variables, space_of
 from tilewright.frontends.ptx.lexer import END, Cursor
 from tilewright.frontends.ptx.tuning import read_pragma, read_tuning
@@ -66,6 +67,7 @@ class _ModuleReader:
         self.aliases: list[Alias] = []
         self.files: dict[int, str] = {}
         self.unread: list[Unread] = []
+        self.debug_strings = DebugStrings()
 
     def read(self) -> Module:
         cursor = self.cursor
@@ -88,6 +90,7 @@ class _ModuleReader:
             tuple(self.functions),
             tuple(self.aliases),
             tuple(self.unread),
+            self.debug_strings.names(self.kernels, self.functions),
         )
 
     def _head(self) -> None:
@@ -294,12 +297,17 @@ class _ModuleReader:
             cursor.take()
 
     def _section(self) -> None:
-        """`.section .debug_str { ... }`: bytes, numbers and labels, which are dropped."""
+        """`.section .debug_str { ... }`: bytes, numbers and labels, which are dropped, but for the strings' names."""
         cursor = self.cursor
+        names = cursor.text == ".debug_str"
         if not cursor.accept("directive"):
             cursor.refuse("a section's name")
         cursor.expect("{")
-        while not cursor.accept("}"):
+        begin = cursor.index
+        while cursor.kind != "}":
             if cursor.kind not in ("directive", "word", "integer", "float", "-", "+", ",", ":", "string"):
                 cursor.refuse("debug data, or `}` at the section's end")
             cursor.take()
+        if names:
+            self.debug_strings.take(cursor.kinds[begin : cursor.index], cursor.texts[begin : cursor.index])
+        cursor.take()
