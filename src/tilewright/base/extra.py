@@ -17,6 +17,8 @@ EXTRA_OF = {
     "ortools": "optimal",
     "cuda-bindings": "gpu",
     "triton": "triton",
+    "pygls": "editor",
+    "shtab": "editor",
 }
 """The smallest extra that has each optional package, by the name of its distribution."""
 
