@@ -17,6 +17,7 @@ from tilewright.report.finding_lines import View
 from tilewright.report.findings_json import finding_to_json
 from tilewright.report.github import workflow_commands
 from tilewright.report.html import render_page
+from tilewright.report.rule_links import RULE_PAGES
 from tilewright.report.sarif import check_to_sarif
 from tilewright.report.timeline_figure import draw_timeline
 from tilewright.report.trace import check_to_trace, timelines_to_trace
@@ -174,7 +175,11 @@ def test_html_nests_escapes_and_loads_nothing() -> None:
     page = _Page()
     page.feed(html)
     assert page.open == [] and "script" not in page.tags
-    assert not any(name in ("src", "onclick") or (value or "").startswith("http") for name, value in page.attributes)
+    assert not any(name in ("src", "onclick") for name, _ in page.attributes)
+    links = {value for name, value in page.attributes if name == "href"}
+    assert all(link and link.startswith(("#", RULE_PAGES)) for link in links)
+    ids = {f"#{value}" for name, value in page.attributes if name == "id"}
+    assert {link for link in links if link and link.startswith("#")} <= ids
     assert "1 proven" in html and "1 refuted" in html and "1 not checked" in html
     assert html.count('class="timeline"') == 1 and "3 events are not shown" in html
     # A proven kernel among others is a row of the table, no section.

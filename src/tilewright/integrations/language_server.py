@@ -35,11 +35,11 @@ from tilewright.driver.check.rules import explain
 from tilewright.driver.check.settings import find_settings
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.repair.repair import STEPS
+from tilewright.report.rule_links import rule_address
 from tilewright.targets.ptx import instruction_row
 
 PAUSE_SECONDS = 0.7
 """Without typing, after which a text that was changed is checked."""
-RULE_PAGES = "https://github.com/tilewright/tilewright/blob/main/docs/rules/"
 _NO_SUCH_LINE = 1_000
 _SEVERITIES = {Level.ERROR: lsp.DiagnosticSeverity.Error, Level.REVIEW: lsp.DiagnosticSeverity.Information}
 _OPCODE = re.compile(r"^\s*(?:\w+:\s*)?(?:@!?%?\w+\s+)?(?P<opcode>[a-z][\w.:]*)")
@@ -86,7 +86,7 @@ def diagnostics_of(report: FileReport) -> list[lsp.Diagnostic]:
 def _diagnostic(finding: Diagnostic, report: FileReport) -> lsp.Diagnostic:
     line = finding.primary.line - 1 if finding.primary is not None else 0
     marked = _marked(report, line, finding.message, _SEVERITIES[finding.level], finding.code)
-    marked.code_description = lsp.CodeDescription(f"{RULE_PAGES}{finding.code}.md")
+    marked.code_description = lsp.CodeDescription(rule_address(finding.code))
     places = [("conflicts with this", finding.conflicts_with), ("compiled from this", finding.origin)]
     marked.related_information = [
         lsp.DiagnosticRelatedInformation(

@@ -8,7 +8,10 @@ Checked by: tests/report/test_check_report.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
@@ -18,9 +21,11 @@ from tilewright.report.finding_groups import FindingGroup, grouped_findings, gro
 from tilewright.report.page import (
     Badge,
     Block,
+    Cell,
     Excerpt,
     FindingCard,
     Items,
+    Link,
     Mark,
     Page,
     Paragraph,
@@ -49,36 +54,57 @@ def check_page(files: Sequence[FileReport], footer: str) -> Page:
     if failed:
         badges.append(Badge(f"{len(failed)} not checked", "bad"))
     sections: list[Section] = []
-    if len(kernels) != 1:
-        sections.append(_overview(files))
+    shown: dict[int, str] = {}
+    named = Counter(kernel.name for kernel in kernels)
     for file in files:
         if file.error:
             sections.append(_failed(file))
-        sections += [_kernel(kernel, file) for kernel in file.kernels if _worth_a_section(kernel, len(kernels))]
+        for kernel in file.kernels:
+            if not _worth_a_section(kernel, len(kernels)):
+                continue
+            anchor = shown[id(kernel)] = f"k{len(shown) + 1}"
+            short = f"{kernel.name} ({_file_words(file, files)})" if named[kernel.name] > 1 else ""
+            sections.append(replace(_kernel(kernel, file), anchor=anchor, short=short))
         if file.findings:
             cards = tuple(FindingCard(finding) for finding in file.findings)
             sections.append(Section(file.path, cards, "Findings of the file as a whole."))
         if file.notes:
             sections.append(Section(file.path, (Items(file.notes),), "Notes on the check."))
+    if len(kernels) != 1:
+        sections.insert(0, _overview(files, shown))
     subtitle = (
         f"{len(files)} file{'' if len(files) == 1 else 's'}, {len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
     )
     return Page("Tilewright check", subtitle, tuple(badges), tuple(sections), footer)
 
 
+def _file_words(file: FileReport, files: Sequence[FileReport]) -> str:
+    """The end of a file's path that no other file has."""
+    parts = PurePath(file.path).parts
+    others = [PurePath(each.path).parts for each in files if each is not file]
+    for count in range(1, len(parts)):
+        if all(each[-count:] != parts[-count:] for each in others):
+            return str(PurePath(*parts[-count:]))
+    return file.path
+
+
 def _worth_a_section(kernel: KernelReport, kernels: int) -> bool:
     return kernels == 1 or kernel.verdict != "proven" or bool(kernel.findings) or bool(kernel.suppressed)
 
 
-def _overview(files: Sequence[FileReport]) -> Section:
-    rows: list[tuple[str, ...]] = []
+def _overview(files: Sequence[FileReport], shown: Mapping[int, str]) -> Section:
+    """shown: anchors of the kernels that have a section, by identity: names may come twice."""
+    rows: list[tuple[Cell, ...]] = []
     for file in files:
         if file.error:
-            rows.append((file.path, "", "not checked", "", file.error))
+            rows.append((file.path, "", Badge("not checked", "bad"), "", file.error))
         for kernel in file.kernels:
             groups = grouped_findings(kernel.findings)
             codes = ", ".join(f"{group.first.code} x {group.count}" for group in groups)
-            rows.append((file.path, kernel.name, kernel.verdict_words, f"{kernel.seconds:.2f}", codes))
+            anchor = shown.get(id(kernel))
+            name = Link(kernel.name, f"#{anchor}") if anchor is not None else kernel.name
+            verdict = Badge(kernel.verdict_words, _TONES[kernel.verdict])
+            rows.append((file.path, name, verdict, f"{kernel.seconds:.2f}", codes))
     table = Table(("file", "kernel", "verdict", "seconds", "findings"), tuple(rows), numeric=(3,))
     return Section("Kernels", (table,))
 

@@ -1,8 +1,9 @@
 """How does a page become one HTML file that needs nothing else?
 
-The style stands in `style.css` and is written into the file; there are no scripts and no links to elsewhere. Every text
-is escaped. Light and dark follow the reader's system; printing works. Checked by: tests/report/test_html.py, which
-parses the page and looks for resources from elsewhere.
+The style stands in `style.css` and is written into the file; there are no scripts, and nothing is loaded from
+elsewhere: codes link to the pages of their rules, and that is all. Every text is escaped. Light and dark follow the
+reader's system; printing works. Checked by: tests/report/test_html.py, which parses the page and looks for resources
+from elsewhere.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.page import (
     Badge,
     Block,
+    Cell,
     Column,
     Excerpt,
     Facts,
     FindingCard,
     Folded,
     Items,
+    Link,
     Page,
     Paragraph,
     RooflineChart,
@@ -36,6 +39,7 @@ from tilewright.report.page import (
     Table,
     TimelineChart,
 )
+from tilewright.report.rule_links import rule_address
 from tilewright.report.text import repair_words
 from tilewright.report.timeline_figure import draw_timeline
 
@@ -45,7 +49,8 @@ def render_page(page: Page) -> str:
     style = resources.files("tilewright.report").joinpath("style.css").read_text(encoding="utf-8")
     badges = "".join(_badge(badge) for badge in page.badges)
     links = "".join(
-        f'<a href="#s{number}">{escape(section.title)}</a>' for number, section in enumerate(page.sections, start=1)
+        f'<a href="#{escape(_anchor(section, number))}">{escape(section.short or section.title)}</a>'
+        for number, section in enumerate(page.sections, start=1)
     )
     sections = "".join(_section(section, number) for number, section in enumerate(page.sections, start=1))
     return (
@@ -62,7 +67,22 @@ def _section(section: Section, number: int) -> str:
     badge = f" {_badge(section.badge)}" if section.badge is not None else ""
     lead = f'<p class="lead">{escape(section.lead)}</p>' if section.lead else ""
     blocks = "".join(_block(block) for block in section.blocks)
-    return f'<section id="s{number}"><h2>{escape(section.title)}{badge}</h2>{lead}{blocks}</section>\n'
+    anchor = escape(_anchor(section, number))
+    return f'<section id="{anchor}"><h2>{escape(section.title)}{badge}</h2>{lead}{blocks}</section>\n'
+
+
+def _anchor(section: Section, number: int) -> str:
+    return section.anchor or f"s{number}"
+
+
+def _cell(cell: Cell) -> str:
+    match cell:
+        case Badge():
+            return _badge(cell)
+        case Link(text, address):
+            return f'<a href="{escape(address)}">{escape(text)}</a>'
+        case str():
+            return escape(cell)
 
 
 def _badge(badge: Badge) -> str:
@@ -103,9 +123,9 @@ def _block(block: Block) -> str:
 
 
 def _table(table: Table) -> str:
-    def row(cells: tuple[str, ...], tag: str) -> str:
+    def row(cells: tuple[Cell, ...], tag: str) -> str:
         classes = [' class="number"' if index in table.numeric else "" for index in range(len(cells))]
-        body = (f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(classes, cells, strict=True))
+        body = (f"<{tag}{kind}>{_cell(cell)}</{tag}>" for kind, cell in zip(classes, cells, strict=True))
         return f"<tr>{''.join(body)}</tr>"
 
     body = "".join(row(cells, "td") for cells in table.rows)
@@ -136,7 +156,8 @@ def _source_line(line: SourceLine) -> str:
 
 
 def _finding(finding: Diagnostic) -> str:
-    rule = f"<b>{escape(finding.code)}</b> <code>{escape(finding.name)}</code>"
+    code = f'<a href="{escape(rule_address(finding.code))}">{escape(finding.code)}</a>'
+    rule = f"<b>{code}</b> <code>{escape(finding.name)}</code>"
     head = f"<p>{rule} {escape(cut_operands(finding.message))}</p>"
     places = "".join(
         _place(word, span)

@@ -27,6 +27,17 @@ class Badge:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A text that leads elsewhere. address: a URL, or `#` and the anchor of a section."""
+
+    text: str
+    address: str
+
+
+Cell = str | Badge | Link
+
+
+@dataclass(frozen=True, slots=True)
 class Paragraph:
     text: str
 
@@ -40,10 +51,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """header: one entry a column; rows: cells as text, as many as the header has; numeric: columns set to the right."""
+    """header: one entry a column; rows: as many cells as the header has; numeric: columns set to the right."""
 
     header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     numeric: tuple[int, ...] = ()
 
 
@@ -136,12 +147,15 @@ Block = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """lead: one sentence under the title."""
+    """lead: one sentence under the title; short: what navigation calls it, where the title is not enough; anchor: that
+    links lead to, by number if empty."""
 
     title: str
     blocks: tuple[Block, ...]
     lead: str = ""
     badge: Badge | None = None
+    short: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

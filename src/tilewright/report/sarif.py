@@ -12,6 +12,7 @@ Checked by: tests/report/test_sarif.py.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,9 +25,11 @@ from tilewright.base.span import Span
 from tilewright.report.beside_text import beside_words
 from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.reasons import grouped_reasons
+from tilewright.report.rule_links import rule_address
 
 SARIF_VERSION = "2.1.0"
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_STEP_PLACE = re.compile(r"\(([^()]+):(\d+):(\d+)\)")
 _LEVELS = {Level.ERROR: "error", Level.REVIEW: "warning"}
 
 
@@ -135,6 +138,7 @@ def _rule(rule: RuleDescription | None, finding: Diagnostic) -> dict[str, object
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.rule},
         "help": {"text": rule.remedy},
+        "helpUri": rule_address(rule.code),
     }
 
 
@@ -166,11 +170,31 @@ def _result(finding: Diagnostic, rule_index: int) -> dict[str, object]:
     if stacks:
         result["stacks"] = stacks
     if finding.interleaving:
-        steps = [{"location": {"message": {"text": step}}} for step in finding.interleaving]
+        steps = [{"location": location} for location in _step_locations(finding)]
         result["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
     if finding.repair is not None and finding.repair.edits:
         result["fixes"] = [_fix(finding.repair)]
     return result
+
+
+def _step_locations(finding: Diagnostic) -> list[dict[str, object]]:
+    """Each step of the run at the place that it names; one that names none is at that of the step before it."""
+    places = [span for span in (finding.primary, finding.conflicts_with) if span is not None]
+    locations: list[dict[str, object]] = []
+    place = next((_named(step, places) for step in finding.interleaving if _named(step, places)), finding.primary)
+    for step in finding.interleaving:
+        place = _named(step, places) or place
+        locations.append({**(_location(place) if place is not None else {}), "message": {"text": step}})
+    return locations
+
+
+def _named(step: str, places: Sequence[Span]) -> Span | None:
+    """The place that a step's text names, as "(kernel.ptx:28:2)"."""
+    known = next((place for place in places if f"({place})" in step), None)
+    if known is not None:
+        return known
+    found = _STEP_PLACE.search(step)
+    return Span(found[1], int(found[2]), int(found[3])) if found is not None else None
 
 
 def _location(span: Span) -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.cli.test_check_command import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
@@ -21,7 +23,7 @@ def timeline(**changed: str) -> Timeline:
 
 def test_lanes_are_roles() -> None:
     found = timeline()
-    assert found.lanes == ("CTA 0 producer warp 0", "CTA 0 epilogue warp 1", "CTA 0 copy engine")
+    assert found.lanes == ("CTA 0 producer warp 0", "CTA 0 store warp 1", "CTA 0 copy engine")
     assert {mark.kind for mark in found.marks} >= {"copy", "signal", "wait", "access"}
     assert all(0 <= mark.begin < mark.end and 0 <= mark.lane < len(found.lanes) for mark in found.marks)
 
@@ -41,6 +43,16 @@ def test_the_places_of_a_finding_are_marked_and_joined() -> None:
     lines = {found.marks[index].span.line for index in (conflict.source, conflict.target) if found.marks[index].span}
     text = copy_text(**NO_FENCE).splitlines()
     assert any(text[line - 1].startswith("st.shared") for line in lines)
+
+
+def test_the_warps_that_the_words_name_are_marked() -> None:
+    """Two warps write, and one of them is the copy's issuer, which is what the finding is about."""
+    path = Path(__file__).parents[3] / "docs" / "bugs" / "store-without-a-proxy-fence" / "broken.ptx"
+    kernel = check_text(path.read_text("utf-8"), str(path), options=CheckOptions(timeline=True)).kernels[0]
+    found, finding = kernel.timeline, kernel.errors[0]
+    assert found is not None
+    marked = {found.lanes[mark.lane] for mark in found.marks if mark.kind == "finding"}
+    assert marked == {"CTA 0 store warp 0"} and all(lane in finding.message for lane in marked)
 
 
 def test_a_kernel_without_a_launch_has_one_too() -> None:

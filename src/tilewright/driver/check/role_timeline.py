@@ -1,8 +1,7 @@
 """Who did what, in what order, in one run? Its events as a timeline of roles, cut to what a finding is about.
 
-A role is read off what a warp does: one that issues bulk loads and multiplies nothing is a producer, one that issues
-wgmma a consumer, one that issues tcgen05.mma an mma warp. The copy engine and the tensor core have lanes of their own,
-in which an operation lasts from its issue to the event that reports its completion. Time counts marks.
+Warps have the roles that findings name (`contract.judge.roles`). The copy engine and the tensor core have lanes of
+their own, in which an operation lasts from its issue to the event that reports its completion. Time counts marks.
 
 Where there are findings, what is kept is the neighbourhood of the first one's places; else the run's beginning.
 Checked by: tests/driver/check/test_role_timeline.py.
@@ -10,6 +9,7 @@ Checked by: tests/driver/check/test_role_timeline.py.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +19,7 @@ from typing import Any
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.base.timeline import Arrow, Mark, MarkKind, Timeline
+from tilewright.contract.judge.roles import Roles
 from tilewright.machine.core.event import (
     Access,
     AsyncCopyIssue,
@@ -58,6 +59,8 @@ _SHOWN = 400
 """Marks of a timeline that is shown."""
 _BEFORE = 60
 _WARPGROUP_WARPS = 4
+_WARP = re.compile(r"\bCTA (\d+)(?: [a-z]+)*?(?: \d+)? warp (\d+)\b")
+"""A warp as findings name it, with its role or without."""
 
 Lane = tuple[str, int, int]
 """What ("warp", "copy engine", "tensor core"), which CTA, which warp or warpgroup (0 for the copy engine)."""
@@ -90,7 +93,7 @@ class TimelineRecorder:
     _signals: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     _ended: dict[tuple[int, int, int], int] = field(default_factory=dict[tuple[int, int, int], int])
     _matrix: dict[Lane, list[_Raw]] = field(default_factory=dict[Lane, list[_Raw]])
-    _roles: dict[tuple[int, int], set[str]] = field(default_factory=dict[tuple[int, int], set[str]])
+    _roles: Roles = field(default_factory=Roles)
 
     def feed(self, event: Event) -> None:
         """Note one event."""
@@ -118,9 +121,6 @@ class TimelineRecorder:
             return before
         return self.add(lane, kind, label, span)
 
-    def role(self, actor: WarpActor, word: str) -> None:
-        self._roles.setdefault((actor.cta, actor.warp), set()).add(word)
-
     # ---------------------------------------------------------------- events
 
     def access(self, event: Access) -> None:
@@ -130,7 +130,7 @@ class TimelineRecorder:
 
     def issue(self, event: CopyIssue) -> None:
         self.by_warp(event.actor, "copy", f"issues a {event.direction} of {event.bytes} bytes", event.span)
-        self.role(event.actor, event.direction)
+        self._roles.note(event.actor, event.direction)
         raw = self.add(
             ("copy engine", event.actor.cta, 0), "copy", f"{event.direction}s {event.bytes} bytes", event.span
         )
@@ -183,7 +183,7 @@ class TimelineRecorder:
                 raw.end = max(raw.end, self.now)
 
     def wgmma(self, event: WgmmaIssue) -> None:
-        self.role(event.actor, "multiplies")
+        self._roles.note(event.actor, "wgmma")
         self.by_warp(event.actor, "matrix", "issues wgmma", event.span)
         if event.actor.warp % _WARPGROUP_WARPS == 0:
             lane = ("tensor core", event.actor.cta, event.actor.warp // _WARPGROUP_WARPS)
@@ -197,7 +197,8 @@ class TimelineRecorder:
                 raw.end = max(raw.end, self.now)
 
     def tensor_memory(self, event: TensorMemoryIssue) -> None:
-        self.role(event.actor, f"tcgen05.{event.kind}")
+        if event.kind in ("mma", "ld"):
+            self._roles.note(event.actor, "mma" if event.kind == "mma" else "tensor load")
         self.by_warp(event.actor, "matrix", f"issues tcgen05.{event.kind}", event.span)
         if event.kind == "mma":
             self.add(("tensor core", event.actor.cta, 0), "matrix", "tcgen05.mma", event.span)
@@ -217,7 +218,12 @@ class TimelineRecorder:
         marks = [*self.first, *self.last]
         errors = [finding for finding in findings if finding.level is Level.ERROR]
         told = (errors or [*findings])[:1]
-        places = [span for finding in told for span in (finding.primary, finding.conflicts_with) if span]
+        places = [
+            _Place(span, _warp_at(finding, span))
+            for finding in told
+            for span in (finding.primary, finding.conflicts_with)
+            if span
+        ]
         chosen, named = _neighbourhood(marks, places)
         lanes = sorted({raw.lane for raw in chosen}, key=lambda lane: (lane[1], _ORDER[lane[0]], lane[2]))
         index = {raw.number: position for position, raw in enumerate(chosen)}
@@ -248,22 +254,14 @@ class TimelineRecorder:
         what, cta, number = lane
         if what != "warp":
             return f"CTA {cta} {what}" + (f" {number}" if what == "tensor core" and number else "")
-        words = self._roles.get((cta, number), set[str]())
-        if "multiplies" in words:
-            return f"CTA {cta} consumer warp {number}"
-        if "tcgen05.mma" in words:
-            return f"CTA {cta} mma warp {number}"
-        if "load" in words:
-            return f"CTA {cta} producer warp {number}"
-        if "tcgen05.ld" in words or "store" in words:
-            return f"CTA {cta} epilogue warp {number}"
-        return f"CTA {cta} warp {number}"
+        role = self._roles.role(WarpActor(cta, number))
+        return f"CTA {cta} {role} warp {number}" if role else f"CTA {cta} warp {number}"
 
 
 _ORDER = {"warp": 0, "copy engine": 1, "tensor core": 2}
 
 
-def _neighbourhood(marks: Sequence[_Raw], places: Sequence[Span]) -> tuple[list[_Raw], set[int]]:
+def _neighbourhood(marks: Sequence[_Raw], places: Sequence[_Place]) -> tuple[list[_Raw], set[int]]:
     """The marks to show, in order, and the numbers of those that stand for the finding's places."""
     named = _pair([_at(marks, place) for place in places])
     if not named:
@@ -279,9 +277,26 @@ def _neighbourhood(marks: Sequence[_Raw], places: Sequence[Span]) -> tuple[list[
     return window, {marks[index].number for index in named}
 
 
-def _at(marks: Sequence[_Raw], place: Span) -> list[int]:
-    """Where in `marks` the line of `place` is executed."""
-    return [index for index, raw in enumerate(marks) if raw.span is not None and raw.span.line == place.line]
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place of a finding, and the warp that its words name there, if they name one."""
+
+    span: Span
+    warp: tuple[int, int] | None
+
+
+def _warp_at(finding: Diagnostic, span: Span) -> tuple[int, int] | None:
+    """The CTA and the warp of the step that names this place."""
+    steps = (step for step in finding.interleaving if f"({span})" in step)
+    found = next((match for step in steps if (match := _WARP.search(step)) is not None), None)
+    return (int(found[1]), int(found[2])) if found is not None else None
+
+
+def _at(marks: Sequence[_Raw], place: _Place) -> list[int]:
+    """Where in `marks` the line of `place` is executed, by the warp that the finding names if it was that warp."""
+    found = [index for index, raw in enumerate(marks) if raw.span is not None and raw.span.line == place.span.line]
+    own = [index for index in found if place.warp is not None and marks[index].lane == ("warp", *place.warp)]
+    return own or found
 
 
 def _pair(candidates: Sequence[list[int]]) -> list[int]:
