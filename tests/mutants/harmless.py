@@ -163,6 +163,12 @@ def _wait_with_time(item: Instruction, line: str) -> str | None:
     return re.sub(r"\s*;\s*$", ", 0x989680;", line)
 
 
+def _tensor_memory_fences(subject: Subject) -> Iterator[Edit]:
+    """A fence more, in kernels that use tensor memory: others have a target without it."""
+    if any(item.row.startswith("tcgen05") for item in subject.instructions()):
+        yield from before("tcgen05.fence::before_thread_sync;", "tcgen05.commit", "bar.sync")(subject)
+
+
 _SYNCS = ("mbarrier.arrive", _EXPECT, "wgmma.commit_group", "tcgen05.commit", "bar.sync", "cp.async.commit_group")
 HARMLESS: tuple[Mutation, ...] = (
     Mutation("registers renamed", (), _renamed_registers),
@@ -187,9 +193,7 @@ HARMLESS: tuple[Mutation, ...] = (
     Mutation("a bulk wait twice", (), twice("cp.async.bulk.wait_group")),
     Mutation("a stronger cp.async wait", (), number(lambda n: n - 1 if n else None, "cp.async.wait_group")),
     Mutation("a pause", (), before("nanosleep.u32 0;", *_SYNCS)),
-    Mutation(
-        "a tensor-memory fence more", (), before("tcgen05.fence::before_thread_sync;", "tcgen05.commit", "bar.sync")
-    ),
+    Mutation("a tensor-memory fence more", (), _tensor_memory_fences),
     Mutation("a tensor-memory wait twice", (), twice("tcgen05.wait::ld", "tcgen05.wait::st")),
     Mutation("an mbarrier's address computed again", (), each(_address_in_a_register)),
     Mutation("an arrival that says its count", (), each(_explicit_count)),
