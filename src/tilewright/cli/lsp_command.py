@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 
 FORMATS = ("text",)
-EXAMPLES = """An editor starts it; docs/how-to/use-in-an-editor.md says how, for VS Code, Neovim, Helix and Emacs.
+EXAMPLES = """examples:
+  tilewright lsp                # what an editor runs
+
+An editor starts it; docs/how-to/use-in-an-editor.md says how, for VS Code, Neovim, Helix and Emacs.
 It needs the extra: pip install 'tilewright[editor]'
 """
 
