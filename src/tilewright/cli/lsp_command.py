@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.extra import MissingExtra
 
     try:
-        from tilewright.integrations.language_server import language_server
+        from tilewright.cli.language_server import language_server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
             raise

@@ -5,7 +5,7 @@ is checked when it is opened or saved, and when nothing was typed for a moment, 
 answered meanwhile, and only the newest text counts. Settings of `pyproject.toml` and launch files beside the kernel are
 used as `tilewright check FOLDER` uses them. Quick fixes are repairs that were checked again, and no others.
 
-Not handled: MLIR; several editors on one server. Checked by: tests/integrations/test_language_server.py, over the
+Not handled: MLIR; several editors on one server. Checked by: tests/cli/test_language_server.py, over the
 protocol.
 """
 

@@ -175,7 +175,7 @@ def test_without_the_extra_there_is_one_message(
     command: list[str], package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "tilewright.integrations.language_server", raising=False)
+    monkeypatch.delitem(sys.modules, "tilewright.cli.language_server", raising=False)
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     assert main(command) == 2
     assert "tilewright[editor]" in capsys.readouterr().err
