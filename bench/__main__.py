@@ -39,6 +39,7 @@ _BENCHES = {
     "profiles": "profiles",
     "ragged": "ragged",
     "registers": "registers",
+    "repairs": "repairs",
     "sanitizers": "sanitizers",
     "schedules": "schedules",
     "skinny": "skinny",

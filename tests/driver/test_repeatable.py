@@ -35,7 +35,7 @@ CLOCKS = {
     "driver/check/budget.py": "the alarm that ends a check",
     "driver/check/time_for_file.py": "the limits in seconds, whose reasons name them",
     "driver/check/check_each.py": "the seconds that a report shows",
-    "driver/repair/repair.py": "the limit in seconds of the search, which a note names",
+    "driver/repair/rechecks.py": "the limit in seconds of the search, which a note names",
     "driver/reduce/reduce.py": "the limit in seconds of the search, which the result names",
     "driver/compile/compile.py": "the seconds that a compilation shows",
     "driver/views/demo.py": "the seconds that the demonstration shows",

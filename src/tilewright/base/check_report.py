@@ -56,7 +56,9 @@ class KernelReport:
     instructions that it ran, the same on every machine; defect: of this program, where one ended the check ("KeyError
     at file.py:12"); launch: that shows what refutes, as the document of a launch file, where none was given; launches:
     how many were made up and explored, 0 where one was given; ranges: of the parameters that steer the kernel, for
-    which the proof holds ("parameter 2 from 1 to 2^31 - 1"); stopped: a limit in seconds ended the check.
+    which the proof holds ("parameter 2 from 1 to 2^31 - 1"); stopped: a limit in seconds ended the check;
+    cut_short: the run of the launch that is given, or that refutes, ended at a fault or a hang, and what comes behind
+    was not judged; reached: warp instructions of that run, to be compared where the launch is one.
 
     beside: where this text is unknown, what another text of the same kernel gave. It changes no verdict.
     """
@@ -79,6 +81,8 @@ class KernelReport:
     ranges: tuple[str, ...] = ()
     stopped: bool = False
     beside: Beside | None = None
+    cut_short: bool = False
+    reached: int = 0
 
     @property
     def exceptions(self) -> tuple[str, ...]:

@@ -45,14 +45,16 @@ class SourceEdit:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """An edit that mends a finding. `rechecked` is true only if the mended input was checked again and came out
-    clean. in_source: the same in terms of the program, which was not checked again."""
+    """An edit that fixes a finding. rechecked: the edited input was checked again, and the finding is gone; remaining:
+    errors that the check then still found, 0 if it came out clean; in_source: the same in terms of the program, which
+    was not checked again."""
 
     title: str
     edits: tuple[tuple[Span, str], ...] = ()
     cost: str = ""
     rechecked: bool = False
     in_source: tuple[SourceEdit, ...] = ()
+    remaining: int = 0
 
 
 @dataclass(frozen=True, slots=True)

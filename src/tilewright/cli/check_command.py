@@ -320,8 +320,11 @@ def _mend(
             again = replace(job.options, progress=None, launches=launches)
             results[-1] = check_text(mended, file.path, launch=job.launch, options=again)
             contents[Path(file.path)] = mended.encode("utf-8")
+    left = {Path(report.path): sum(len(kernel.errors) for kernel in report.kernels) for report in results}
     for path in write_files(contents) if contents else []:
-        print(f"mended {path}", file=sys.stderr)
+        count = left.get(Path(path), 0)
+        remain = "" if not count else f": {count} finding{'s remain' if count > 1 else ' remains'}"
+        print(f"mended {path}{remain}", file=sys.stderr)
     if not contents and not patches:
         print("no repair was found that checks clean", file=sys.stderr)
     return tuple(results), "".join(patches)

@@ -47,11 +47,12 @@ def finding_to_json(finding: Diagnostic) -> dict[str, object]:
 
 
 def repair_to_json(repair: Repair) -> dict[str, object]:
-    """A repair as a JSON object; each edit replaces the line at its place."""
+    """A repair as a JSON object; each edit replaces the line at its place. remaining: errors after the edits."""
     return {
         "title": repair.title,
         "cost": repair.cost,
         "rechecked": repair.rechecked,
+        "remaining": repair.remaining,
         "edits": [{**_place(span), "replacement": replacement} for span, replacement in repair.edits],
         "in_source": [{**_place(each.place), "words": each.words} for each in repair.in_source],
     }

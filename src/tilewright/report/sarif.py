@@ -26,6 +26,7 @@ from tilewright.report.beside_text import beside_words
 from tilewright.report.origin_text import call_words, in_source_words, origins
 from tilewright.report.reasons import grouped_reasons
 from tilewright.report.rule_links import rule_address
+from tilewright.report.text import remaining_words
 
 SARIF_VERSION = "2.1.0"
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -145,7 +146,7 @@ def _rule(rule: RuleDescription | None, finding: Diagnostic) -> dict[str, object
 def _result(finding: Diagnostic, rule_index: int) -> dict[str, object]:
     text = finding.message if not finding.source else f"{finding.message} [{finding.source}]"
     if finding.repair is not None:
-        text += f" {'Repair' if finding.repair.edits else 'Help'}: {finding.repair.title}"
+        text += f" {'Repair' if finding.repair.edits else 'Help'}: {_title(finding.repair)}"
     result: dict[str, object] = {
         "ruleId": finding.code,
         "ruleIndex": rule_index,
@@ -223,11 +224,17 @@ def _fix(repair: Repair) -> dict[str, object]:
         }
         by_file.setdefault(span.file, []).append(edit)
     return {
-        "description": {"text": "; ".join((repair.title, *in_source_words(repair)))},
+        "description": {"text": "; ".join((_title(repair), *in_source_words(repair)))},
         "artifactChanges": [
             {"artifactLocation": {"uri": artifact_uri(file)}, "replacements": edits} for file, edits in by_file.items()
         ],
     }
+
+
+def _title(repair: Repair) -> str:
+    """What the edits do, and whether errors remain after them."""
+    remaining = remaining_words(repair)
+    return f"{repair.title} ({remaining})" if remaining else repair.title
 
 
 def artifact_uri(file: str) -> str:

@@ -100,13 +100,21 @@ def repair_words(repair: Repair) -> str:
     if repair.cost:
         words += f" (cost: {repair.cost})"
     if repair.rechecked:
-        words += " (checked again: clean)"
+        words += f" (checked again: {remaining_words(repair) or 'clean'})"
     return words
 
 
 def shown(text: str) -> str:
     """`text` on one line, as `printable`, with long operand lists cut."""
     return cut_operands(printable(text))
+
+
+def remaining_words(repair: Repair) -> str:
+    """That errors remain after a repair, and how many; empty where none do."""
+    if not repair.remaining:
+        return ""
+    others = "1 other remains" if repair.remaining == 1 else f"{repair.remaining} others remain"
+    return f"fixes this finding; {others}"
 
 
 def printable(text: str) -> str:

@@ -97,7 +97,7 @@ REPLAY_RULES: dict[str, Rule] = {
         Rule("TM101", "async-access-unordered", "an ordinary access and an engine's of the same bytes are unordered",
              "A bulk copy or wgmma is ordered after what its issuing thread knows, and nothing else.", _MODEL,
              "A warp writes a tile and another issues its store, with no barrier between.",
-             "Synchronize the writers with the issuing thread."),
+             "Signal a barrier after the last of the earlier accesses, and wait for it before the later one."),
         Rule("TM102", "overlapping-copies", "two bulk copies use the same bytes and are unordered",
              "Copies are ordered only by waiting for the first one's completion.", _TRACKING,
              "Two boxes of one fill overlap.", "Give each copy bytes of its own, or wait in between."),

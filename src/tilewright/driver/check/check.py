@@ -37,6 +37,7 @@ from tilewright.driver.check.ttgir_beside import SECONDS, Ttgir, ttgir_beside, w
 from tilewright.driver.explore.unallocated import unallocated
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed, require_shape
 from tilewright.driver.launch.launch_buffers import shifted
+from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
 from tilewright.driver.launch.parameter_names import names_beside
@@ -152,11 +153,18 @@ def _with_repairs(
         alone = again if kernel is None or launch is not None else replace(again, entry=kernel)
         return check_text(text, report.path, launch=launch, options=alone)
 
+    def recheck_at(text: str, kernel: str, document: Mapping[str, object]) -> FileReport:
+        shown = replace(launch_from_json(document, "the launch that refutes"), entry=kernel)
+        unshaped = replace(again, launches=(), block=None, cluster=None, grid=None, dynamic_smem_bytes=None)
+        return check_text(text, report.path, launch=shown, options=unshaped)
+
     seconds, _ = limits.for_kernel()
     limit = "--budget" if seconds == options.budget_seconds else "--file-budget"
     try:
         with defects_as_errors(f"the repair of {report.path}"):
-            return with_repairs(report, recheck, steps=options.repair_steps, seconds=seconds, limit=limit)
+            return with_repairs(
+                report, recheck, recheck_at=recheck_at, steps=options.repair_steps, seconds=seconds, limit=limit
+            )
     except TilewrightError as error:
         return replace(report, notes=(*report.notes, f"no repair was looked for: {error.message}"))
 
@@ -187,7 +195,7 @@ def _check_mlir_text(
     reports = check_each(tasks, file, allowed, limits, progress=options.progress, chosen=chosen)
     if all(report.verdict != "unknown" for report in reports.kernels):
         findings += unused(allowed, reports.used)
-    return FileReport(file, text, reports.kernels, findings)
+    return _with_repairs(FileReport(file, text, reports.kernels, findings), None, options, limits)
 
 
 def _ignoring_share(judge: Callable[[], Judgement]) -> Callable[[Share], Judgement]:

@@ -159,6 +159,8 @@ def _report(
         launches=judgement.launches if proven else 0,
         ranges=judgement.ranges if proven else (),
         stopped=judgement.stopped,
+        cut_short=judgement.cut_short,
+        reached=judgement.reached,
     )
     return report, frozenset(used)
 

@@ -74,7 +74,8 @@ class Judgement:
     findings: errors and reviews; doubts: why a clean run would not be a proof; complete: the run came to its end, so
     that what was not found is not there; scope, assumptions, claims: of the proof, where there is one; launch: that
     refutes, as a launch file, where none was given; launches: how many were made up; ranges: of the parameters that
-    steer the kernel, for which the proof holds; stopped: a limit in seconds ended the run.
+    steer the kernel, for which the proof holds; stopped: a limit in seconds ended the run;
+    cut_short, reached: as of a `KernelReport`.
     """
 
     findings: tuple[Diagnostic, ...] = ()
@@ -88,6 +89,8 @@ class Judgement:
     launches: int = 0
     ranges: tuple[str, ...] = ()
     stopped: bool = False
+    cut_short: bool = False
+    reached: int = 0
 
 
 def judge_kernel(
@@ -103,7 +106,7 @@ def judge_kernel(
     if isinstance(launch, PartialLaunch):
         return _without_launch(module, kernel, launch, options, doubts, peeks)
     recorder = TimelineRecorder() if options.timeline else None
-    judged, sampled = _all_clusters(module, launch, options, recorder, peeks)
+    judged, sampled, reached = _all_clusters(module, launch, options, recorder, peeks)
     ran = judged.report.counts
     claims = (
         f"{counted(ran.phases, 'mbarrier phase')}, {counted(ran.copies, 'bulk copy')} and "
@@ -118,6 +121,8 @@ def judge_kernel(
         (*launch.assumptions, *ASSUMPTIONS, *judged.assumptions, *sampled),
         claims,
         recorder.timeline(judged.findings) if recorder is not None else None,
+        cut_short=not judged.complete,
+        reached=reached,
     )
 
 
@@ -127,8 +132,9 @@ def _all_clusters(
     options: JudgeOptions,
     recorder: TimelineRecorder | None,
     peeks: frozenset[Span],
-) -> tuple[LaunchJudgement, tuple[str, ...]]:
-    """The judgement of all clusters, if `ALL_CLUSTERS_STEPS` suffice, else of some of them, and what that assumes."""
+) -> tuple[LaunchJudgement, tuple[str, ...], int]:
+    """The judgement of all clusters, if `ALL_CLUSTERS_STEPS` suffice, else of some of them, what that assumes, and how
+    far the runs came: in warp instructions of the first cluster, and of the others where that one is clean."""
     buffers = {buffer.name: buffer.size_bytes for buffer in launch.buffers}
     count = prod(extent // step for extent, step in zip(launch.launch.grid, launch.launch.cluster, strict=True))
 
@@ -141,16 +147,21 @@ def _all_clusters(
     watch = recorder.feed if recorder is not None else None
 
     if count <= CLUSTERS_AT_ONCE:
-        return judge(None, watch), ()
+        whole = judge(None, watch)
+        return whole, (), whole.report.counts.instructions
     first = judge((0,))
-    steps = first.report.counts.instructions + _CLUSTER_STEPS
+    reached = first.report.counts.instructions
+    steps = reached + _CLUSTER_STEPS
     all_of_them = steps * count <= ALL_CLUSTERS_STEPS
     if first.errors or first.doubts or all_of_them:
-        return judge(None if all_of_them else (0,), watch), ()
+        whole = judge(None if all_of_them else (0,), watch)
+        clean = not first.errors and not first.doubts
+        return whole, (), reached + whole.report.counts.instructions if clean else reached
     some = max(CLUSTERS_AT_ONCE, ALL_CLUSTERS_STEPS // steps)
     chosen = tuple(sorted({round(index * (count - 1) / (some - 1)) for index in range(some)}))
     said = f"of {count} clusters, {len(chosen)} were run, the first and the last among them; the others are like these"
-    return judge(chosen, watch), (said,)
+    whole = judge(chosen, watch)
+    return whole, (said,), reached + whole.report.counts.instructions
 
 
 def _without_launch(
@@ -188,7 +199,8 @@ def _without_launch(
         case Refuted(findings):
             # Findings of one choice of numbers: what others show is not among them.
             return Judgement(
-                (*findings, *found.allowed), doubts, complete=False, timeline=found.timeline, launch=found.launch
-            )
+                (*findings, *found.allowed), doubts, complete=False, timeline=found.timeline, launch=found.launch,
+                cut_short=found.cut_short, reached=found.reached,
+            )  # fmt: skip
         case Unknown(reasons):
             return Judgement(beside, (*doubts, *reasons), complete=False, timeline=found.timeline)

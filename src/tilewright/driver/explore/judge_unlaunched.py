@@ -28,7 +28,7 @@ from tilewright.driver.explore.explore import Explored, Places, explore, more_or
 from tilewright.driver.explore.explored_ranges import explored_ranges
 from tilewright.driver.explore.on_the_way import Ways
 from tilewright.driver.explore.path_search import Assignment
-from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, given_again
+from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
 from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
@@ -80,7 +80,7 @@ class UnlaunchedJudgement:
     numbers than one that fails was clean; spent: nothing is wrong with any launch that is not degenerate, but the
     effort did not suffice; excluded: every launch ends at the kernel's own assertion; example: the clean launch that
     executes most of the protocol, with small numbers, as a launch file; ranges: of the parameters that
-    steer, for which a proof holds."""
+    steer, for which a proof holds; cut_short, reached: of the run of `launch`, as of a `KernelReport`."""
 
     verdict: Verdict
     doubts: tuple[str, ...]
@@ -95,6 +95,8 @@ class UnlaunchedJudgement:
     excluded: bool = False
     ranges: tuple[str, ...] = ()
     example: Mapping[str, object] | None = None
+    cut_short: bool = False
+    reached: int = 0
 
 
 def judge_unlaunched(
@@ -191,16 +193,16 @@ def judge_unlaunched(
     except _Ended as found:
         verdict, excluded, launches = Refuted(found.judged.findings), False, [_Failing(found.judged.launch, ())]
         ended = found.judged.errors
-    document: Mapping[str, object] | None = None
+    refuting: GivenAgain | None = None
     if isinstance(verdict, Refuted):
-        document, against = _given_again(runner, verdict, launches)
-        if document is None and against and explored is not None and explored.shown:
+        refuting, against = _given_again(runner, verdict, launches)
+        if refuting is None and against and explored is not None and explored.shown:
             other = more_ordinary(exploration, where, explored.shown[0])
             if other is not None and isinstance(other.verdict, Refuted):
                 found = failing[tuple(other.shown[0].items())]
-                document, _ = _given_again(runner, other.verdict, [found])
-                verdict = other.verdict if document is not None else verdict
-        if document is None and against:
+                refuting, _ = _given_again(runner, other.verdict, [found])
+                verdict = other.verdict if refuting is not None else verdict
+        if refuting is None and against:
             ended = ended or tuple(each for each in verdict.findings if each.level is Level.ERROR)
             verdict = Unknown((against,))
     sized = steers.specials & _SHARED_SIZES
@@ -220,10 +222,11 @@ def judge_unlaunched(
     doubts = verdict.reasons if isinstance(verdict, Unknown) else ()
     return UnlaunchedJudgement(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
-        tuple(allowed.values()), document, ended, clean,
+        tuple(allowed.values()), None if refuting is None else refuting.document, ended, clean,
         exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
         explored_ranges(exploration.dimensions.values()),
         _example(unknown, examples),
+        refuting is not None and refuting.cut_short, 0 if refuting is None else refuting.reached,
     )  # fmt: skip
 
 
@@ -235,8 +238,8 @@ def _example(unknown: UnknownLaunch, clean: Mapping[tuple[int, int, int], _Faili
 
 def _given_again(
     runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
-) -> tuple[Mapping[str, object] | None, str]:
-    """The first launch that shows the findings when it is given as well, as a launch file, and what is against it."""
+) -> tuple[GivenAgain | None, str]:
+    """The first launch that shows the findings when it is given as well, and what is against it."""
     unknown, against = runner.unknown, ""
     for each in launches:
         if each.launch is None:
@@ -246,7 +249,7 @@ def _given_again(
         again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
         if not again.against:
             names = unknown.given.names
-            return ({**again.document, "names": list(names)} if names else again.document), ""
+            return (replace(again, document={**again.document, "names": list(names)}) if names else again), ""
         against = against or again.against
     return None, against
 

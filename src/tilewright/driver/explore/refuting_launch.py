@@ -30,10 +30,13 @@ _HANGS = frozenset({"LV102", "MB113", "MB114", "TX104"})
 
 @dataclass(frozen=True, slots=True)
 class GivenAgain:
-    """A made-up launch as a launch file. against: why it does not show the finding, empty if it does."""
+    """A made-up launch as a launch file. against: why it does not show the finding, empty if it does; cut_short,
+    reached: as of a `KernelReport`."""
 
     document: Mapping[str, object]
     against: str
+    cut_short: bool = False
+    reached: int = 0
 
 
 def given_again(
@@ -55,7 +58,7 @@ def given_again(
     if codes & _HANGS:
         codes |= _HANGS
     if any(each.code in codes for each in judged.errors):
-        return GivenAgain(document, "")
+        return GivenAgain(document, "", not judged.complete, judged.report.counts.instructions)
     finding = findings[0]
     found = f"{finding.code} {finding.message} ({finding.primary})"
     said = f"{found} with a launch that was made up; given as a launch file"

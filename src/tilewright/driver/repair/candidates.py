@@ -6,7 +6,8 @@ them, or to what the text says is odd: an instruction that stands twice, operand
 siblings. The finding's family decides which kinds of proposals are made, and in which order; kinds take turns, so that
 no kind with many proposals keeps the others away.
 
-No proposal takes away a copy, a wait or a use, unless it stands twice. Checked by: tests/driver/repair/test_repair.py.
+No proposal takes away a copy, a wait or a use, unless it stands twice or another takes its place (`downgrade`).
+Structured programs have proposals of their own (`structured`). Checked by: tests/driver/repair/test_repair.py.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from tilewright.base.diagnostic import Diagnostic
-from tilewright.driver.repair import groups, missing, numbers, odd, order, phases
+from tilewright.driver.repair import downgrade, groups, missing, numbers, odd, order, phases, releases
 from tilewright.driver.repair import tensor_memory as tensor
 from tilewright.driver.repair.text import Candidate, Subject, subject_of
 from tilewright.frontends.ptx.ast import Module
+
+_OWN_SHARE = 5
+"""Proposals of the family's own kind in each turn; of each other kind there are two."""
 
 Proposals = Callable[[Subject], Iterator[Candidate]]
 
@@ -30,11 +34,11 @@ _ODD: tuple[Proposals, ...] = (
     phases.lost_waits,
     odd.masks,
 )
-_MOVED: tuple[Proposals, ...] = (phases.moved_after_waits, phases.moved_up_waits)
+_MOVED: tuple[Proposals, ...] = (phases.moved_after_waits, phases.moved_up_waits, releases.moved_behind_reads)
 
 _HANG: tuple[Proposals, ...] = (
-    *_ODD, numbers.expected_bytes, numbers.arrival_counts, missing.commits, missing.arrivals, missing.expectations,
-    numbers.other_parities, numbers.offsets, numbers.named_barriers, phases.kept_phases, *_MOVED,
+    *_ODD, downgrade.completions, numbers.expected_bytes, numbers.arrival_counts, missing.commits, missing.arrivals,
+    missing.expectations, numbers.other_parities, numbers.offsets, numbers.named_barriers, phases.kept_phases, *_MOVED,
     order.cluster_barriers, odd.guards, phases.remote_arrivals, order.cta_barriers,
     phases.phase_waits, numbers.trip_counts,
 )  # fmt: skip
@@ -52,10 +56,11 @@ _OUT_OF_PHASE: tuple[Proposals, ...] = (
 )  # fmt: skip
 """Something counts in another phase than it should."""
 _RACE: tuple[Proposals, ...] = (
-    *_ODD, groups.async_copies, groups.wgmmas, groups.bulk_groups, *_MOVED, phases.phase_waits, numbers.offsets,
-    missing.expectations, order.cta_barriers, numbers.expected_bytes, numbers.other_parities, phases.kept_phases,
-    missing.commits, numbers.arrival_counts, odd.guards, phases.every_thread_arrives, numbers.named_barriers,
-    order.proxy_fences, tensor.tensor_memory, numbers.alignments, order.cluster_barriers, phases.remote_arrivals,
+    *_ODD, downgrade.completions, groups.async_copies, groups.wgmmas, groups.bulk_groups, *_MOVED, phases.phase_waits,
+    numbers.offsets, missing.expectations, order.cta_barriers, numbers.expected_bytes, numbers.other_parities,
+    phases.kept_phases, missing.commits, numbers.arrival_counts, odd.guards, phases.every_thread_arrives,
+    numbers.named_barriers, order.proxy_fences, tensor.tensor_memory, numbers.alignments, order.cluster_barriers,
+    phases.remote_arrivals,
 )  # fmt: skip
 """Something is used before somebody is done with it."""
 
@@ -64,18 +69,18 @@ _BY_FAMILY: dict[str, tuple[Proposals, ...]] = {
     "TX": _OUT_OF_PHASE,
     "MB": _OUT_OF_PHASE,
     "LV": _HANG,
-    "BG": (groups.bulk_groups, groups.async_copies, order.cta_barriers),
+    "BG": (downgrade.completions, groups.bulk_groups, groups.async_copies, order.cta_barriers),
     "TM": _RACE,
     "WG": (groups.wgmmas, order.cta_barriers, *_MOVED, phases.phase_waits, numbers.arrival_counts, *_ODD,
            numbers.expected_bytes, numbers.other_parities, phases.kept_phases, numbers.offsets),
     "TC": (tensor.tensor_memory, *_ODD, tensor.allocations, numbers.columns, missing.commits, order.cta_barriers,
            *_MOVED, numbers.expected_bytes, odd.guards, phases.phase_waits, numbers.offsets,
            numbers.other_parities, numbers.arrival_counts, numbers.named_barriers, phases.kept_phases),
-    "NB": (numbers.named_barriers, order.cta_barriers, groups.async_copies, *_ODD, phases.every_thread_arrives,
-           order.cluster_barriers),
+    "NB": (downgrade.completions, numbers.named_barriers, order.cta_barriers, groups.async_copies, *_ODD,
+           phases.every_thread_arrives, order.cluster_barriers),
     "CL": (order.cluster_barriers, order.initialised, phases.remote_arrivals, *_ODD),
     "SR": (order.register_changes, numbers.registers),
-    "AL": (numbers.alignments, numbers.offsets),
+    "AL": (numbers.alignments, numbers.offsets, downgrade.smaller_copies),
     "MF": (numbers.alignments, numbers.offsets, *_ODD, order.cta_barriers, tensor.allocations, missing.initialisations),
     "GD": (order.grid_waits,),
 }  # fmt: skip
@@ -104,12 +109,12 @@ def candidates(text: str, module: Module, finding: Diagnostic) -> Iterator[Candi
     subject = subject_of(text, module, finding)
     if subject is None:
         return
-    waiting = [kind(subject) for kind in _kinds(finding)]
+    waiting = [(kind(subject), 2 if number else _OWN_SHARE) for number, kind in enumerate(_kinds(finding))]
     while waiting:
-        still: list[Iterator[Candidate]] = []
-        for kind in waiting:
-            taken = list(islice(kind, 2))
+        still: list[tuple[Iterator[Candidate], int]] = []
+        for kind, share in waiting:
+            taken = list(islice(kind, share))
             yield from taken
-            if len(taken) == 2:
-                still.append(kind)
+            if len(taken) == share:
+                still.append((kind, share))
         waiting = still

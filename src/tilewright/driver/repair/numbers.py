@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tilewright.driver.repair.text import (
     Candidate,
@@ -166,6 +167,10 @@ def _threads(subject: Subject) -> int:
 
 def other_parities(subject: Subject) -> Iterator[Candidate]:
     """The other parity at a wait, or in the register that a loop keeps it in."""
+    yield from (replace(candidate, loosens=True) for candidate in _other_parities(subject))
+
+
+def _other_parities(subject: Subject) -> Iterator[Candidate]:
     for wait in subject.near(waits(subject))[:4]:
         parity = parity_of(wait)
         match parity:

@@ -25,6 +25,8 @@ from tilewright.driver.repair.text import (
 from tilewright.driver.repair.traces import predicates_of
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Register
 
+_BY_ONE = ("mbarrier", "cp.async.bulk", "tcgen05.mma", "tcgen05.commit")
+"""Rows of what one thread does, mostly."""
 _ONCE = ("mbarrier", "cp.async.bulk", "tcgen05.commit", "tcgen05.alloc", "tcgen05.dealloc", "red", "atom")
 
 
@@ -55,14 +57,12 @@ def guards(subject: Subject) -> Iterator[Candidate]:
             name for each in reversed(subject.dead) if each.index < place.index and _predicate(each.item)
             for name in sorted(predicates_of(each.item))
         ]  # fmt: skip
-        beside = [
-            each.guard
-            for each in subject.near([each for each in subject.places if each.guard])
-            if each.item.row != "bra"
-        ]
+        guarded = [each for each in subject.places if each.guard and _ready(subject, each, place)]
+        beside = sorted(subject.near(guarded), key=lambda each: not each.item.row.startswith(_BY_ONE))
         # Where nothing counts what is done, a predicate that never holds would look like a repair.
         if place.item.guard is None and barrier_of(place.item) is not None:
-            for guard in list(dict.fromkeys((*(f"@{name} " for name in unused[:3]), *beside)))[:4]:
+            wanted_guards = (*(f"@{name} " for name in unused[:3]), *(each.guard for each in beside))
+            for guard in list(dict.fromkeys(wanted_guards))[:5]:
                 text = f"{guard}{place.text}"
                 yield Candidate(f"only where {guard[1:].strip()} holds (line {place.line})", (replaced(place, text),))
         if place in lone:
@@ -71,6 +71,14 @@ def guards(subject: Subject) -> Iterator[Candidate]:
         condition = "" if place.item.guard is None else _and_guard(place.guard)
         text = f"{{ .reg .pred one_lane; elect.sync _|one_lane, 0xffffffff;{condition} @one_lane {body} }}"
         yield Candidate(f"by one elected lane (line {place.line})", (replaced(place, text),))
+
+
+def _ready(subject: Subject, guarded: Place, place: Place) -> bool:
+    """Is the guard of an instruction, no branch, computed before `place` in the text?"""
+    guard = guarded.item.guard
+    return guarded.item.row != "bra" and guard is not None and any(
+        guard.register.name in written(each.item) for each in subject.places[: place.index]
+    )  # fmt: skip
 
 
 def _and_guard(guard: str) -> str:

@@ -1,195 +1,277 @@
-"""Which edit of a kernel's text fixes what was found, shown by checking the edited text?
+"""Which edits of a kernel's text fix what was found, shown by checking the edited text?
 
 `repair.candidates` proposes edits for a finding, likeliest first; each is applied and the kernel checked again. An edit
-with which the kernel is proven is the repair. One that removes findings and adds none is kept while the others are
-fixed; if that ends in a proof, all of them together are the repair. Where an edit touches more than the kernel's own
-lines, the other kernels of the file are checked again as well. Nothing is shown that was not checked:
-`Repair.rechecked` says so.
+with which the kernel is proven ends the search. One with which the finding is gone, and fewer are left or the run comes
+further (`repair.progress`), is a step: the search goes on from its text as well. Texts are tried in turn, those with
+more certain steps more often. All steps that lead to a proof are the repair together.
 
-The search ends after `attempts` texts, or after `steps` of work (`work`; a line read counts as a step). So what it
-finds depends on the input alone. A limit in seconds ends it early, and `FileReport.notes` then says so.
+Where the search ends without a proof, the steps that leave the least are shown, for an error that they fix: only if
+the checked text has no such error at that place any more, and its run does not end earlier. `Repair.remaining` says how
+many errors the check of that text found. Where no launch is given, both texts are checked with the one that refutes.
+
+Where an edit touches more than the kernel's own lines, the other kernels of the file are checked again as well. Nothing
+is shown that was not checked: `Repair.rechecked` says so.
+
+The search ends after `attempts` texts, or after `steps` of work (`work`; a line read counts as a step); each of the
+first bugs that are fixed on the way gives it half as much again. So what it finds depends on the input alone. A limit
+in seconds ends it early, and `FileReport.notes` then says so.
 
 Not handled: edits that change the program's structure (a stage more, another role). Checked by:
-tests/driver/repair/test_repair.py.
+tests/driver/repair/test_repair.py, tests/driver/repair/test_several.py.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from time import monotonic
+from itertools import islice
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.driver.check.budget import BudgetSpent, bounded
-from tilewright.driver.check.work import WorkSpent, counted
+from tilewright.driver.check.check_mlir import is_mlir
 from tilewright.driver.repair.candidates import candidates
-from tilewright.driver.repair.text import applied
+from tilewright.driver.repair.progress import fewer, fixed, further, gone, moved
+from tilewright.driver.repair.rechecks import Recheck, RecheckAt, Rechecks, others_worse, rechecks_of
+from tilewright.driver.repair.structured import structured_candidates
+from tilewright.driver.repair.text import Candidate, Edit, applied, joined, shifted, unshifted
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 
-ATTEMPTS = 48
+ATTEMPTS = 64
 STEPS = 800_000
 """Work of a search: some ten seconds."""
 _FINDINGS_TRIED = 3
-_PARTS_TRIED = 2
-_KEPT = 30
-"""Percent of the attempts that are left for later when the candidates of a finding were tried."""
-
-Recheck = Callable[[str, str | None], FileReport]
-"""Checks another text in the same way as the one that a report is of: one kernel of it, by name, or all (None)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Mended:
-    """A text after some edits, and what was done."""
-
-    text: str
-    titles: tuple[str, ...] = ()
-    costs: tuple[str, ...] = ()
+_SHARES = (5, 2, 1)
+"""Of the edits that are tried, for the first finding, the second and the third."""
+_BUGS_MOST = 6
+"""Steps of a repair."""
+_HEAD_START = 6
+"""Turns that the first step from a text has before the others."""
+_SHOWN_TRIED = 3
+"""Texts that are compared more closely before what they fix is shown."""
 
 
 @dataclass(slots=True)
-class _Search:
-    """How texts are checked, and how much of that may still be done. stopped: the seconds were over."""
+class _State:
+    """A text after some steps, the report on it, and the edits of it that are still to try. chain: the steps, as edits
+    of the first text; pace: turns that each edit takes; since: the first of them; tried: edits; steps: those from here;
+    failed: edits that leave their finding."""
 
-    recheck: Recheck
-    attempts: int
-    steps: int
-    deadline: float | None
-    seen: set[str] = field(default_factory=set[str])
-    stopped: bool = False
+    text: str
+    report: FileReport
+    kernel: KernelReport
+    module: Module | None
+    proposals: Iterator[tuple[Diagnostic, Candidate]]
+    chain: tuple[Candidate, ...] = ()
+    since: int = 0
+    pace: int = 1
+    tried: int = 0
+    steps: int = 0
+    failed: set[tuple[Edit, ...]] = field(default_factory=set[tuple[Edit, ...]])
 
     @property
-    def over(self) -> bool:
-        if self.deadline is not None and monotonic() >= self.deadline:
-            self.stopped = True
-        return self.stopped or self.steps <= 0 or self.attempts <= 0
+    def turn(self) -> int:
+        """The state with the least is the next one of which an edit is tried."""
+        return self.since + self.pace * self.tried
 
-    def report(self, text: str, kernel: str | None) -> FileReport | None:
-        """The report on a text that was not checked before, or None."""
-        if text in self.seen or self.over:
-            return None
-        self.seen.add(text)
-        self.attempts -= 1
-        return self.checked(text, kernel)
 
-    def checked(self, text: str, kernel: str | None) -> FileReport | None:
-        """The report on a text, or None where the time is over before it is there."""
-        left = None if self.deadline is None else max(0.0, self.deadline - monotonic())
-        found, own = None, False
-        with counted(self.steps) as meter:
-            try:
-                with bounded(left) as own:
-                    found = self.recheck(text, kernel)
-            except WorkSpent:
-                pass
-            except BudgetSpent:
-                if not own:
-                    raise
-        self.steps -= meter.steps + text.count("\n")
-        return None if self.over and self.stopped else found
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A text after some edits, and how many errors are left."""
+
+    text: str
+    chain: tuple[Candidate, ...]
+    finding: Diagnostic
+    remaining: int = 0
 
 
 def with_repairs(
     report: FileReport,
     recheck: Recheck,
     *,
+    recheck_at: RecheckAt | None = None,
     attempts: int = ATTEMPTS,
     steps: int = STEPS,
     seconds: float | None = None,
     limit: str = "--budget",
 ) -> FileReport:
-    """The same report; the first error of each kernel that could be fixed carries the edits that do it. limit: the
-    option that sets `seconds`."""
-    search = _Search(recheck, attempts, steps, None if seconds is None else monotonic() + seconds)
+    """The same report; an error of each kernel that could be fixed carries the edits that do it. recheck_at: without
+    it, nothing is shown in part where no launch is given; limit: the option that sets `seconds`."""
+    rechecks = rechecks_of(recheck, attempts, steps, seconds)
     kernels: list[KernelReport] = []
     for kernel in report.kernels:
-        mended = _mend(_Mended(report.text), report, kernel, search) if kernel.errors else None
-        kernels.append(kernel if mended is None else _with_repair(kernel, report, mended))
+        rechecks.depth = 0
+        found = _search(report, kernel, rechecks, recheck_at) if kernel.errors else None
+        kernels.append(kernel if found is None else _with_repair(kernel, report, found))
     stopped = f"the search for repairs was stopped after {seconds or 0:g} s, and may have missed some; raise {limit}"
-    return replace(report, kernels=tuple(kernels), notes=(*report.notes, stopped) if search.stopped else report.notes)
+    return replace(report, kernels=tuple(kernels), notes=(*report.notes, stopped) if rechecks.stopped else report.notes)
 
 
-def _with_repair(kernel: KernelReport, report: FileReport, mended: _Mended) -> KernelReport:
-    first = kernel.errors[0]
-    edits = difference(report.text, mended.text, first.primary.file if first.primary else report.path)
-    repair = Repair("; ".join(mended.titles), edits, "; ".join(dict.fromkeys(mended.costs)), rechecked=True)
+def _with_repair(kernel: KernelReport, report: FileReport, found: _Found) -> KernelReport:
+    place = found.finding.primary
+    edits = difference(report.text, found.text, place.file if place else report.path)
+    titles = "; ".join(each.title for each in found.chain)
+    costs = "; ".join(dict.fromkeys(each.cost for each in found.chain if each.cost))
+    repair = Repair(titles, edits, costs, rechecked=True, remaining=found.remaining)
     return replace(
-        kernel, findings=tuple(replace(each, repair=repair) if each is first else each for each in kernel.findings)
+        kernel,
+        findings=tuple(replace(each, repair=repair) if each is found.finding else each for each in kernel.findings),
     )
 
 
-def _mend(now: _Mended, report: FileReport, kernel: KernelReport, search: _Search) -> _Mended | None:
-    """A text with which the kernel is proven and no other is worse than before, or None."""
+def _search(
+    report: FileReport, kernel: KernelReport, rechecks: Rechecks, recheck_at: RecheckAt | None
+) -> _Found | None:
+    """The steps with which a kernel is proven and no other is worse than before, else those that fix some of it."""
+    root = _state(report, kernel)
+    if root is None:
+        return None
+    number = 0
+    waiting = [(root.turn, number, root)]
+    reached: list[_State] = []
+    while waiting and not rechecks.over:
+        _, order, state = heapq.heappop(waiting)
+        following = next(state.proposals, None)
+        if following is None:
+            continue
+        tried = _tried(state, *following, rechecks)
+        if isinstance(tried, _Found):
+            return _shortest(replace(tried, finding=kernel.errors[0]), report, kernel, root.module, rechecks)
+        if tried is not None:
+            number += 1
+            reached.append(tried)
+            rechecks.deeper(len(tried.chain))
+            heapq.heappush(waiting, (tried.turn, number, tried))
+        heapq.heappush(waiting, (state.turn, order, state))
+    return _in_part(report, kernel, reached, rechecks, recheck_at)
+
+
+def _state(report: FileReport, kernel: KernelReport) -> _State | None:
+    """A text to go on from, if it can be read."""
+    if is_mlir(report.text, report.path):
+        return _State(report.text, report, kernel, None, _proposals(report.text, None, kernel))
     try:
-        module = read(now.text, report.path, tolerant=True)
+        module = read(report.text, report.path, tolerant=True)
     except TilewrightError:
         return None
-    partly: list[tuple[_Mended, FileReport, KernelReport]] = []
-    for finding in _one_of_each_rule(kernel.errors)[:_FINDINGS_TRIED]:
-        # Some attempts are kept for the other findings, and for fixing in two steps.
-        least = search.attempts * _KEPT // 100
-        for candidate in candidates(now.text, module, finding):
-            if search.attempts <= least or search.over:
-                break
-            changed = applied(now.text, candidate)
-            after = search.report(changed, kernel.name) if changed is not None else None
-            if changed is None or after is None or after.error:
-                continue
-            costs = (*now.costs, candidate.cost) if candidate.cost else now.costs
-            mended = _Mended(changed, (*now.titles, candidate.title), costs)
-            result = next((each for each in after.kernels if each.name == kernel.name), None)
-            proven = result is not None and result.verdict == "proven"
-            fewer = result is not None and result.errors and (_fewer(result, kernel) or _further(result, kernel))
-            if (
-                result is None
-                or not (proven or fewer)
-                or _others_worse(changed, now.text, module, report, kernel, search)
-            ):
-                continue
-            if proven:
-                return mended
-            partly.append((mended, after, result))
-    for mended, after, result in partly[:_PARTS_TRIED]:
-        found = _mend(mended, replace(report, text=after.text), result, search)
-        if found is not None:
-            return found
+    return _State(report.text, report, kernel, module, _proposals(report.text, module, kernel))
+
+
+def _proposals(text: str, module: Module | None, kernel: KernelReport) -> Iterator[tuple[Diagnostic, Candidate]]:
+    """Edits for the findings in turn, more of them for the first. module: None for MLIR."""
+    waiting = [
+        (finding, structured_candidates(text, finding) if module is None else candidates(text, module, finding), share)
+        for finding, share in zip(_one_of_each_rule(kernel.errors)[:_FINDINGS_TRIED], _SHARES, strict=False)
+    ]
+    while waiting:
+        still: list[tuple[Diagnostic, Iterator[Candidate], int]] = []
+        for finding, proposed, share in waiting:
+            taken = list(islice(proposed, share))
+            yield from ((finding, each) for each in taken)
+            if len(taken) == share:
+                still.append((finding, proposed, share))
+        waiting = still
+
+
+def _shortest(
+    found: _Found, report: FileReport, kernel: KernelReport, module: Module | None, rechecks: Rechecks
+) -> _Found:
+    """The same repair without the steps that the proof does not need."""
+    for step in found.chain if len(found.chain) > 1 else ():
+        chain = tuple(each for each in found.chain if each is not step)
+        text = applied(report.text, joined(chain))
+        after = rechecks.report(text, kernel.name) if text is not None and chain else None
+        result = None if after is None else next((each for each in after.kernels if each.name == kernel.name), None)
+        if text is None or result is None or result.verdict != "proven":
+            continue
+        if not others_worse(text, report.text, module, report, kernel, rechecks):
+            found = replace(found, text=text, chain=chain)
+    return found
+
+
+def _tried(state: _State, finding: Diagnostic, candidate: Candidate, rechecks: Rechecks) -> _State | _Found | None:
+    """What an edit leads to: a proof, a text to go on from, or nothing."""
+    kernel = state.kernel
+    step = unshifted(candidate, joined(state.chain))
+    if step is None or candidate.edits in state.failed:
+        return None  # what an earlier step wrote is left as it is
+    changed = applied(state.text, candidate)
+    after = rechecks.report(changed, kernel.name) if changed is not None else None
+    if changed is None or after is None:
+        return None
+    state.tried += 1
+    result = None if after.error else next((each for each in after.kernels if each.name == kernel.name), None)
+    if result is None:
+        return None
+    chain = (*state.chain, step)
+    lines = moved(state.text, changed)
+    certain = fewer(result, kernel)
+    goes_on = len(chain) < _BUGS_MOST and result.verdict == "refuted" and (
+        certain or (further(result, kernel) and gone(finding, result, lines, strict=False))
+    )  # fmt: skip
+    if not (goes_on or result.verdict == "proven"):
+        # What a whole run shows is still there with the edit, is there with it after other edits as well.
+        if not kernel.cut_short and not result.cut_short and not gone(finding, result, lines):
+            state.failed.add(candidate.edits)
+        return None
+    if others_worse(changed, state.text, state.module, state.report, kernel, rechecks):
+        return None
+    if result.verdict == "proven":
+        return _Found(changed, chain, finding)
+    child = _state(replace(state.report, text=after.text), result)
+    if child is None:
+        return None
+    # What is only likely is tried less often than where it comes from; so are the later ones of several.
+    many = 2 * len(result.errors) > len(kernel.errors)
+    doubtful = (many + 2 * (not gone(finding, result, lines))) if certain else 1 + result.cut_short
+    head_start = 0 if state.steps or doubtful > 1 else min(_HEAD_START, state.tried)
+    since = state.turn - head_start
+    if not doubtful:  # what is left to try here is of use only if that step was wrong
+        state.since, state.pace = state.since - state.tried, state.pace + 1
+    pace = state.pace + doubtful + 2 * state.steps
+    state.steps += 1
+    failed = {edits for each in state.failed if (edits := shifted(each, candidate)) is not None}
+    return replace(child, chain=chain, since=since, pace=pace, failed=failed)
+
+
+def _in_part(
+    report: FileReport, kernel: KernelReport, reached: list[_State], rechecks: Rechecks, recheck_at: RecheckAt | None
+) -> _Found | None:
+    """Of the steps that were found, those that leave the least, if they truly fix an error."""
+    before = _with_launch(report.text, kernel, kernel, recheck_at, rechecks)
+    if before is None:
+        return None
+    best = sorted(reached, key=lambda state: (state.kernel.cut_short, len(state.kernel.errors), state.turn))
+    # A wait that passes at once hides a hang; only a proof shows that it should.
+    best = [state for state in best if not (kernel.cut_short and any(step.loosens for step in state.chain))]
+    for state in best[:_SHOWN_TRIED]:
+        after = _with_launch(state.text, state.kernel, kernel, recheck_at, rechecks)
+        texts = (report.text, state.text)
+        lines = moved(*texts)
+        for finding in kernel.errors if after is not None else ():
+            shown = not gone(finding, before, moved(report.text, report.text))
+            if after is not None and shown and gone(finding, state.kernel, lines) and fixed(
+                finding, before, after, texts
+            ):  # fmt: skip
+                return _Found(state.text, state.chain, finding, len(state.kernel.errors))
     return None
 
 
-def _others_worse(
-    text: str, before: str, module: Module, report: FileReport, kernel: KernelReport, search: _Search
-) -> bool:
-    """Has another kernel of the text errors that it did not have? module: of the text before."""
-    if len(report.kernels) < 2 or _within(text, before, module, kernel.name):
-        return False
-    after = search.checked(text, None)
-    had = {each.name: len(each.errors) for each in report.kernels}
-    return after is None or any(
-        each.name != kernel.name and len(each.errors) > had.get(each.name, 0) for each in after.kernels
-    )
-
-
-def _within(text: str, before: str, module: Module, name: str) -> bool:
-    """Is the difference of two texts within the lines of one kernel, where nothing else of the module stands?"""
-    kernel = next((each for each in module.kernels if each.name == name), None)
-    if kernel is None:
-        return False
-    first = kernel.span.line
-    last = max((item.span.line for item in kernel.body), default=first)
-    others = (*(each for each in module.kernels if each is not kernel), *module.functions)
-    if any(first <= each.span.line <= last for each in others):
-        return False
-    old, new = before.split("\n"), text.split("\n")
-    least = min(len(old), len(new))
-    same = next((index for index in range(least) if old[index] != new[index]), least)
-    rest = next((index for index in range(least - same) if old[-1 - index] != new[-1 - index]), least - same)
-    return same >= first and len(old) - rest <= last
+def _with_launch(
+    text: str, found: KernelReport, kernel: KernelReport, recheck_at: RecheckAt | None, rechecks: Rechecks
+) -> KernelReport | None:
+    """The report on a text with a launch that is given: `found` itself, or with the one that refutes `kernel`."""
+    if kernel.launch is None:
+        return found
+    if recheck_at is None or rechecks.stopped:
+        return None
+    report = rechecks.bounded(lambda: recheck_at(text, kernel.name, kernel.launch or {}))
+    return next((each for each in report.kernels), None) if report is not None and not report.error else None
 
 
 def _one_of_each_rule(errors: tuple[Diagnostic, ...]) -> list[Diagnostic]:
@@ -200,19 +282,6 @@ def _one_of_each_rule(errors: tuple[Diagnostic, ...]) -> list[Diagnostic]:
         ranked.append((seen[finding.code], index, finding))
         seen[finding.code] += 1
     return [finding for _, _, finding in sorted(ranked, key=lambda item: item[:2])]
-
-
-def _fewer(after: KernelReport, before: KernelReport) -> bool:
-    """Are rules broken less often, and none more often than before?"""
-    old = Counter(finding.code for finding in before.errors)
-    new = Counter(finding.code for finding in after.errors)
-    return new.total() < old.total() and all(new[code] <= old[code] for code in new)
-
-
-def _further(after: KernelReport, before: KernelReport) -> bool:
-    """Did a run that stopped at something forbidden come beyond it? What it finds there may be more."""
-    stopped = {finding.code for finding in before.errors if finding.code[2:3] == "2"}
-    return bool(stopped) and not stopped & {finding.code for finding in after.errors}
 
 
 def difference(before: str, after: str, file: str) -> tuple[tuple[Span, str], ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
@@ -60,11 +60,13 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Edits that belong together. title: what they do, for a person; cost: what they cost at run time, where known."""
+    """Edits that belong together. title: what they do, for a person; cost: what they cost at run time, where known;
+    loosens: a wait may pass that did not."""
 
     title: str
     edits: tuple[Edit, ...]
     cost: str = ""
+    loosens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,42 @@ def applied(text: str, candidate: Candidate) -> str | None:
         changed = changed[: edit.start] + edit.text + changed[edit.end :]
         limit = edit.start
     return changed if changed != text else None
+
+
+def joined(chain: Sequence[Candidate]) -> Candidate:
+    """Several steps of one text as one."""
+    return Candidate("; ".join(each.title for each in chain), tuple(edit for each in chain for edit in each.edits))
+
+
+def unshifted(candidate: Candidate, earlier: Candidate) -> Candidate | None:
+    """A candidate for a text with `earlier`'s edits, as one for the text without; None where it touches what they
+    wrote."""
+    edits: list[Edit] = []
+    for edit in candidate.edits:
+        by = 0
+        for other in sorted(earlier.edits, key=lambda each: (each.start, each.end)):
+            start = other.start + by
+            end = start + len(other.text)
+            if edit.start >= end and (edit.start > start or not other.text):
+                by += len(other.text) - (other.end - other.start)
+            elif edit.end > start:
+                return None
+        edits.append(Edit(edit.start - by, edit.end - by, edit.text))
+    return replace(candidate, edits=tuple(edits))
+
+
+def shifted(edits: Sequence[Edit], candidate: Candidate) -> tuple[Edit, ...] | None:
+    """Edits of a text as edits of the text with those of a candidate; None where they touch the same characters."""
+    moved: list[Edit] = []
+    for edit in edits:
+        by = 0
+        for other in candidate.edits:
+            if other.end <= edit.start and other != edit:
+                by += len(other.text) - (other.end - other.start)
+            elif other.start < edit.end or other.start == edit.start:
+                return None
+        moved.append(Edit(edit.start + by, edit.end + by, edit.text))
+    return tuple(moved)
 
 
 # ---------------------------------------------------------------- edits
