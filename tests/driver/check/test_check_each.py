@@ -85,7 +85,7 @@ def test_the_alarm_of_a_block_around_is_not_taken_for_a_kernels_own() -> None:
     with pytest.raises(BudgetSpent), bounded(0.2):
         check_each([task("endless", endless)], "k.ptx", (), TimeForFile(60.0, None))
     (kernel,) = check_each([task("endless", endless)], "k.ptx", (), TimeForFile(0.2, None)).kernels
-    assert kernel.reasons == ("stopped after 0.2 s; raise --budget",)
+    assert kernel.reasons == ("stopped after 0.2 s; raise --budget",) and kernel.stopped
 
 
 def test_progress_names_the_kernel_and_its_place_among_the_others() -> None:
@@ -103,3 +103,4 @@ def test_kernels_after_the_time_of_the_file_are_not_reached() -> None:
     assert [kernel.verdict for kernel in reports.kernels] == ["unknown", "unknown"]
     for kernel in reports.kernels:
         assert kernel.reasons[0].startswith("not reached: the 0 s for the file were over after 0 of 2 kernels")
+        assert kernel.stopped

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +10,10 @@ import pytest
 from tests.cli.test_check_command import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
-from tilewright.base.check_report import FileReport
+from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.driver.check import several
 from tilewright.driver.check.check import CheckOptions
-from tilewright.driver.check.result_cache import result_key
+from tilewright.driver.check.result_cache import fetch, keep, result_key
 from tilewright.driver.check.several import Job, check_job
 from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.driver.launch.launch_file import launch_from_json
@@ -110,11 +109,17 @@ def test_a_folder_that_can_not_be_written_means_no_cache(checked: list[str], fol
     assert check_job(JOB).kernels[0].verdict == "proven" and len(checked) == 2
 
 
-def test_what_a_limit_in_seconds_ended_is_not_kept(checked: list[str], folder: Path) -> None:
-    loops = ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k() .reqntid 32 {\nA: bra A;\n}"
-    Path("loops.ptx").write_text(loops, encoding="utf-8")
-    job = Job("loops.ptx", CheckOptions(budget_seconds=0.3), cached=True)
-    assert check_job(job).kernels[0].stopped or not os.path.isdir(folder / "cache" / "checks")
+@pytest.mark.parametrize("report", [
+    FileReport("k.ptx", kernels=(KernelReport("k", "sm_90a", "unknown", stopped=True),)),
+    FileReport("k.ptx", kernels=(KernelReport("k", "sm_90a", "unknown", defect="KeyError at file.py:12"),)),
+    FileReport("k.ptx", kernels=(KernelReport("k", "sm_90a", "proven"),), notes=("a search was stopped",)),
+    FileReport("k.ptx", error="cannot read k.ptx"),
+])  # fmt: skip
+def test_what_another_check_may_not_say_again_is_not_kept(report: FileReport) -> None:
+    keep("key", report)
+    assert fetch("key", "") is None
+    keep("key", FileReport("k.ptx", kernels=(KernelReport("k", "sm_90a", "unknown"),)))
+    assert fetch("key", "text") == FileReport("k.ptx", "text", (KernelReport("k", "sm_90a", "unknown"),))
 
 
 def test_the_oldest_entries_go(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
