@@ -50,7 +50,6 @@ _LINE_SECONDS = 10.0
 _OTHER_FILES = {
     ".twb": "a bundle's kernels were proved when it was made; `tilewright compile --emit ptx` writes their text",
     ".py": "`tilewright compile FILE.py:KERNEL --emit ptx` writes the text of a tile program, and proves it",
-    ".cubin": "give the PTX that it was assembled from",
     ".cu": "compile it to PTX: nvcc -arch=sm_90a -ptx",
 }
 """What to give instead, by suffix."""
@@ -302,6 +301,7 @@ def _mend(
     """Reports of the files as they are afterwards, and the patch. Files are written where --fix asks for it."""
     from tilewright.cli.files import write_files
     from tilewright.driver.check.check import check_text
+    from tilewright.driver.check.embedded import is_embedded
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.repair.edits import patch, repaired_text
 
@@ -315,7 +315,9 @@ def _mend(
             continue
         if arguments.diff:
             patches.append(patch(file.text, mended, "standard-input.ptx" if file.path == "-" else file.path))
-        if arguments.fix and file.path != "-":
+        if arguments.fix and is_embedded(file.path):
+            print(f"{file.path} is in a binary, which is not edited; --diff shows the repair", file=sys.stderr)
+        elif arguments.fix and file.path != "-":
             launches = () if job.launch is not None else tuple(map(read_launch_file, job.launches))
             again = replace(job.options, progress=None, launches=launches)
             results[-1] = check_text(mended, file.path, launch=job.launch, options=again)

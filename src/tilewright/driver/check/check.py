@@ -25,6 +25,7 @@ from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check_each import Progress, Share, Task, check_each
 from tilewright.driver.check.check_mlir import is_mlir, mlir_kernels
 from tilewright.driver.check.defect import defects_as_errors
+from tilewright.driver.check.embedded import embedded_text
 from tilewright.driver.check.finding_filter import FindingFilter, finding_filter
 from tilewright.driver.check.folder import expand
 from tilewright.driver.check.isa import readings_of, with_contested
@@ -241,6 +242,8 @@ def read_text(path: str) -> str:
             raise TilewrightError(
                 f"{path} has no .ptx file in it, and no .ttgir file", remedy="name a file, or a folder of .ptx files"
             )
+        if (embedded := embedded_text(path)) is not None:
+            return embedded
         if os.path.getsize(path) > FILE_BYTES_MAX:
             raise TilewrightError(
                 f"{path} has more than {FILE_BYTES_MAX >> 20} MiB",
@@ -256,7 +259,7 @@ def read_text(path: str) -> str:
 def decode_text(data: bytes, path: str) -> str:
     """PTX as text. Raises TilewrightError for what is none, naming a cubin as such."""
     if data[:4] == b"\x7fELF":
-        raise TilewrightError(f"{path} is a cubin, not PTX text", remedy="extract the PTX: cuobjdump -ptx FILE")
+        raise TilewrightError(f"{path} is a cubin, not PTX text", remedy="give it as a file, or PTX text")
     # The driver's and nvcc's own texts end in a NUL byte.
     data = data.rstrip(b"\0")
     try:

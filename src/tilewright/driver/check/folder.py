@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from tilewright.base.check_report import SkippedFiles
+from tilewright.driver.check.embedded import names_of
 
 CHECKED_SUFFIXES = (".ptx", ".ttgir")
 """Of the files of a folder, those with the first of these suffixes that any file has are checked."""
@@ -20,11 +21,11 @@ _KERNEL_SUFFIXES = (*CHECKED_SUFFIXES, ".mlir", ".cubin", ".fatbin", ".cu", ".tw
 
 
 def expand(paths: Iterable[str]) -> Iterator[str]:
-    """Files as they are; folders as the files below them that are checked. A folder without any is given as it is, and
-    is then an error to read."""
+    """Files as they are, binaries as each PTX text in them; folders as the files below them that are checked. A folder
+    without any is given as it is, and is then an error to read."""
     for given in paths:
         if not os.path.isdir(given):
-            yield given
+            yield from names_of(given)
             continue
         _, found = _checked(_files(given))
         yield from sorted(found) or [given]

@@ -12,6 +12,7 @@ Checked by: tests/frontends/test_fatbin.py, against fat binaries that nvcc made,
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,6 +91,23 @@ def entries(image: bytes) -> tuple[Entry, ...]:
     if not found and at == 0:
         raise ValueError("not a fat binary")
     return tuple(found)
+
+
+def embedded(data: bytes) -> Iterator[Entry]:
+    """The entries of every fat binary that stands in a file: an executable, a library, an object, an archive. What only
+    looks like one, or is damaged, is passed over."""
+    magic = MAGIC.to_bytes(4, "little")
+    at = data.find(magic)
+    while at >= 0:
+        end = at + len(magic)
+        if at + _HEADER.size <= len(data):
+            _, _, header_bytes, rest_bytes = _HEADER.unpack_from(data, at)
+            try:
+                yield from entries(data[at : at + header_bytes + rest_bytes])
+                end = at + header_bytes + rest_bytes
+            except ValueError:
+                pass
+        at = data.find(magic, end)
 
 
 def _entry(image: bytes, at: int, end: int) -> tuple[Entry, int]:

@@ -1,0 +1,96 @@
+"""Which PTX stands in a binary? In the fat binaries of executables, libraries, objects, archives and `.fatbin` files.
+
+No toolkit is needed: `frontends.fatbin` has the container and its compressions. `FILE::2` names the second PTX of a
+file; a file that has several is checked as that many texts. Not handled: binaries that hold machine code alone, and
+encrypted entries. Checked by: tests/driver/check/test_embedded.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.fatbin.container import MAGIC, embedded
+
+BINARY_BYTES_MAX = 1 << 30
+"""Larger binaries are refused: they are read as a whole."""
+_MAGICS = (MAGIC.to_bytes(4, "little"), b"\x7fELF", b"MZ", b"!<arch>", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+_NUMBERED = re.compile(r"(.+)::(\d+)")
+
+
+def is_binary(path: str) -> bool:
+    """Does a file begin as a fat binary, an object, a library, an executable or an archive does?"""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(8).startswith(_MAGICS)
+    except (OSError, ValueError):
+        return False
+
+
+def is_embedded(path: str) -> bool:
+    """Does a path name PTX inside a binary? It is read from there, and never written."""
+    found = None if os.path.exists(path) else _NUMBERED.fullmatch(path)
+    return is_binary(found[1] if found is not None else path)
+
+
+def names_of(path: str) -> tuple[str, ...]:
+    """What to check of a file: itself, or each PTX text of a binary that has several. Raises nothing: what is wrong
+    with a file is said where it is read."""
+    if not os.path.isfile(path) or not is_binary(path):
+        return (path,)
+    try:
+        count = len(_texts(path))
+    except TilewrightError:
+        return (path,)
+    return tuple(f"{path}::{number}" for number in range(1, count + 1)) if count > 1 else (path,)
+
+
+def embedded_text(path: str) -> str | None:
+    """The PTX of a binary, or of `FILE::N`; None for a path of neither. Raises TilewrightError: there is none in it, or
+    several and no number, or fewer than the number."""
+    file, number = path, None
+    if not os.path.exists(path) and (found := _NUMBERED.fullmatch(path)) is not None:
+        file, number = found[1], int(found[2])
+    if not is_binary(file):
+        return None
+    texts = _texts(file)
+    if number is None and len(texts) > 1:
+        raise TilewrightError(f"{file} has {len(texts)} PTX texts", remedy=f"name one: {file}::1")
+    if number is not None and not 1 <= number <= len(texts):
+        raise TilewrightError(f"{path}: {file} has {len(texts)} PTX texts", remedy=f"name one of {file}::1 and on")
+    return texts[(number or 1) - 1]
+
+
+def _texts(file: str) -> list[str]:
+    """All PTX of a binary, each text once, in order. Raises TilewrightError where there is none."""
+    try:
+        if os.path.getsize(file) > BINARY_BYTES_MAX:
+            raise TilewrightError(f"{file} has more than {BINARY_BYTES_MAX >> 30} GiB", remedy="give one library")
+        data = Path(file).read_bytes()
+    except OSError as error:
+        raise TilewrightError(f"cannot read {file!r}: {error.strerror}", remedy="check the path") from error
+    texts, damaged = _texts_of(data)
+    if not texts:
+        raise TilewrightError(
+            f"{file} is a binary without PTX that can be read{damaged}",
+            remedy="build it with PTX: nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a]; "
+            "or try cuobjdump -ptx FILE",
+        )
+    return list(texts)
+
+
+@lru_cache(maxsize=2)  # by the whole content: a file of many texts is asked for each
+def _texts_of(data: bytes) -> tuple[tuple[str, ...], str]:
+    """The PTX texts of a binary, each once, and what is wrong with one that can't be read."""
+    texts: dict[str, None] = {}
+    damaged = ""
+    for entry in embedded(data):
+        if entry.kind == "ptx":
+            try:
+                texts[entry.text()] = None
+            except ValueError as error:
+                damaged = f": {error}"
+    return tuple(texts), damaged
