@@ -95,6 +95,12 @@ def test_contents_of_buffers_count() -> None:
     assert len(keys) == 4
 
 
+def test_what_no_solver_answered_is_asked_again_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = result_key("text", "path", (), CheckOptions())
+    monkeypatch.setattr("tilewright.driver.check.result_cache._packages", lambda: (("z3-solver", ""),))
+    assert result_key("text", "path", (), CheckOptions()) != installed
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'{"path": 3}', b"[" * 100_000])
 def test_a_damaged_entry_is_made_again(checked: list[str], folder: Path, content: bytes) -> None:
     check_job(JOB)

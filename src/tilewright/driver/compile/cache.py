@@ -35,14 +35,14 @@ def cache_key(program_digest: str, target: str, wanted: str, assembler: str) -> 
 
 @cache
 def source_digest() -> str:
-    """A digest of names, sizes and times of this package's own sources, so that a checkout under development never
-    serves a stale kernel."""
+    """A digest of this package's own sources, so that a checkout under development never serves what another state of
+    it has made."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         if path.suffix in (".py", ".toml"):
-            stat = path.stat()
-            digest.update(f"{path.relative_to(root)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(root)} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 
