@@ -112,6 +112,21 @@ def test_a_load_that_is_no_bulk_copy_is_made_by_smaller_ones(size: int, source: 
     assert f"[copy_from], {width};" in changed and "cp.async.mbarrier.arrive.noinc" in changed
 
 
+def test_a_number_among_the_parameters_is_no_aligned_offset() -> None:
+    """An address that a 32-bit parameter moves may be any: no copy is wider than a byte."""
+    text = load(1000).replace("align 128 source)", "align 128 source, .param .u32 n)", 1)
+    offset = "ld.param.u32 %r7, [n];\n\tcvt.u64.u32 %rd3, %r7;\n\tadd.u64 %rd2, %rd1, %rd3;"
+    text = text.replace("add.u64 %rd2, %rd1, 0;", offset)
+    assert "%rd3;" in text
+    report = check_text(text, "k.ptx")
+    module = read(text, "k.ptx", tolerant=True)
+    titles = [
+        each.title for finding in report.kernels[0].errors for each in candidates(text, module, finding)
+        if each.title.startswith("copy by")
+    ]  # fmt: skip
+    assert titles and not any("cp.async" in title or " 8 bytes" in title for title in titles)
+
+
 def test_bytes_that_no_cp_async_takes_are_loaded_and_stored() -> None:
     title, changed = mended(load(1002))
     assert "loads and stores of 2 bytes" in title and "ld.global.b16" in changed and "st.shared.b16" in changed

@@ -116,8 +116,8 @@ def _legal(subject: Subject, address: Address, size: Operand, widths: tuple[int,
 
 
 def _multiple(subject: Subject, operand: Operand, seen: frozenset[str] = frozenset()) -> int:
-    """A power of two, 16 at most, that an operand is a multiple of; a kernel's parameter is taken for one of 16, which
-    bulk copies need. What is not followed is a multiple of 1."""
+    """A power of two, 16 at most, that an operand is a multiple of; a parameter of 64 bits is taken for an address that
+    is one of 16, which bulk copies need, and a narrower one for any number. What is not followed is a multiple of 1."""
     match operand:
         case Immediate(value):
             return min(value & -value, _ALIGNED) or _ALIGNED
@@ -137,7 +137,7 @@ def _made(subject: Subject, item: Instruction, seen: frozenset[str]) -> int:
     """The same of an instruction's result."""
     parts = [_multiple(subject, each, seen) for each in item.operands[1:]]
     match item.row:
-        case "ld" if ".param" in item.opcode:
+        case "ld" if ".param" in item.opcode and item.opcode.endswith("64"):
             return _ALIGNED
         case "mov" | "cvta" | "cvt" | "add" | "sub" | "selp" | "or" | "min" | "max":
             return min(parts[:2] if item.row == "selp" else parts, default=1)
