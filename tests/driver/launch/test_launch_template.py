@@ -49,6 +49,15 @@ def test_a_blank_file_leaves_open_what_the_text_does_not_say() -> None:
     assert [note.split(";")[0] for note in notes] == ["tiles: tensor map", "sums: pointer", "trips: integer"]
 
 
+def test_a_blank_file_fixes_no_shape_that_the_text_leaves_open() -> None:
+    text = RING.read_text(encoding="utf-8")
+    (required,) = [line for line in text.split("\n") if ".reqntid" in line]
+    document = example_launch(text.replace(required, ""), "ring.ptx", seconds=0.0).document
+    assert document["block"] is None
+    launch = launch_from_json(dict(document), "launch")
+    assert launch.block is None
+
+
 def test_the_command_writes_a_file_that_the_check_of_a_folder_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

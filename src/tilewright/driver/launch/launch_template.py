@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tilewright.driver.launch.given_launch import declared_cluster
 from tilewright.driver.launch.launch_shapes import launch_shapes
 from tilewright.driver.launch.parameter_kinds import Member, members
 from tilewright.frontends.ptx.ast import Kernel, Module
@@ -37,13 +36,13 @@ def launch_template(module: Module, kernel: Kernel, example: Mapping[str, object
             {**param, "note": _words(kernel, index, uses.get(index, []), param)} for index, param in enumerate(given)
         ]
         return {**example, "params": params, "names": names, "note": _MADE_UP}
-    shape = launch_shapes(module, kernel).likely[0]
-    cluster = declared_cluster(kernel)
+    shapes = launch_shapes(module, kernel)
+    shape = shapes.likely[0]
     return {
         "entry": kernel.name,
         "grid": None,
-        "block": list(shape.block),
-        "cluster": list(cluster),
+        "block": list(shape.block) if shapes.blocks.fixed else None,
+        "cluster": list(shape.cluster) if shapes.clusters.fixed else None,
         "dynamic_smem": None,
         "params": [
             {"kind": "unknown", "note": _words(kernel, index, uses.get(index, []), None)}
