@@ -40,7 +40,7 @@ UNKNOWN = KernelReport("open", "sm_90a", "unknown", reasons=("k.ptx:1: data",) *
 
 def test_a_proof_is_its_verdict_its_assumptions_and_a_line_for_each_group_of_reviews() -> None:
     assert render_check((file(PROVEN),)).splitlines() == [
-        "k.ptx: fine (sm_90a): proven for all trip counts; explored: 11 launches, n from 1 to 2^31 - 1 [0.00 s]",
+        "k.ptx: fine (sm_90a): proven for all trip counts; n from 1 to 2^31 - 1; 11 launches explored [0.00 s]",
         "  assuming x is 16 bytes",
         "  assuming no clocks",
         "  review[MB105] a-rule: 16 findings, the first at k.ptx:10; contested: fenced_init",
@@ -78,8 +78,8 @@ def test_quiet_shows_what_is_not_plainly_proven_a_line_each() -> None:
         "  error[TX104] a-rule: at k.ptx:9",
         "k.ptx: open (sm_90a): unknown",
         "  not decided: k.ptx:1: data (3 times)",
-        "k.ptx: but (sm_90a): proven for all trip counts except allowed PX101: fine; explored: 11 launches, "
-        "n from 1 to 2^31 - 1",
+        "k.ptx: but (sm_90a): proven for all trip counts except allowed PX101: fine; n from 1 to 2^31 - 1; "
+        "11 launches explored",
     ]
     assert render_check((file(PROVEN),), View(quiet=True)) == ""
 

@@ -115,7 +115,7 @@ def _headline(kernel: KernelReport, path: str) -> StyledLine:
 
 
 def _explored(kernel: KernelReport) -> str:
-    """What a proof without a launch looked at; of a refutation, how often which rule was broken."""
+    """What a proof without a launch holds for, and how many it ran; of a refutation, how often which rule was broken."""
     if kernel.verdict == "refuted":
         groups = grouped_findings(kernel.errors)
         return " by " + ", ".join(
@@ -125,7 +125,8 @@ def _explored(kernel: KernelReport) -> str:
         return ""
     left = len(kernel.ranges) - _RANGES_SHOWN
     ranges = [*kernel.ranges[:_RANGES_SHOWN], *([counted(left, "more range")] if left > 0 else [])]
-    return f"; explored: {', '.join((counted(kernel.launches, 'launch'), *map(printable, ranges)))}"
+    launches = f"{counted(kernel.launches, 'launch')} explored"
+    return "; " + "; ".join((*([", ".join(map(printable, ranges))] if ranges else []), launches))
 
 
 def _quiet_lines(kernel: KernelReport, path: str) -> list[StyledLine]:
