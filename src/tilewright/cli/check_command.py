@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
 from tilewright.cli.finding_flags import add_finding_flags, allowed, listed, unused_allowances, view_of
+from tilewright.cli.option_values import extents, processes, seconds
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
@@ -103,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-launch-files", action="store_true", help="use no launch files of a folder or of the settings"
     )
     parser.add_argument(
-        "-j", "--jobs", type=_processes, default=None, metavar="N",
+        "-j", "--jobs", type=processes, default=None, metavar="N",
         help="check N files at once, 0 for one on each processor (default: 1)",
     )  # fmt: skip
     parser.add_argument(
@@ -118,34 +119,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--isolated", action="store_true", help="use no settings file")
     add_finding_flags(parser, unknown=True)
-
-
-def extents(text: str) -> tuple[int, int, int]:
-    """X, X,Y or X,Y,Z of an option."""
-    parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or any(not part.strip().isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError("write X, X,Y or X,Y,Z, as in 128 or 2,1,1")
-    x, y, z = (*(int(part) for part in parts), 1, 1)[:3]
-    if not all(1 <= extent < 1 << 31 for extent in (x, y, z)):
-        raise argparse.ArgumentTypeError("an extent is at least 1 and less than 2^31")
-    return x, y, z
-
-
-def _processes(text: str) -> int:
-    if not text.isdecimal() or int(text) > 1024:
-        raise argparse.ArgumentTypeError("write a number of processes, 0 for one on each processor")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A budget of an option."""
-    try:
-        found = float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError("write a number of seconds") from error
-    if not 0 < found <= 86_400:
-        raise argparse.ArgumentTypeError("a budget is more than 0 and at most 86400 seconds")
-    return found
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -185,17 +158,17 @@ def run(arguments: argparse.Namespace) -> int:
     _ = options.set_aside  # a rule that does not exist is one mistake, not one of each file
     with Progress(after_seconds=_QUIET_SECONDS, every_seconds=_LINE_SECONDS) as progress:
 
-        def told(name: str, share: float) -> None:
+        def reported(name: str, share: float) -> None:
             if share == 0.0:
                 progress.step(f"checking {name}")
             progress.share(share)
 
-        jobs = _jobs(arguments, settings, launch, replace(options, progress=told))
+        jobs = _jobs(arguments, settings, launch, replace(options, progress=reported))
         processes = settings.jobs if arguments.jobs is None else arguments.jobs
         files = _check(jobs, 1 if processes is None else processes, progress)
     patches = ""
     if arguments.fix or arguments.diff:
-        files, patches = _mend(files, jobs, arguments)
+        files, patches = _fixed(files, jobs, arguments)
     contents: dict[Path, bytes] = {}
     if arguments.trace:
         from tilewright.report.trace import check_to_trace
@@ -295,7 +268,7 @@ def _other(job: Job) -> FileReport | None:
     return FileReport(job.path, error=f"{job.path} is no PTX, TTGIR or MLIR", remedy=remedy)
 
 
-def _mend(
+def _fixed(
     files: tuple[FileReport, ...], jobs: Sequence[Job], arguments: argparse.Namespace
 ) -> tuple[tuple[FileReport, ...], str]:
     """Reports of the files as they are afterwards, and the patch. Files are written where --fix asks for it."""
@@ -309,24 +282,24 @@ def _mend(
     contents: dict[Path, bytes] = {}
     patches: list[str] = []
     for file, job in zip(files, jobs, strict=True):
-        mended = repaired_text(file)
+        edited = repaired_text(file)
         results.append(file)
-        if mended == file.text:
+        if edited == file.text:
             continue
         if arguments.diff:
-            patches.append(patch(file.text, mended, "standard-input.ptx" if file.path == "-" else file.path))
+            patches.append(patch(file.text, edited, "standard-input.ptx" if file.path == "-" else file.path))
         if arguments.fix and is_embedded(file.path):
             print(f"{file.path} is in a binary, which is not edited; --diff shows the repair", file=sys.stderr)
         elif arguments.fix and file.path != "-":
             launches = () if job.launch is not None else tuple(map(read_launch_file, job.launches))
             again = replace(job.options, progress=None, launches=launches)
-            results[-1] = check_text(mended, file.path, launch=job.launch, options=again)
-            contents[Path(file.path)] = mended.encode("utf-8")
+            results[-1] = check_text(edited, file.path, launch=job.launch, options=again)
+            contents[Path(file.path)] = edited.encode("utf-8")
     left = {Path(report.path): sum(len(kernel.errors) for kernel in report.kernels) for report in results}
     for path in write_files(contents) if contents else []:
         count = left.get(Path(path), 0)
         remain = "" if not count else f": {count} finding{'s remain' if count > 1 else ' remains'}"
-        print(f"mended {path}{remain}", file=sys.stderr)
+        print(f"edited {path}{remain}", file=sys.stderr)
     if not contents and not patches:
         print("no repair was found that checks clean", file=sys.stderr)
     return tuple(results), "".join(patches)

@@ -25,7 +25,7 @@ format. `tilewright capture` records launches of a program that runs on a GPU.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from tilewright.cli.check_command import extents, seconds
+    from tilewright.cli.option_values import extents, seconds
 
     parser.add_argument("path", metavar="FILE", help="a PTX file, or - for standard input")
     parser.add_argument("--entry", metavar="NAME", help="the kernel; needed where the text has several")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
+from tilewright.cli.option_values import seconds
 
 if TYPE_CHECKING:
     from tilewright.driver.reduce.reduce import ReducedFinding
@@ -34,18 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--isa", default="tolerant", metavar="READING", help="the reading of the ISA, as for check")
     parser.add_argument("--output", metavar="FILE", help="write the reduced text here instead of to standard output")
     parser.add_argument(
-        "--budget", type=_seconds, default=_DEFAULT_SECONDS, metavar="SECONDS", help="time for all of it (default: 60)"
+        "--budget", type=seconds, default=_DEFAULT_SECONDS, metavar="SECONDS", help="time for all of it (default: 60)"
     )
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError("write a number of seconds") from error
-    if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError("a budget is more than 0 and at most 86400 seconds")
-    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:

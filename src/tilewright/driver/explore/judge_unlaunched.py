@@ -45,7 +45,7 @@ from tilewright.machine.protocol.guarded_regions import with_guards
 from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.steering import steering
 from tilewright.machine.symbolic.expression import Table
-from tilewright.machine.symbolic.steps import is_protocol
+from tilewright.machine.symbolic.kept_steps import is_protocol
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
 _EXPLORED_STEPS = 250_000

@@ -56,7 +56,7 @@ class SourceMap:
     def has(self, span: Span) -> bool:
         """Whether the place of the PTX text is in this code's body."""
         body = self.code.body
-        return bool(body) and body[0].span.line <= span.line <= body[-1].span.line  # type: ignore[index]
+        return body is not None and len(body) > 0 and body[0].span.line <= span.line <= body[-1].span.line
 
     def stack(self, span: Span) -> tuple[PlacedLine, ...]:
         """The lines of the source at a place in the PTX text, the innermost first, the kernel's last.

@@ -39,6 +39,7 @@ from tilewright.machine.protocol.several_devices import writes_to_several
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_operands import Role
 from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
+from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun, leaf_of
 from tilewright.machine.taint.local import LocalAccess
 
@@ -760,22 +761,6 @@ def _held_by(warp: Warp, word: Input) -> tuple[str, int] | None:
     if region is None or region.space != "global" or word.place >= region.base + region.size_bytes:
         return None
     return region.name, word.place - region.base
-
-
-def is_protocol(sliced: Slice, position: int) -> bool:
-    """Whether an instruction is one of those that a proof must have seen executed."""
-    facts = sliced.text.facts[position]
-    if not facts.kept or facts.kind in ("control", "collective"):
-        return False
-    if facts.kind in ("load", "store", "atomic"):
-        return facts.space != "global"
-    return True
-
-
-def changes_private_memory(sliced: Slice, position: int) -> bool:
-    """Whether an instruction reads or writes local memory, of which no event says so."""
-    facts = sliced.text.facts[position]
-    return facts.kind in ("load", "store", "atomic") and facts.space == "local"
 
 
 def _leads_to_shared(warp: Warp, slots: tuple[int, ...], mask: int) -> bool:
