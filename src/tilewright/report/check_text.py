@@ -115,7 +115,7 @@ def _headline(kernel: KernelReport, path: str) -> StyledLine:
 
 
 def _explored(kernel: KernelReport) -> str:
-    """What a proof without a launch holds for, and how many it ran; of a refutation, how often which rule was broken."""
+    """What a proof without a launch holds for, and how many ran; of a refutation, how often each rule was broken."""
     if kernel.verdict == "refuted":
         groups = grouped_findings(kernel.errors)
         return " by " + ", ".join(
