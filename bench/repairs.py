@@ -104,7 +104,7 @@ def _outcome(task: tuple[str, str, int, int]) -> Outcome:
         file = folder / "launch.json"
         launch = read_launch_file(str(file)) if file.exists() else None
         isa = str(_known_bugs()[names].get("isa", "tolerant"))
-        return _repaired(names, (folder / "broken.ptx").read_text("utf-8"), launch, isa, times)
+        return _repaired(names, (folder / "buggy.ptx").read_text("utf-8"), launch, isa, times)
     seeded = _seeded([Path(name) for name in names.split("\n")], random.Random(seed), bugs)
     if seeded is None:
         return Outcome(seed, "nothing seeded")

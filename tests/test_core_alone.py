@@ -14,10 +14,10 @@ from tilewright.base.check_report import KernelReport
 from tilewright.driver.check.check import CheckOptions, check_file
 
 _PACKED_ROWS = ["--dtype", "bf16", "--dims", "100,4096", "--strides", "200", "--box", "64,128", "--swizzle", "128B"]
-_RACE = "docs/bugs/store-without-a-proxy-fence/broken.ptx"
+_RACE = "docs/bugs/store-without-a-proxy-fence/buggy.ptx"
 _CORPUS = "tests/data/ptx/corpus"
 _TRITON, _GLUON = f"{_CORPUS}/triton/sm_90a/matmul_tma_s2", f"{_CORPUS}/gluon/sm_100a/tcgen05_two_products"
-_NEEDS_THE_SOLVER = "docs/bugs/zero-trips-are-waited-for/broken.ptx"
+_NEEDS_THE_SOLVER = "docs/bugs/zero-trips-are-waited-for/buggy.ptx"
 
 
 @pytest.fixture(scope="module")

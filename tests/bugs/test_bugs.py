@@ -1,4 +1,4 @@
-"""Every pair of docs/bugs: the broken kernel is refuted by a fitting rule beside the mark, the mended is proven."""
+"""Every pair of docs/bugs: the buggy kernel is refuted by a fitting rule beside the mark, the fixed one is proven."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_the_index_names_every_pair() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_INDEX))
-def test_the_broken_kernel_is_refuted_beside_the_mark(name: str) -> None:
-    kernel = _checked(name, "broken")
+def test_the_buggy_kernel_is_refuted_beside_the_mark(name: str) -> None:
+    kernel = _checked(name, "buggy")
     assert kernel.verdict == "refuted", kernel.reasons
     families = {finding.code[:2] for finding in kernel.errors}
     assert families & set(_INDEX[name]["families"]), [f"{each.code} {each.message}" for each in kernel.errors]
-    lines = (_BUGS / name / "broken.ptx").read_text("utf-8").split("\n")
+    lines = (_BUGS / name / "buggy.ptx").read_text("utf-8").split("\n")
     marked = [number for number, line in enumerate(lines, 1) if line.endswith("// here")]
     if marked:
         places = [
@@ -49,8 +49,8 @@ def test_the_broken_kernel_is_refuted_beside_the_mark(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_INDEX))
-def test_the_mended_kernel_is_proven(name: str) -> None:
-    kernel = _checked(name, "mended")
+def test_the_fixed_kernel_is_proven(name: str) -> None:
+    kernel = _checked(name, "fixed")
     assert kernel.verdict == "proven", [
         *kernel.reasons,
         *(f"{each.code} {each.message} {each.primary}" for each in kernel.errors),

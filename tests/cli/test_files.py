@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT
 from tilewright.base.error import TilewrightError
 from tilewright.cli.files import require_writable, write_files
 
-BROKEN = ROOT / "docs/bugs/store-without-a-proxy-fence/broken.ptx"
+BROKEN = ROOT / "docs/bugs/store-without-a-proxy-fence/buggy.ptx"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.conftest import Answer, Tilewright
 
 ROOT = Path(__file__).parents[2]
-UNFENCED = ROOT / "docs" / "bugs" / "store-without-a-proxy-fence" / "broken.ptx"
-REVIEWED = ROOT / "docs" / "bugs" / "refill-after-ordinary-reads" / "broken.ptx"
+UNFENCED = ROOT / "docs" / "bugs" / "store-without-a-proxy-fence" / "buggy.ptx"
+REVIEWED = ROOT / "docs" / "bugs" / "refill-after-ordinary-reads" / "buggy.ptx"
 UNDECIDED = """.version 8.6
 .target sm_90a
 .address_size 64

@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.cli.main import main
 
-BROKEN = Path(__file__).parents[2] / "docs" / "bugs" / "store-never-committed" / "broken.ptx"
+BROKEN = Path(__file__).parents[2] / "docs" / "bugs" / "store-never-committed" / "buggy.ptx"
 
 
 def test_the_text_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def test_a_code_that_no_rule_has(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_finding_is_named_as_for_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    unfenced = str(BROKEN.parents[1] / "store-without-a-proxy-fence" / "broken.ptx")
+    unfenced = str(BROKEN.parents[1] / "store-without-a-proxy-fence" / "buggy.ptx")
     for name in ("write-not-fenced", "proxy_fence", "Proxy-Fence"):
         assert main(["reduce", unfenced, "--code", name, "--budget", "10"]) == 0
         assert "PX101 (write-not-fenced)" in capsys.readouterr().err

@@ -13,8 +13,8 @@ from tests.docs.pages import ROOT
 
 from tilewright.cli.streams import OutputLost, Stream
 
-BROKEN = "docs/bugs/store-without-a-proxy-fence/broken.ptx"
-MENDED = "docs/bugs/store-without-a-proxy-fence/mended.ptx"
+BROKEN = "docs/bugs/store-without-a-proxy-fence/buggy.ptx"
+MENDED = "docs/bugs/store-without-a-proxy-fence/fixed.ptx"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 

@@ -20,13 +20,13 @@ _HEAD = """\
 # Bugs in pairs
 
 {count} ways in which asynchronous kernels go wrong, each as two small kernels that are alike but for the bug:
-`broken.ptx`, with `// here` at the mistake, and `mended.ptx`. `tests/bugs` holds that the broken one is refuted beside
-that mark, by a rule of one of the families given, and that the mended one is proven.
+`buggy.ptx`, with `// here` at the mistake, and `fixed.ptx`. `tests/bugs` holds that the buggy one is refuted beside
+that mark, by a rule of one of the families given, and that the fixed one is proven.
 
 ```sh
-tilewright check docs/bugs/store-without-a-proxy-fence/broken.ptx
-tilewright check docs/bugs/store-without-a-proxy-fence/broken.ptx --diff
-tilewright check docs/bugs/store-without-a-proxy-fence/mended.ptx
+tilewright check docs/bugs/store-without-a-proxy-fence/buggy.ptx
+tilewright check docs/bugs/store-without-a-proxy-fence/buggy.ptx --diff
+tilewright check docs/bugs/store-without-a-proxy-fence/fixed.ptx
 ```
 
 A pair with a `launch.json` is about that launch. Pairs marked *strict* are about points on which readers of the ISA
@@ -51,7 +51,7 @@ def page() -> str:
 
 
 def _row(name: str, pair: dict[str, Any]) -> str:
-    kernels = [f"[{kind}]({name}/{kind}.ptx)" for kind in ("broken", "mended")]
+    kernels = [f"[{kind}]({name}/{kind}.ptx)" for kind in ("buggy", "fixed")]
     if (FOLDER / name / "launch.json").exists():
         kernels.append(f"[launch]({name}/launch.json)")
     strict = " (*strict*)" if pair.get("isa") == "strict" else ""

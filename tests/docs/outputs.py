@@ -62,7 +62,7 @@ def _checked(path: str, *arguments: str, code: int = 0) -> Callable[[], str]:
     return lambda: command("check", path, *arguments, code=code)
 
 
-def _bug(name: str, *arguments: str, kind: str = "broken", code: int = 1) -> Callable[[], str]:
+def _bug(name: str, *arguments: str, kind: str = "buggy", code: int = 1) -> Callable[[], str]:
     return _checked(f"docs/bugs/{name}/{kind}.ptx", *arguments, code=code)
 
 
@@ -115,12 +115,12 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "bytes-halved-text": lambda: render_verdict(broken()[1].ptx.verdict, limit=1),
     "check-ring": _checked("examples/ring.ptx"),
     "check-ring-launch": _checked("examples/ring.ptx", "--launch", "examples/ring.launch.json"),
-    "check-without-solver": lambda: _alone("check", "docs/bugs/zero-trips-are-waited-for/broken.ptx"),
+    "check-without-solver": lambda: _alone("check", "docs/bugs/zero-trips-are-waited-for/buggy.ptx"),
     "schedule-without-solver": lambda: _alone(
         "schedule", "examples/matmul.py:matmul", "--shape", "M=512,N=512,K=512", "--optimal"
     ),
     "check-race": _bug("store-without-a-proxy-fence"),
-    "check-race-mended": _bug("store-without-a-proxy-fence", kind="mended", code=0),
+    "check-race-fixed": _bug("store-without-a-proxy-fence", kind="fixed", code=0),
     "check-race-diff": _bug("store-without-a-proxy-fence", "--diff"),
     "check-quiet": _bug("store-without-a-proxy-fence", "--quiet"),
     "check-allowed": _bug("store-without-a-proxy-fence", "--allow", "PX101=no engine reads these bytes", code=0),
@@ -131,8 +131,9 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "check-tolerant": _bug("refill-after-ordinary-reads", code=0),
     "check-strict": _bug("refill-after-ordinary-reads", "--isa", "strict"),
     "explain-rule": lambda: command("explain", "TX104"),
+    "explain-race": lambda: command("explain", "PX101"),
     "explain-point": lambda: command("explain", "fence_before_refill"),
-    "reduce": lambda: command("reduce", "docs/bugs/store-without-a-proxy-fence/broken.ptx", "--code", "PX101"),
+    "reduce": lambda: command("reduce", "docs/bugs/store-without-a-proxy-fence/buggy.ptx", "--code", "PX101"),
     "tensormap-illegal": _judged_map(*_PACKED_ROWS, code=1),
     "tensormap-plan": _judged_map(*_PACKED_ROWS, "--synthesize"),
     "tensormap-copy": _judged_map(*_FULL_ROWS, "--coords", "3,0", "--shared-address", "64", code=1),

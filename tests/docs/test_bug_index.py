@@ -13,7 +13,7 @@ def test_page_is_current() -> None:
 def test_every_pair_has_a_row() -> None:
     for folder in FOLDER.iterdir():
         if folder.is_dir():
-            assert f"({folder.name}/broken.ptx)" in page()
+            assert f"({folder.name}/buggy.ptx)" in page()
 
 
 def test_table_of_contested_points_is_current() -> None:

@@ -66,7 +66,7 @@ def shown(text: str, launch: LaunchFile | None) -> Any:
 
 
 def bug(name: str) -> str:
-    return (BUGS / name / "broken.ptx").read_text("utf-8")
+    return (BUGS / name / "buggy.ptx").read_text("utf-8")
 
 
 CASES = {

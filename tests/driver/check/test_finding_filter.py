@@ -14,8 +14,8 @@ from tilewright.driver.check.finding_filter import NOTHING_SET_ASIDE, codes_of, 
 from tilewright.driver.check.rules import all_rules
 
 BUGS = Path(__file__).parents[3] / "docs" / "bugs"
-UNFENCED = (BUGS / "store-without-a-proxy-fence" / "broken.ptx").read_text(encoding="utf-8")
-HANGS = (BUGS / "expected-bytes-are-clamped" / "broken.ptx").read_text(encoding="utf-8")
+UNFENCED = (BUGS / "store-without-a-proxy-fence" / "buggy.ptx").read_text(encoding="utf-8")
+HANGS = (BUGS / "expected-bytes-are-clamped" / "buggy.ptx").read_text(encoding="utf-8")
 
 
 def checked(text: str, **options: object) -> KernelReport:

@@ -47,7 +47,7 @@ def test_the_places_of_a_finding_are_marked_and_joined() -> None:
 
 def test_the_warps_that_the_words_name_are_marked() -> None:
     """Two warps write, and one of them is the copy's issuer, which is what the finding is about."""
-    path = Path(__file__).parents[3] / "docs" / "bugs" / "store-without-a-proxy-fence" / "broken.ptx"
+    path = Path(__file__).parents[3] / "docs" / "bugs" / "store-without-a-proxy-fence" / "buggy.ptx"
     kernel = check_text(path.read_text("utf-8"), str(path), options=CheckOptions(timeline=True)).kernels[0]
     found, finding = kernel.timeline, kernel.errors[0]
     assert found is not None

@@ -43,7 +43,7 @@ def test_equal_ranges_are_one_and_pointers_have_none() -> None:
 
 
 def test_a_proof_without_a_launch_says_for_which_values_it_holds() -> None:
-    path = ROOT / "docs" / "bugs" / "zero-trips-are-waited-for" / "broken.ptx"
+    path = ROOT / "docs" / "bugs" / "zero-trips-are-waited-for" / "buggy.ptx"
     (kernel,) = check_file(str(path)).kernels
     assert kernel.verdict == "proven" and kernel.launches > 1
     assert kernel.ranges == ("parameter 2 from 1 to 2^32 - 1",)

@@ -17,7 +17,7 @@ BUGS = Path(__file__).parents[3] / "docs" / "bugs"
 
 
 def bug(name: str) -> str:
-    return (BUGS / name / "broken.ptx").read_text()
+    return (BUGS / name / "buggy.ptx").read_text()
 
 
 def codes(text: str) -> set[str]:

@@ -134,7 +134,7 @@ def work(text: str) -> Counter[str]:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_every_bug_is_mended_without_taking_work_away(name: str) -> None:
-    text = (BUGS / name / "broken.ptx").read_text()
+    text = (BUGS / name / "buggy.ptx").read_text()
     launch_file = BUGS / name / "launch.json"
     launch = read_launch_file(str(launch_file)) if launch_file.exists() else None
     isa = PAIRS[name].get("isa", "tolerant")
@@ -334,7 +334,7 @@ def test_each_kernel_is_mended_by_itself() -> None:
 
 
 def test_costs_are_told_where_they_are_known() -> None:
-    text = (BUGS / "store-without-a-proxy-fence" / "broken.ptx").read_text()
+    text = (BUGS / "store-without-a-proxy-fence" / "buggy.ptx").read_text()
     repair = repair_of(checked(text).kernels[0])
     assert repair is not None and "fence" in repair.cost
 
