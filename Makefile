@@ -10,7 +10,7 @@ GPU_JOBS ?= 8
 BENCH ?= gemm
 
 .DEFAULT_GOAL := test
-.PHONY: demo test lint format test-full test-gpu bench lock
+.PHONY: demo test lint docs docs-serve format test-full test-gpu bench lock
 
 # The project itself is installed editable, so that `tilewright` is on the venv's path.
 $(STAMP): requirements.lock
@@ -34,13 +34,21 @@ test-gpu: $(STAMP)
 	$(PYTHON) -m pytest -n $(GPU_JOBS) --dist worksteal -q -m gpu
 
 lint: $(STAMP)
-	$(VENV)/bin/ruff check src tests bench
+	$(VENV)/bin/ruff check src tests bench docs_site
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
+# The site of docs/, in out/site.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
+docs-serve: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs serve
 
 format: $(STAMP)
-	$(VENV)/bin/ruff check --fix src tests bench
-	$(VENV)/bin/ruff format src tests bench
+	$(VENV)/bin/ruff check --fix src tests bench docs_site
+	$(VENV)/bin/ruff format src tests bench docs_site
 
 # BENCH=compile measures without a GPU.
 bench: $(STAMP)

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
-    for folder in ("", "docs", "docs/how-to", "docs/bugs", "examples")
+    for folder in ("", "docs", "docs/tutorials", "docs/how-to", "docs/reference", "docs/bugs", "examples")
     for page in (ROOT / folder).glob("*.md")
 )
 
