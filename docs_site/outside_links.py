@@ -2,7 +2,8 @@
 
 Two things differ. A link of GitHub may lead to any file of the repository; the site has the pages of docs/ alone, so a
 link to anything else becomes the address of that file in the repository. The file must be there: a dead link is a
-warning, which a strict build refuses. Words behind a fence's language (`from=NAME`, `run`) are for tests/docs, and go.
+warning, which a strict build refuses. Words behind a fence's language (`from=NAME`, `run`) are for tests/docs, and go;
+`hl_lines`, which marks lines, stays.
 
 Not handled: reference links (`[text][name]`), which no page uses; anchors in files outside docs/.
 Checked by: tests/docs/test_site.py.
@@ -58,8 +59,9 @@ def for_site(markdown: str, source: Path, *, repository: str, on_site: Any) -> t
     position = 0
     for block in _FENCED.finditer(markdown):
         pieces.append(_LINK.sub(link, markdown[position : block.start()]))
-        language, _, _ = block["info"].strip().partition(" ")
-        pieces.append(block[0].replace(block["ticks"] + block["info"], block["ticks"] + language, 1))
+        language, _, words = block["info"].strip().partition(" ")
+        kept = f" {words}" if words.startswith("hl_lines") else ""
+        pieces.append(block[0].replace(block["ticks"] + block["info"], block["ticks"] + language + kept, 1))
         position = block.end()
     pieces.append(_LINK.sub(link, markdown[position:]))
     return "".join(pieces), missing

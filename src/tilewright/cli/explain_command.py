@@ -51,7 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from dataclasses import asdict
 
-        document = [{**asdict(rule), "contested": [point.name for point in points_of(rule.code)]} for rule in rules]
+        from tilewright.driver.check.rule_examples import rule_examples
+
+        document: list[dict[str, object]] = []
+        for rule in rules:
+            pair = rule_examples().get(rule.code)
+            contested = [point.name for point in points_of(rule.code)]
+            document.append({**asdict(rule), "contested": contested, "code_example": pair and asdict(pair)})
         print(json.dumps(document, indent=2))
     else:
         print("\n".join(_words(rule) for rule in rules), end="")
@@ -115,11 +121,27 @@ def _point_words(point: ContestedPoint) -> str:
 
 
 def _words(rule: Rule) -> str:
+    from tilewright.driver.check.rule_examples import rule_examples
     from tilewright.driver.check.rules import points_of, sentence
 
-    rows = (("Rule", rule.rule), ("Source", rule.source), ("Example", rule.example), ("Remedy", rule.remedy))
-    lines = [f"{rule.code} {rule.name}", "", sentence(rule.summary), *(f"{title}: {text}" for title, text in rows)]
+    example = rule_examples().get(rule.code)
+    lines = [f"{rule.code} {rule.name}", "", sentence(rule.summary), f"Rule: {rule.rule}", f"Source: {rule.source}"]
+    if example is None:
+        lines += [f"Example: {rule.example}", f"Remedy: {rule.remedy}"]
+    else:
+        title = f" {example.title}." if example.title else ""
+        lines += ["", f"Buggy code:{title}", *_indented(example.buggy, example.buggy_lines, "-")]
+        lines += ["", f"Remedy: {rule.remedy}", *_indented(example.fixed, example.fixed_lines, "+")]
+        lines += ["", f"Pair: {', '.join(example.files)}"]
+        if example.command:
+            lines.append(f"Check: {example.command}")
     for point in points_of(rule.code):
         lines += ["", f"Contested: {point.name}. {point.question}", f"  Strict: {point.strict}"]
         lines += [f"  Tolerant: {point.tolerant}", f"  Switch: --isa tolerant,{point.name}=strict"]
     return "\n".join(lines) + "\n"
+
+
+def _indented(code: str, changed: tuple[int, ...], mark: str) -> list[str]:
+    """Code, with a mark before the lines that differ between the buggy and the fixed one."""
+    lines = enumerate(code.splitlines(), 1)
+    return [f"  {mark if number in changed else ' '} {line}".rstrip() for number, line in lines]

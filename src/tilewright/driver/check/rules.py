@@ -17,6 +17,7 @@ from tilewright.contract.rules.typestate_codes import RULES, Rule
 from tilewright.driver.check.allowance import ALLOWANCE_RULES
 from tilewright.driver.check.descriptor_rules import descriptor_rules
 from tilewright.driver.check.isa import point_file, point_page
+from tilewright.driver.check.rule_examples import RuleExample, rule_examples
 from tilewright.driver.reproof.tile_places import TILES_MISPLACED
 from tilewright.machine.core.rules import MACHINE_RULES
 
@@ -64,14 +65,42 @@ def points_of(code: str) -> tuple[ContestedPoint, ...]:
 
 
 def rule_page(rule: Rule) -> str:
-    """A rule as a page of Markdown."""
-    contested = points_of(rule.code)
-    links = ", ".join(f"[{point.name}]({point_file(point)})" for point in contested)
-    return (
-        f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n"
-        f"- **Source:** {rule.source}\n- **Example:** {rule.example}\n- **Remedy:** {rule.remedy}\n"
-        + (f"- **Contested:** {links}\n" if links else "")
+    """A rule as a page of Markdown: what is wrong and why, buggy and fixed code, how to allow it, sources."""
+    example = rule_examples().get(rule.code)
+    contested = ", ".join(f"[{point.name}]({point_file(point)})" for point in points_of(rule.code))
+    rows = [] if example is not None else [("Example", rule.example), ("Remedy", rule.remedy)]
+    rows.append(("Source", rule.source))
+    rows += [("Contested", contested)] if contested else []
+    if rule.code in REPLAY_RULES:
+        comment = f"`// tilewright: allow[{rule.code}] because ...`, or `--allow {rule.code}=REASON`"
+        rows.append(("To allow it", f"{comment}; see [allowing a finding](../check.md#allowing-a-finding)"))
+    code = _code_sections(rule, example) + "## Sources\n\n" if example is not None else ""
+    return f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n{code}" + "".join(
+        f"- **{title}:** {text}\n" for title, text in rows
     )
+
+
+def _code_sections(rule: Rule, example: RuleExample) -> str:
+    """The excerpts of a rule's page, with links to the files of the pair."""
+    names = ("buggy", "fixed") if example.language == "ptx" else [path.rpartition("/")[2] for path in example.files]
+    links = ", ".join(
+        f"[{name}](../{path.removeprefix('docs/')})" for name, path in zip(names, example.files, strict=True)
+    ).replace("(../rules/", "(")
+    result = "reports it for review" if example.review else "refutes it"
+    command = f" `{example.command}` {result}." if example.command else ""
+    title = f"{example.title}.\n\n" if example.title else ""
+    return (
+        f"## Buggy code\n\n{title}"
+        f"{_fenced(example.language, example.buggy, example.buggy_lines)}\n"
+        f"## Fixed code\n\n{rule.remedy}\n\n"
+        f"{_fenced(example.language, example.fixed, example.fixed_lines)}\nThe whole pair: {links}.{command}\n\n"
+    )
+
+
+def _fenced(language: str, code: str, lines: tuple[int, ...]) -> str:
+    """A fenced block. The site marks `lines`; other readers of Markdown take no notice of them."""
+    marked = f' hl_lines="{" ".join(map(str, lines))}"' if lines else ""
+    return f"```{language}{marked}\n{code}```\n"
 
 
 def rule_index() -> str:
