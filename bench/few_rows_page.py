@@ -30,7 +30,7 @@ def few_rows(results: Path) -> Iterator[str]:
     yield "\n### Few to middling rows\n"
     yield (
         "Decisions of every kind beside torch.mm. The choices of the first two files are of a tree without the model\n"
-        "of few rows, which was fitted to their runs and to others'; those of the other two are of one with it,\n"
+        "of small M, which was fitted to their runs and to others'; those of the other two are of one with it,\n"
         "before its last fit.\n"
     )
     for name, command in _FILES.items():

@@ -21,13 +21,13 @@ _COMMANDS = (
 _KINDS: Mapping[str, Callable[[int, int], bool]] = {
     "unshared": lambda split, teams: split * teams == 1,
     "by a cluster": lambda split, teams: split > 1 and teams == 1,
-    "by teams": lambda split, teams: teams > 1,
+    "by several clusters": lambda split, teams: teams > 1,
 }
 
 
 def long_sums(results: Path) -> Iterator[str]:
     """Lines of the section."""
-    yield "\n### Few tiles of long sums\n"
+    yield "\n### Few tiles of large K\n"
     for name, command in zip(_FILES, _COMMANDS, strict=True):
         document = read(results / f"{name}.json")
         if document is None:
@@ -36,9 +36,9 @@ def long_sums(results: Path) -> Iterator[str]:
         yield provenance(document)
         yield (
             "Microseconds of the fastest tile of those timed, bf16, where each is summed by one CTA, by CTAs of a\n"
-            "cluster and by teams of clusters; and of torch.mm. The fastest is named with its teams x CTAs of each.\n"
+            "cluster and by several clusters; and of torch.mm. The fastest is named with its clusters x CTAs of each.\n"
             "Relative errors are of the fastest and of torch.\n"
-            f"`python -m bench long-sums --from bench/results/{name}.json` tells what the compiler takes of these.\n"
+            f"`python -m bench long-sums --from bench/results/{name}.json` shows what the compiler takes of these.\n"
         )
         yield f"| M, N, K | {' | '.join(_KINDS)} | the fastest | torch.mm | ratio | errors |"
         yield "| --- |" + " --- |" * (len(_KINDS) + 4)

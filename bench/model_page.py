@@ -35,7 +35,7 @@ def predicted_times(results: Path) -> Iterator[str]:
             yield from _file(results / name, title, table=name != "model_fitted.json")
     yield (
         "`python -m bench model --from bench/results/model_fitted.json --fit` fits the parameters again, to all\n"
-        "products and to each half of them, and tells how well that foretells the other half.\n"
+        "products and to each half of them, and shows how well that predicts the other half.\n"
     )
 
 

@@ -1,4 +1,5 @@
-"""docs/benchmarks.md from the result files: `python -m bench.page` writes it anew.
+"""docs/benchmarks.md, its figure and docs/benchmark-tables.md from the result files: `python -m bench.page` writes them
+anew.
 
 What is measured and how stands here; every figure comes from bench/results, each with the command, the date and the
 versions that its file names. A suite that has no result file is named with its command alone.
@@ -16,12 +17,15 @@ from bench.few_rows_page import few_rows
 from bench.gemm_suites import TARGETS
 from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
+from bench.overview_plot import SuiteRatios, overview_plot
 from bench.page_sections import answers, choices, compile_time, provenance, read
 from bench.profiles_table import profiles
 from bench.tile_family_page import tile_family
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
+TABLES = ROOT / "docs" / "benchmark-tables.md"
+FIGURE = ROOT / "docs" / "assets" / "benchmarks.svg"
 RESULTS = ROOT / "bench" / "results"
 
 _SUITES = (
@@ -31,12 +35,12 @@ _SUITES = (
         "Squares from 1024 to 16384 and twelve shapes of language models, bf16. Which of its algorithms\n"
         "cublasLt's tuning keeps differs from run to run, and some rows with it.",
     ),
-    ("skinny", "Few rows", "1 to 128 rows times weights of public models, bf16."),
+    ("skinny", "Small M", "1 to 128 rows times weights of public models, bf16."),
     (
         "cliffs",
         "Cliffs",
         "Operands that no tensor map describes: odd extents, strides and bases. Most are copied first into rows that\n"
-        "a map does describe, which takes two thirds of the time and more where rows are few\n"
+        "a map does describe, which takes two thirds of the time, and more where M is small\n"
         "(`launch_microseconds` in the result file: each launch alone). torch and cublasLt fall far behind where\n"
         "Triton's kernel of pointers does not, or the other way round, so that each peer is the best of many.",
     ),
@@ -50,13 +54,13 @@ _SUITES = (
     (
         "fp8-turned",
         "8-bit floats, B row-major",
-        "e4m3 operands of which B lies as (K, N), row-major, which tensor cores do not read. Ours turns it on the way\n"
-        "to a copy, in the time shown; for torch it is turned by `b.t().contiguous()`.",
+        "e4m3 operands of which B lies as (K, N), row-major, which tensor cores do not read. Ours transposes it on\n"
+        "the way to a copy, in the time shown; for torch `b.t().contiguous()` does.",
     ),
     (
         "grouped",
         "Groups",
-        "Ten layers of mixtures of experts, rows routed at random, bf16. With few rows a group, kernels wait for the\n"
+        "Ten layers of mixtures of experts, rows routed at random, bf16. With small groups, kernels wait for the\n"
         "weights, each of which is read once: peers that read them as fast are equal, and slices of two spans of the\n"
         "swizzle ask for 256 bytes of a row together (`python -m bench grouped --depth 64 --depth 128` races both).\n"
         "With many, they run at the power cap, as the MHz show, and the rows that fill up a group's last tile cost as\n"
@@ -65,7 +69,7 @@ _SUITES = (
         "serves fewer of them, and most took longer; so did kernels that had zeros there.",
     ),
     ("tritonbench", "TritonBench, squares", "TritonBench's default inputs of gemm: fp16, row-major."),
-    ("tritonbench-splitk", "TritonBench, long sums", "TritonBench's `--splitk` list: fp16, row-major."),
+    ("tritonbench-splitk", "TritonBench, split-K", "TritonBench's `--splitk` list: fp16, row-major."),
     (
         "tritonbench-llama",
         "TritonBench, llama",
@@ -76,18 +80,24 @@ _SUITES = (
 _TITLE = """\
 # Benchmarks
 
-How fast are the kernels beside what else multiplies matrices on the same GPU, how is that measured, and what comes out?
-This page is made from `bench/results` by `python -m bench.page`; every table names the command that made its figures.
-Words that are not explained here stand in the [glossary](glossary.md).
-"""
+![Ratios of all cases, suite by suite: the numbers stand in the table below](assets/benchmarks.svg)
 
-_OVERVIEW = """\
+How fast are the kernels, compared with other ways to multiply matrices on the same GPU? A case is one product. Its
+ratio is the time of the best peer over ours, in the same run: above 1, ours is faster. The figure, this page and [the
+tables of every case](benchmark-tables.md) are made from `bench/results` by `python -m bench.page`.
 
 ## Overview
 
-A case is one product. Its ratio is the time of the best peer over ours, in the same run: above 1, ours is faster. The
-geometric mean and the worst are over all cases of a suite; *behind* counts those in which a peer was faster. Goals were
-set beforehand; suites without one were added later.
+The geometric mean and the worst are over all cases of a suite; *behind* counts those in which a peer was faster. Goals
+were set beforehand; suites without one were added later. Words that are not explained here stand in the
+[glossary](glossary.md).
+"""
+
+_TABLES_TITLE = """\
+# Benchmark tables
+
+Every case of [the benchmarks](benchmarks.md), which say how it was measured, and what else was measured on the way.
+This page is made from `bench/results` by `python -m bench.page`; every table names the command that made its figures.
 """
 
 _HEAD = """\
@@ -107,8 +117,9 @@ _HEAD = """\
   stand in the result file. Large products run at the power cap, so their clock falls; it falls for all contenders, who
   are never further apart than one round.
 - **Right answers.** Every contender's result is compared with float64 on random inputs, on inputs near the end of the
-  type's range, and on inputs with NaNs and infinities, which must stand where float64 has them. Tables tell the largest
-  error of the three; *inf* is one of float16, where a sum of more than 10,000 large numbers leaves the type's range.
+  type's range, and on inputs with NaNs and infinities, which must stand where float64 has them. Tables have the
+  largest error of the three; *inf* is one of float16, where a sum of more than 10,000 large numbers leaves the type's
+  range.
 - **Nothing is left out.** A case that the compiler refuses, and a peer that cannot run one, are rows with their words.
 
 The peers, each tuned on the very arrays of the race:
@@ -117,7 +128,7 @@ The peers, each tuned on the very arrays of the race:
 | --- | --- |
 | torch | `torch.mm`; `torch._scaled_mm` with precise and with fast accumulation; `torch._grouped_mm` |
 | cublasLt | every algorithm that cublasLt's heuristics offer (up to 32, 64 MB of workspace) timed, the fastest kept; \
-where one does not return, the process is ended and begins that case again without it, which is told beside the table |
+where one does not return, the process is ended and that case starts again without it, which is noted beside the table |
 | triton | a kernel with pointers and a persistent one with tensor descriptors, over a list of configurations |
 | torch loop | grouped products only: one `torch.mm` for each group, with the counts known on the host |
 
@@ -136,7 +147,7 @@ is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins.
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
 under compute-sanitizer: memcheck, racecheck, synccheck and initcheck are clean. racecheck needs care in reading: where
 two CTAs exchange values by mbarriers, and one thread arrives for all after the CTA's barrier, or one of each warp after
-the warp has met, it tells of hazards from run to run in a program of forty lines (`python -m bench.probes.racecheck`);
+the warp has met, it reports hazards from run to run in a program of forty lines (`python -m bench.probes.racecheck`);
 where every thread arrives it does not. By the ISA all are ordered; the tool seems to take an arrival for a release of
 the arriving thread alone. CTAs that share a sum exchange it by stores that count their own bytes at the mbarrier
 (st.async), which it follows, and which are faster (the probe prints the cycles of each).
@@ -146,7 +157,8 @@ the arriving thread alone. CTAs that share a sum exchange it by stores that coun
 `tilewright profile` runs a bundle under Nsight Compute and says how many warps could issue, what the others waited for,
 how busy the tensor pipe, the L2 cache and DRAM were, where the kernel stands under its roofline, and how far off the
 model's predictions were. `python -m bench profiles` does so for cases of a suite, with the kernels of any peer of the
-races beside, tuned as there; what it found of cases that win least stands [below](#what-kernels-wait-for).
+races beside, tuned as there; what it found of cases that win least stands [with the
+tables](benchmark-tables.md#what-kernels-wait-for).
 
 ```sh
 tilewright profile gemm.twb --launches 3 --keep counters.csv
@@ -155,27 +167,27 @@ python -m bench profiles --suite grouped --only decoding --peer triton
 ```
 
 Times under the profiler are those of a kernel alone between passes, with caches flushed unless `--warm` is given; the
-tables below are of launches in a stream, and are what counts.
+tables are of launches in a stream, and are what counts.
 
 ## What the choices rest on
 
 | command | what is held against a GPU |
 | --- | --- |
 | `python -m bench model` | predicted times of decided pipelines, and whether the first choice is among the best |
-| `python -m bench large-tiles` | tiles shared by consumers, and tiles taken in turn; with `--rows-of-b`, of operands \
+| `python -m bench large-tiles` | tiles shared by consumers, and ping-pong tiles; with `--rows-of-b`, of operands \
 whose rows boxes cut; with `--orders`, the orders in which tiles are taken |
 | `python -m bench tile-family` | tiles of every shape near the estimate's best, in both orientations, whole and \
 streamed, under load and after rests; with `--fit FILE`, the estimate's facts, with `--from FILE`, today's choices by \
 a file's runs, without a GPU |
 | `python -m bench stream-k` | tiles left over after whole waves, with the help of idle CTAs and taken whole |
-| `python -m bench long-sums` | few tiles of long sums: how many CTAs and teams share each; with `--one-tile`, \
-sums of one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
+| `python -m bench long-sums` | few tiles of large K: how many CTAs and clusters share each; with `--one-tile`, \
+one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
 | `python -m bench few-rows` | 1 to 1024 rows, B contiguous along K or, with `--rows-of-b`, N: decisions of every \
 kind; with `--by-model COUNT`, longer lists by what the model holds for quickest; with `--from FILE`, today's choices \
 by a file's runs, or `--fit`, the model's parameters, without a GPU |
 | `python -m bench clusters` | pairs of CTAs that load operands for each other, beside single CTAs of the same tiles; \
 with `--alone`, what energy each takes |
-| `python -m bench slots` | a turn's time, by slots of the ring and how late they are released, \
+| `python -m bench slots` | an iteration's time, by slots of the ring and how late they are released, \
 beside its [schedule](schedules.md)'s interval |
 | `python -m bench computed` | operands computed in registers and in a workspace, and which is chosen |
 | `python -m bench unmapped` | operands of rows at multiples of 4 or 8 bytes: copied by threads, or by a launch before |
@@ -191,13 +203,18 @@ what is multicast |
 
 `python -m bench schedules` needs no GPU: it holds the heuristic scheduler against the optimum. Neither does `python -m
 bench registers`: it holds orders of operations against each other, by what is live and by the registers that ptxas
-takes, and tells what ptxas spills by the [slots](design.md#decisions) there are in shared memory.
+takes, and reports what ptxas spills by the [slots](design.md#decisions) there are in shared memory.
 """
 
 
 def page(results: Path = RESULTS) -> str:
-    """The whole page."""
-    parts = [_TITLE + _OVERVIEW, *_overview(results), _HEAD]
+    """The page with the overview and the method."""
+    return "\n".join([_TITLE, *_overview(results), _HEAD]).rstrip() + "\n"
+
+
+def tables(results: Path = RESULTS) -> str:
+    """The page with every case."""
+    parts = [_TABLES_TITLE]
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
     parts += [
@@ -213,6 +230,18 @@ def page(results: Path = RESULTS) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
+def figure(results: Path = RESULTS) -> str:
+    """The figure of every suite that has been measured, as SVG."""
+    suites: list[SuiteRatios] = []
+    for name, title, _ in _SUITES:
+        found = _raced(results / f"{name}.json")
+        if found is not None and "geometric_mean" in found[1]:
+            ratios = tuple(float(row["ratio"]) for row in found[2] if "ratio" in row)
+            goal = TARGETS.get(name)
+            suites.append(SuiteRatios(title, ratios, float(found[1]["geometric_mean"]), goal[0] if goal else None))
+    return overview_plot(suites)
+
+
 def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]] | None:
     """(document, summary, rows) of a file of races; None for none, or one from before races were kept."""
     document = read(path)
@@ -222,14 +251,14 @@ def _raced(path: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, A
 
 
 def _overview(results: Path) -> Iterator[str]:
-    yield "| suite | cases | refused | geometric mean | goal | worst | goal | behind |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield "| suite | cases | refused | geometric mean | goal | worst | goal | behind | command |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for name, title, _ in _SUITES:
         found = _raced(results / f"{name}.json")
         goal = TARGETS.get(name)
         if found is None or "geometric_mean" not in found[1]:
             wanted = (f"{goal[0]:.2f}", f"{goal[1]:.2f}") if goal else ("", "")
-            yield f"| {title} | not measured | | | {wanted[0]} | | {wanted[1]} | |"
+            yield f"| {title} | not measured | | | {wanted[0]} | | {wanted[1]} | | `python -m bench {_command(name)}` |"
             continue
         _, summary, rows = found
         reached = (summary["geometric_mean"], summary["worst"])
@@ -237,7 +266,7 @@ def _overview(results: Path) -> Iterator[str]:
         behind = sum(row.get("ratio", 1.0) < 1.0 for row in rows)
         yield (
             f"| {title} | {summary['cases']} | {summary['refused']} | {reached[0]:.3f} | {mean} | "
-            f"{reached[1]:.3f} | {worst} | {behind} |"
+            f"{reached[1]:.3f} | {worst} | {behind} | `python -m bench {_command(name)}` |"
         )
 
 
@@ -314,8 +343,9 @@ def _error(contender: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"written to {PAGE}")
+    for path, text in ((PAGE, page()), (TABLES, tables()), (FIGURE, figure())):
+        path.write_text(text, encoding="utf-8")
+        print(f"written to {path}")
     return 0
 
 

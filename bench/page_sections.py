@@ -75,7 +75,7 @@ def _leftover(document: Mapping[str, Any] | None) -> Iterator[str]:
     yield (
         "torch.mm's time over the kernel's, for tiles taken whole and for the same tiles with the leftover ones\n"
         "streamed, if any are left over, and for what is chosen unasked. Tiles have 128 rows and the columns that\n"
-        "heads name; 256 columns are shared by two consumers, the others taken by them in turn.\n"
+        "heads name; 256 columns are shared by two consumers, the others are ping-pong.\n"
     )
     rows: list[dict[str, Any]] = document["rows"]
     tiles = [name for name in rows[0]["ratios"] if name != "chosen" and not name.endswith("streamed")]

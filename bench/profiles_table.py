@@ -26,7 +26,7 @@ What the tables say of them:
   cache: tiles of 64 rows fill up groups with fewer rows to spare, and read weights more often. Of 8 bits the cache is
   busier with ours, too, though multiprocessors get as many bytes: cublasLt's kernel is for clusters of two CTAs, of
   which one fetches what both get.
-- **Few rows a group** (Qwen3, DeepSeek's down, Mixtral decoding): ours and Triton's both read device memory at what a
+- **Small groups** (Qwen3, DeepSeek's down, Mixtral decoding): ours and Triton's both read device memory at what a
   plain copy reaches (`python -m bench.probes.device`). What is left between them is bytes that are read twice, and how
   launches begin and end.
 - **Large products** keep the tensor pipe busy for 94 to 98 % of the time, ours and cublasLt's best alike, in tiles of

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.page import PAGE, page
+from bench.page import PAGE, TABLES, page, tables
 from bench.suite import summarised
 from tests.benchmarks.test_ratios import CONTENDERS, RACE, errors
 
@@ -18,6 +18,7 @@ def document(rows: list[dict[str, Any]]) -> str:
 
 def test_the_page_is_of_the_result_files_there() -> None:
     assert PAGE.read_text("utf-8") == page(), "write it anew with python -m bench.page"
+    assert TABLES.read_text("utf-8") == tables(), "write it anew with python -m bench.page"
 
 
 def test_rows_stand_with_their_ratios_and_refusals_with_their_words(tmp_path: Path) -> None:
@@ -25,11 +26,11 @@ def test_rows_stand_with_their_ratios_and_refusals_with_their_words(tmp_path: Pa
     refused = {"case": "b", "shape": [4, 5, 6], "refused": "too | odd\nindeed"}
     summary = {"cases": 2, "refused": 1, "geometric_mean": 1.1, "worst": 1.1}
     (tmp_path / "gemm.json").write_text(document([summary, row, refused]))
-    text = page(tmp_path)
+    text = page(tmp_path) + tables(tmp_path)
     assert "| a | 1, 2, 3 | 10.0 | 100 | torch | 1.100 | 1.100 to 1.150 | triton 2.000 |" in text
     assert "2.0e-03, 1.0e-03 |" in text
     assert "| b | 4, 5, 6 | | | | | | too / odd | | |" in text
-    assert "| Large products | 2 | 1 | 1.100 | 1.03 | 1.100 | 0.97 | 0 |" in text
+    assert "| Large products | 2 | 1 | 1.100 | 1.03 | 1.100 | 0.97 | 0 | `python -m bench gemm` |" in text
     assert "`python -m bench gemm`, 2026-01-01: torch 2.0, gpu NVIDIA H200." in text
 
 
@@ -37,7 +38,8 @@ def test_goals_that_are_missed_and_cases_behind_are_told(tmp_path: Path) -> None
     row = {"case": "a", "shape": [1, 2, 3], **summarised(RACE, CONTENDERS, [], errors(2e-3, 1e-3), 1e9), "ratio": 0.9}
     summary = {"cases": 1, "refused": 0, "geometric_mean": 0.9, "worst": 0.98}
     (tmp_path / "gemm.json").write_text(document([summary, row]))
-    assert "| Large products | 1 | 0 | 0.900 | 1.03, **missed** | 0.980 | 0.97 | 1 |" in page(tmp_path)
+    row_of_suite = "| Large products | 1 | 0 | 0.900 | 1.03, **missed** | 0.980 | 0.97 | 1 | `python -m bench gemm` |"
+    assert row_of_suite in page(tmp_path)
 
 
 def test_files_of_another_form_are_not_shown(tmp_path: Path) -> None:
