@@ -37,7 +37,7 @@ PTX = "compiled.ptx"
         (("program.py:scale", *SHAPE, "-o", "no/such/folder.twb"), "cannot write", "existing folder"),
         (("program.py:scale", *SHAPE, "-o", "program.py"), "does not end in .twb", "FILE.twb"),
         (("program.py:shifted", *SHAPE), "stored outside the program's own tile", "grid's indices"),
-        (("program.py:divides", *SHAPE), "program.py:28: error: ZeroDivisionError", "mend the file"),
+        (("program.py:divides", *SHAPE), "program.py:28: error: ZeroDivisionError", "fix the file"),
         (("program.py:scal", *SHAPE), "declares no kernel scal", "did you mean scale?"),
         (("program.py:not_a_kernel", *SHAPE), "is no kernel", "@tw.kernel"),
         (("missing.py:scale", *SHAPE), "no file missing.py", "check the path"),

@@ -194,8 +194,8 @@ def test_doctor(tilewright: Tilewright) -> None:
 
 
 def test_an_error_is_shown_with_its_place_line_and_remedy() -> None:
-    error = TilewrightError("no such\x1b[31m axis", span=Span("p.py", 3, 1, "    i = 1"), remedy="mend it")
-    assert error_text(error) == "p.py:3: error: no such\\x1b[31m axis\n    i = 1\n  help: mend it"
+    error = TilewrightError("no such\x1b[31m axis", span=Span("p.py", 3, 1, "    i = 1"), remedy="fix it")
+    assert error_text(error) == "p.py:3: error: no such\\x1b[31m axis\n    i = 1\n  help: fix it"
     finding = Diagnostic("MF008", "trap", "a trap", Span("k.ptx", 9, 1, "trap;"))
     text = error_text(TilewrightError("MF008 a trap", findings=(finding,) * 5))
     assert text.count("error[MF008]") == 3 and "and 2 more findings" in text

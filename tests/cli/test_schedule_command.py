@@ -62,7 +62,7 @@ def programs(tmp_path: Path) -> str:
 def test_a_kernel_s_loop_is_scheduled_and_drawn(programs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", f"{programs}:matmul", *SHAPE, "--tile", "128x256", "--graph"]) == 0
     said = capsys.readouterr().out
-    for words in ("schedule (heuristic): a turn every", "tensor cores |", "ring slot 0", "full barrier", "proven for"):
+    for words in ("(heuristic): an iteration every", "tensor cores |", "ring slot 0", "full barrier", "proven for"):
         assert words in said, words
 
 
@@ -99,7 +99,7 @@ class Text(HTMLParser):
 
 
 def test_the_page_holds_chart_and_tasks(programs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schedule", f"{programs}:forward", "--format", "html", "--turns", "3"]) == 0
+    assert main(["schedule", f"{programs}:forward", "--format", "html", "--iterations", "3"]) == 0
     page = capsys.readouterr().out
     assert page.startswith("<!DOCTYPE html>") and "<svg" in page and "http" not in page
     parser = Text()
@@ -124,7 +124,7 @@ def test_the_trace_has_the_roles_as_threads(programs: str, capsys: pytest.Captur
         (["matmul", *SHAPE, "--stages", "1"], "stages"),
         (["matmul", *SHAPE, "--release-distance", "3"], "3 products late"),
         (["forward", "--release-distance", "0"], "--release-distance with a loop body"),
-        (["matmul", *SHAPE, "--turns", "0"], "0 turns cannot be drawn"),
+        (["matmul", *SHAPE, "--iterations", "0"], "0 iterations cannot be drawn"),
         (["matmul", *SHAPE, "--assignment", "ping-pong"], "loop bodies"),
         (["matmul", *SHAPE, "--target", "sm_100a"], "sm_100a"),
         (["matmul", *SHAPE, "--target", "sm_1"], "sm_1"),

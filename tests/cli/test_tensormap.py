@@ -33,7 +33,7 @@ def test_a_legal_map(tilewright: Tilewright) -> None:
 def test_an_illegal_map_is_told_with_value_limit_source_and_repairs(tilewright: Tilewright) -> None:
     answer = tilewright("tensormap", *PACKED_ROWS)
     assert answer.code == 1
-    for words in ("TM012", "200", "limit 16", "cuTensorMapEncodeTiled: globalStrides", "to mend it, change strides[0]",
+    for words in ("TM012", "200", "limit 16", "cuTensorMapEncodeTiled: globalStrides", "to fix it, change strides[0]",
                   "1. pad the row stride from 200 to 208 bytes", "32760 bytes of padding"):  # fmt: skip
         assert words in answer.out
 

@@ -52,7 +52,7 @@ def test_json_has_what_the_text_says(tilewright: Tilewright) -> None:
     cheapest = entry["repairs"][0]
     assert cheapest["cost"]["line"] and cheapest["changed"] and cheapest["checked"] is True
     text = tilewright("tensormap", *options).out
-    assert "to mend it, change box[1], and one of these: box[0]" in text and "2 rules broken, each enough" in text
+    assert "to fix it, change box[1], and one of these: box[0]" in text and "2 rules broken, each enough" in text
 
 
 def test_the_picture_shows_rows_as_they_stand(tilewright: Tilewright) -> None:

@@ -13,7 +13,7 @@ _ARRIVES = (
 
 
 def _waits(condition: str) -> str:
-    """A kernel in which the lanes wait for ever of which a condition holds."""
+    """A kernel in which the lanes wait forever of which a condition holds."""
     return hanging(_ARRIVES.format(condition), ("n", "m"))
 
 

@@ -341,7 +341,7 @@ BEGIN, END = "<!-- table of issues: made by tests/docs/tensormap_issues.py -->",
 
 def table() -> str:
     """The rows as Markdown."""
-    lines = ["| issue | what was seen | what Tilewright names | what mends it |", "| --- | --- | --- | --- |"]
+    lines = ["| issue | what was seen | what Tilewright names | what fixes it |", "| --- | --- | --- | --- |"]
     for issue in ISSUES:
         links = ", ".join(_link(link) for link in issue.links)
         example = "" if issue.published else " *(values: an example)*"

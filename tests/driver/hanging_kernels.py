@@ -1,4 +1,4 @@
-"""Kernels of one warp that wait for ever where a condition holds: nobody arrives on the barrier."""
+"""Kernels of one warp that wait forever where a condition holds: nobody arrives on the barrier."""
 
 from __future__ import annotations
 

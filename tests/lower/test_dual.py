@@ -173,5 +173,5 @@ def test_consumers_take_tiles_of_two_products_in_turn():
     assert isinstance(lowered.decisions, PipelineDecisions) and lowered.decisions.turns
     proven(lowered)
     assert_close(lowered, random_inputs(lowered))
-    with pytest.raises(TilewrightError, match="cannot take tiles of 128x128 in turn"):
+    with pytest.raises(TilewrightError, match="cannot take tiles of 128x128 in ping-pong"):
         lower(gated, {"M": 300, "N": 200, "K": 200}, wanted=Wanted((128, 128), turns=True, swapped=False))

@@ -90,7 +90,7 @@ def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
 def test_the_choice_made_before_stays_where_little_is_saved() -> None:
     question = asked(64, 13312, 16384)
     best = few_rows_shape(question, TileShape(64, 8, 64, 1), HOPPER, reasons := [])
-    assert best != TileShape(64, 8, 64, 1) and "model of few rows" in reasons[0]
+    assert best != TileShape(64, 8, 64, 1) and "small-M model" in reasons[0]
     assert few_rows_shape(question, best, HOPPER, reasons) == best and len(reasons) == 1
 
 

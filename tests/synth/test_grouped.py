@@ -154,7 +154,7 @@ def test_everything_fits_shared_memory() -> None:
     [
         (experts, {"wanted": Wanted(tile=(96, 256))}, "no tile shape"),
         (experts, {"wanted": Wanted(stages=9)}, "9 stages"),
-        (experts, {"wanted": Wanted(turns=True), "K": 64}, "in turn"),
+        (experts, {"wanted": Wanted(turns=True), "K": 64}, "ping-pong"),
         (experts, {"K": 2041}, "needs a copy"),
         (experts, {"wanted": Wanted(misaligned=("w",))}, "needs a copy"),
         (experts, {"strides": {"x": (1, 4096)}}, "not contiguous along K"),

@@ -114,7 +114,7 @@ def test_decisions_without_a_readable_schedule_are_told() -> None:
 def test_a_single_slot_would_stop_for_ever() -> None:
     """Its release follows the products of the next turn, whose copies wait for it: the graph says so by itself."""
     for distance in (1, 2):
-        with pytest.raises(TilewrightError, match=r"stop for ever.*release ring@consumers"):
+        with pytest.raises(TilewrightError, match=r"stop forever.*release ring@consumers"):
             body = loop_body("too few", shape(128, 128), distance, distance)
             schedule_graph(task_graph(body, TARGET, "cooperative"))
         enough = loop_body("enough", shape(128, 128), distance + 1, distance)

@@ -111,7 +111,7 @@ def test_a_right_operand_transposes_the_product():
         (matmul, {}, None, {}, "no operand is computed"),
         (scaled, {"swapped": True}, None, {}, "the other operand's"),
         (scaled, {"cluster": (2, 1), "tile": (128, 128)}, None, {}, "share loads"),
-        (scaled, {"turns": True}, None, {}, "in turn"),
+        (scaled, {"turns": True}, None, {}, "ping-pong"),
     ],
 )
 def test_what_is_not_computed_in_registers_is_refused_where_wished_for(kernel, wanted, strides, elements, why):
@@ -129,7 +129,7 @@ def test_a_short_expression_for_few_tiles_is_computed_in_registers_unasked():
 
 def test_few_rows_mean_a_workspace():
     plan = decided(scaled, 16, 4096, 4096)
-    assert plan.computed == 0 and plan.b.materialized and "of few rows" in words(plan)
+    assert plan.computed == 0 and plan.b.materialized and "small M" in words(plan)
 
 
 def test_a_contracted_extent_of_no_whole_slots_is_not():

@@ -117,7 +117,7 @@ def test_what_waits_for_itself_is_said_with_its_cycle() -> None:
     assert deadlocked_tasks(graph) == ()
     looped = replace(graph, dependences=(*graph.dependences, Dependence("release ab@consumer 0", "a")))
     assert {"a", "release ab@consumer 0"} <= set(deadlocked_tasks(looped))
-    with pytest.raises(TilewrightError, match=r"stop for ever.*release ab@consumer 0"):
+    with pytest.raises(TilewrightError, match=r"stop forever.*release ab@consumer 0"):
         schedule_graph(looped)
 
 

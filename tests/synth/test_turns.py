@@ -55,9 +55,9 @@ def test_each_consumer_computes_whole_tiles() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Wanted(tile=(128, 256), turns=True), "2 consumers cannot take tiles of 128x256 in turn"),
-        (Wanted(tile=(64, 128), turns=True), "1 consumers cannot take tiles of 64x128 in turn"),
-        (Wanted(tile=(128, 128), split=2, turns=True), "only of a plain product"),
+        (Wanted(tile=(128, 256), turns=True), "2 consumers cannot take tiles of 128x256 in ping-pong"),
+        (Wanted(tile=(64, 128), turns=True), "1 consumers cannot take tiles of 64x128 in ping-pong"),
+        (Wanted(tile=(128, 128), split=2, turns=True), "takes a plain product"),
     ],
 )
 def test_what_cannot_be_had_is_refused(wanted: Wanted, message: str) -> None:

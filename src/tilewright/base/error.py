@@ -1,4 +1,4 @@
-"""Errors that a user can mend: one message naming the place and the remedy. The command line exits 2 on them."""
+"""Errors that a user can fix: one message naming the place and the remedy. The command line exits 2 on them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="write the report here instead of to standard output")
     parser.add_argument("--fix", action="store_true", help="write repairs that were checked again into the files")
     parser.add_argument("--diff", action="store_true", help="print those repairs as a patch")
-    parser.add_argument("--no-repair", action="store_true", help="do not look for edits that mend what is refuted")
+    parser.add_argument("--no-repair", action="store_true", help="do not look for edits that fix what is refuted")
     parser.add_argument(
         "--budget", type=seconds, default=None, metavar="SECONDS", help="time for each kernel (default: 60)"
     )

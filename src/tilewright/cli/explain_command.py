@@ -1,4 +1,4 @@
-"""`tilewright explain CODE`: a rule in words, its source, an example that breaks it and what mends it."""
+"""`tilewright explain CODE`: a rule in words, its source, an example that breaks it and what fixes it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "banks": "count wavefronts of shared memory, and find the layout that takes fewest",
     "reduce": "find the smallest kernel that still shows a finding",
     "demo": "the whole path on a real input, with broken variants refuted",
-    "explain": "say what a finding's code means, and what mends it",
+    "explain": "say what a finding's code means, and what fixes it",
     "lsp": "serve findings, explanations and repairs of PTX to an editor",
     "completion": "write what a shell completes",
     "doctor": "list what is installed, what is missing and how to get it",

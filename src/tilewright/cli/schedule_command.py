@@ -1,4 +1,4 @@
-"""`tilewright schedule FILE.py:NAME`: when does each task of a loop run, and why is no turn shorter?
+"""`tilewright schedule FILE.py:NAME`: when does each task of a loop run, and why is no iteration shorter?
 
 Options are read and results printed here; the answers are those of `driver.compile.schedule_loop`,
 `synth.role_assignment` and `contract.schedule.schedule_check`. Checked by: tests/cli/test_schedule_command.py.
@@ -57,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     bodies.add_argument("--helpers", type=int, default=0, metavar="N", help="warpgroups that may take over work")
     drawing = parser.add_argument_group("a picture")
-    drawing.add_argument("--turns", type=int, default=4, metavar="N", help="turns to draw (default: 4)")
+    drawing.add_argument(
+        "--iterations", dest="turns", type=int, default=4, metavar="N", help="iterations to draw (default: 4)"
+    )
     drawing.add_argument("--graph", action="store_true", help="list the tasks and dependences too")
 
 
@@ -67,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.driver.views.schedule_picture import MOST_TURNS, schedule_chart
 
     if not 1 <= arguments.turns <= MOST_TURNS:
-        raise TilewrightError(f"{arguments.turns} turns cannot be drawn", remedy=f"draw 1 to {MOST_TURNS}")
+        raise TilewrightError(f"{arguments.turns} iterations cannot be drawn", remedy=f"draw 1 to {MOST_TURNS}")
     with Progress(wanted=arguments.format == "text") as progress:
         progress.step(f"scheduling {arguments.program}")
         graph, schedule, remarks = _scheduled(arguments)

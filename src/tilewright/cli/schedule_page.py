@@ -38,7 +38,7 @@ def schedule_page(graph: TaskGraph, schedule: Schedule, proof: Proven, chart: La
     )
     found = Badge("least interval", "good") if schedule.certificate is not None else Badge("heuristic", "plain")
     sections = (
-        Section("Timeline", (chart,), "Each bar is a task of one turn; slots show how long a turn's data stay."),
+        Section("Timeline", (chart,), "Each bar is a task of one iteration; slots show how long its data stay."),
         Section("Tasks", (Table(("task", "role", "cycle", "stage", "latency"), rows, (2, 3, 4)),)),
         Section("Registers and slots", (Facts((*registers, *slots)),)),
         Section("Proof", (Items((*proof.claims, *(f"assumed: {line}" for line in proof.assumptions))),)),

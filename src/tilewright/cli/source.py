@@ -58,7 +58,7 @@ def load_kernel_or(reference: str, other: type[_Named]) -> Kernel | _Named:
         raise
     except SyntaxError as error:
         span = Span(file, error.lineno or 1, error.offset or 1, (error.text or "").rstrip())
-        raise TilewrightError(f"{error.msg}", span=span, remedy="mend the file") from error
+        raise TilewrightError(f"{error.msg}", span=span, remedy="fix the file") from error
     except (Exception, SystemExit) as error:  # whatever the author's module raises is the author's to see
         raise _authors_error(error, file) from error
     finally:
@@ -99,7 +99,7 @@ def _authors_error(error: BaseException, file: str) -> TilewrightError:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == whole]
     span = Span(file, frames[-1].lineno or 1, text=frames[-1].line or "") if frames else Span(file, 1)
     words = f": {error}" if str(error) else ""
-    return TilewrightError(f"{type(error).__name__}{words}", span=span, remedy="mend the file")
+    return TilewrightError(f"{type(error).__name__}{words}", span=span, remedy="fix the file")
 
 
 def parse_shape(text: str) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """What does `tilewright tensormap` say of a map in words?
 
-The verdict; each rule that is broken with value, limit and source; the smallest sets of fields whose change would mend
+The verdict; each rule that is broken with value, limit and source; the smallest sets of fields whose change would fix
 it; what the driver passes and the device does not; the box in shared memory; repairs with their costs, the cheapest
 first. Lines have a tone, which the terminal shows as a colour. Checked by: tests/cli/test_tensormap_report.py.
 """
@@ -116,10 +116,10 @@ def _change_lines(legality: Legality) -> Iterator[Line]:
     always = changes[0].intersection(*changes[1:])
     choices = [_joined(sorted(names - always), "and") for names in changes if names - always]
     if not choices:
-        yield from _wrapped("plain", "  to mend it, change ", _joined(sorted(always), "and"))
+        yield from _wrapped("plain", "  to fix it, change ", _joined(sorted(always), "and"))
         return
     head = f"{_joined(sorted(always), 'and')}, and one of these: " if always else "one of these: "
-    yield from _wrapped("plain", "  to mend it, change ", head + "; ".join(choices))
+    yield from _wrapped("plain", "  to fix it, change ", head + "; ".join(choices))
 
 
 def _joined(words: Iterable[str], link: str) -> str:

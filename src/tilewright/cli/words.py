@@ -22,7 +22,7 @@ def decision_rows(compilation: Compilation) -> Rows:
 
 
 def _pipeline_rows(d: PipelineDecisions) -> Rows:
-    turns = ", whole ones in turn" if d.turns else ""
+    turns = ", ping-pong" if d.turns else ""
     order = "tiles in groups" if d.tile_order == "grouped" else "tiles along Hilbert's curve in squares"
     slot_bytes = sum(plan.stage_bytes for plan in d.async_plans if plan.direction == "load")
     rows = [

@@ -1,4 +1,4 @@
-"""What does one turn of a tile loop compute? Loads, products and work on elements, before anyone says who does it.
+"""What does one iteration of a tile loop compute? Loads, products and work on elements, before anyone says who does it.
 
 A body is what a task graph is made from: of a program's dots by the synthesiser, or written down by a person for a loop
 that no kernel is compiled of yet, such as attention's. Values are tiles of rows by columns; rows are divided among the
@@ -27,9 +27,9 @@ class LoadTile:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """rows x depth by depth x columns. accumulates: onto what the turn before left, held in registers throughout;
-    otherwise the product is a value of this turn. Operands are loads, or values of this turn in registers; empty where
-    an operand lies in shared memory throughout."""
+    """rows x depth by depth x columns. accumulates: onto what the iteration before left, held in registers throughout;
+    otherwise the product is a value of this iteration. Operands are loads, or values of this iteration in registers;
+    empty where an operand lies in shared memory throughout."""
 
     name: str
     left: str
@@ -46,7 +46,7 @@ class Compute:
     """Work on each of rows x columns elements: cuda_operations of the CUDA cores and special_operations of the
     special-function units, in hundredths of an operation. result_registers: that a thread of a warpgroup needs for the
     result, in hundredths for each of its elements; 0 where it changes what is there. kept_registers: the same for what
-    it keeps from turn to turn."""
+    it keeps from iteration to iteration."""
 
     name: str
     reads: tuple[str, ...]
@@ -60,7 +60,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """`target` of a turn needs `source` of the turn before."""
+    """`target` of an iteration needs `source` of the iteration before."""
 
     source: str
     target: str
@@ -72,10 +72,11 @@ BodyOperation = LoadTile | Multiply | Compute
 @dataclass(frozen=True, slots=True)
 class LoopBody:
     """operations in the order of the program. consumers: warpgroups that share the rows. consumer_registers: per thread
-    for values and accumulators. slots_min, slots_max: of each ring. shared_bytes: for all rings. trips: turns of the
-    loop. release_distance: a consumer waits for a slot's products onto accumulators, and releases it, once those of so
-    many further turns are issued, which keep the tensor cores busy meanwhile, and before it issues any more; None where
-    nothing says when it waits. cached: what is loaded lies in the L2 cache, and does not come from device memory."""
+    for values and accumulators. slots_min, slots_max: of each ring. shared_bytes: for all rings. trips: iterations of
+    the loop. release_distance: a consumer waits for a slot's products onto accumulators, and releases it, once those of
+    so many further iterations are issued, which keep the tensor cores busy meanwhile, and before it issues any more;
+    None where nothing says when it waits. cached: what is loaded lies in the L2 cache, and does not come from device
+    memory."""
 
     name: str
     operations: tuple[BodyOperation, ...]
@@ -103,7 +104,7 @@ def check_body(body: LoopBody) -> LoopBody:
         or min(body.consumer_registers, body.shared_bytes, body.release_distance or 0) < 0
     ):
         raise refuse(
-            "no consumer, turn or slot, or a negative budget or distance",
+            "no consumer, iteration or slot, or a negative budget or distance",
             "consumers, trips and slots_max are 1 or more",
         )
     seen: list[str] = []

@@ -1,8 +1,9 @@
-"""When does each task of a loop's turn begin, in which role, and how deep is each buffer?
+"""When does each task of a loop's iteration begin, in which role, and how deep is each buffer?
 
-A modulo schedule: turn i of a task begins at its start plus i times the interval. A task's stage is its start divided
-by the interval: how many turns later than the oldest one in flight it runs. The value holds choices alone; what follows
-from them (lifetimes, occupancy) is computed from the graph. A certificate says why no shorter interval exists.
+A modulo schedule: iteration i of a task begins at its start plus i times the interval. A task's stage is its start
+divided by the interval: how many iterations later than the oldest one in flight it runs. The value holds choices alone;
+what follows from them (lifetimes, occupancy) is computed from the graph. A certificate says why no shorter interval
+exists.
 
 Checked by: `contract.schedule.schedule_check`, against the task graph; tests/contract/schedule/test_schedule_check.py.
 """
@@ -28,7 +29,7 @@ search: a solver found every shorter interval impossible, which nobody recompute
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """start_cycles: of turn 0."""
+    """start_cycles: of iteration 0."""
 
     task: str
     role: str
@@ -47,13 +48,13 @@ class Certificate:
     def __str__(self) -> str:
         match self.kind:
             case "unit":
-                return f"each turn takes {self.bound_cycles} cycles of the {self.names[0]}"
+                return f"each iteration takes {self.bound_cycles} cycles of the {self.names[0]}"
             case "issue":
-                return f"each turn takes {self.bound_cycles} cycles to issue"
+                return f"each iteration takes {self.bound_cycles} cycles to issue"
             case "stream":
-                return f"each turn takes {self.bound_cycles} cycles of {self.names[0]}'s instructions"
+                return f"each iteration takes {self.bound_cycles} cycles of {self.names[0]}'s instructions"
             case "cycle":
-                return f"each turn takes {self.bound_cycles} cycles of {' -> '.join((*self.names, self.names[0]))}"
+                return f"each iteration takes {self.bound_cycles} cycles of {' -> '.join((*self.names, self.names[0]))}"
             case "search":
                 return f"a search found no schedule of less than {self.bound_cycles} cycles"
 
@@ -84,7 +85,7 @@ class Schedule:
 
     @property
     def stages(self) -> int:
-        """Turns in flight at once, by their starts."""
+        """Iterations in flight at once, by their starts."""
         return 1 + max(one.start_cycles for one in self.placements) // self.interval_cycles
 
     def slots_of(self, buffer: str) -> int:
@@ -94,7 +95,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """Registers of one value, per thread of `role`: from begin_cycles of turn 0 until end_cycles."""
+    """Registers of one value, per thread of `role`: from begin_cycles of iteration 0 until end_cycles."""
 
     task: str
     role: str
@@ -138,14 +139,14 @@ def registers_of_roles(graph: TaskGraph, schedule: Schedule) -> dict[str, int]:
 
 
 def _instances(begin: int, end: int, moment: int, interval: int) -> int:
-    """Turns whose [begin, end) holds `moment` of the steady state."""
+    """Iterations whose [begin, end) holds `moment` of the steady state."""
     first = begin + (moment - begin) % interval
     return max(0, -(-(end - first) // interval))
 
 
 def price_cycles(graph: TaskGraph, schedule: Schedule) -> int:
-    """What the whole loop takes: its turns, what handing values between roles costs besides, and the first turn's way
-    through. Equal intervals are not equal speed: this is what chooses among them."""
+    """What the whole loop takes: its iterations, what handing values between roles costs besides, and the first
+    iteration's way through. Equal intervals are not equal speed: this is what chooses among them."""
     role_of = {one.task: one.role for one in schedule.placements}
     crossed = [edge for edge in graph.dependences if role_of[edge.source] != role_of[edge.target]]
     slots = sum(crossing_issue_slots(graph, edge) for edge in crossed)
@@ -176,8 +177,8 @@ def summary_line(schedule: Schedule) -> str:
         else f"no less than {schedule.lower_bound_cycles} being possible"
     )
     return (
-        f"schedule ({schedule.method}): a turn every {schedule.interval_cycles} cycles, {bound}; "
-        f"{schedule.stages} turns in flight{'; ' + slots if slots else ''}"
+        f"schedule ({schedule.method}): an iteration every {schedule.interval_cycles} cycles, {bound}; "
+        f"{schedule.stages} iterations in flight{'; ' + slots if slots else ''}"
     )
 
 

@@ -1,15 +1,15 @@
-"""What work does one turn of a loop consist of, what must wait for what, and what does each piece occupy?
+"""What work does one iteration of a loop consist of, what must wait for what, and what does each piece occupy?
 
 A task graph is a marked graph with times (Petri nets in which every place has one input and one output; the same as
 homogeneous synchronous dataflow). Transitions are tasks: copies, tensor-core work, work of the CUDA cores and of the
-special-function units, stores. A dependence is a place whose tokens at the start are its `distance` in turns of the
-loop. A bounded buffer is a pair of places: data ahead, free slots back; its tokens are its slots. Unfolding the graph
-turn by turn gives an event structure without conflicts, so any run differs from another in time alone.
+special-function units, stores. A dependence is a place whose tokens at the start are its `distance` in iterations of
+the loop. A bounded buffer is a pair of places: data ahead, free slots back; its tokens are its slots. Unfolding the
+graph iteration by iteration gives an event structure without conflicts, so any run differs from another in time alone.
 
 Times are cycles of a multiprocessor. Units are used by one task at a time: a resource that serves several at once is
-declared as several resources, or as issue slots, which are counted per turn and not placed.
+declared as several resources, or as issue slots, which are counted per iteration and not placed.
 
-Not handled: branches inside the body; durations that differ from turn to turn. Checked by:
+Not handled: branches inside the body; durations that differ from iteration to iteration. Checked by:
 tests/synth/test_schedules.py and, for a schedule of it, `contract.schedule.schedule_check`.
 """
 
@@ -36,7 +36,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One piece of work of one turn.
+    """One piece of work of one iteration.
 
     latency_cycles: from its start until its result may be used. stream_cycles: for which the role that runs it can
     issue nothing else (all of its time for ordinary instructions, the issue alone for asynchronous ones). issue_slots:
@@ -58,7 +58,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """`target` of turn i needs the result of `source` of turn i - distance.
+    """`target` of iteration i needs the result of `source` of iteration i - distance.
 
     token: what tells the target so ("full barrier", "wgmma group", "registers"). buffer: the buffer through which the
     data goes, or empty where it stays in registers. value_bytes: what one warpgroup would have to move through shared
@@ -116,9 +116,9 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class TaskGraph:
-    """One turn of a loop. resources: names of units. shared_bytes: what the buffers may take together.
-    issue_slots_per_cycle: of the multiprocessor. trips: turns of the loop, for prices. unroll_max: turns for which a
-    value may live in registers, whose names a loop unrolled so often tells apart."""
+    """One iteration of a loop. resources: names of units. shared_bytes: what the buffers may take together.
+    issue_slots_per_cycle: of the multiprocessor. trips: iterations of the loop, for prices. unroll_max: iterations for
+    which a value may live in registers, whose names a loop unrolled so often tells apart."""
 
     name: str
     tasks: tuple[Task, ...]
@@ -167,7 +167,7 @@ def crossing_cycles(graph: TaskGraph, dependence: Dependence) -> int:
 
 
 def crossing_issue_slots(graph: TaskGraph, dependence: Dependence) -> int:
-    """Warp instructions that the same costs in each turn."""
+    """Warp instructions that the same costs in each iteration."""
     if dependence.buffer:
         return 0
     channel = graph.channel
@@ -194,7 +194,7 @@ def well_formed(graph: TaskGraph) -> TaskGraph:
             if not name or given.count(name) > 1:
                 raise refuse(f"{kind} {name!r} is nameless or there twice", "give each its own name")
     if min(graph.shared_bytes, graph.trips - 1, graph.issue_slots_per_cycle - 1, graph.unroll_max - 1) < 0:
-        raise refuse("a negative budget, no turn or no issue slot", "shared_bytes >= 0; trips and unroll_max >= 1")
+        raise refuse("a negative budget, no iteration or no issue slot", "shared_bytes >= 0; trips and unroll_max >= 1")
     for task in graph.tasks:
         numbers = (task.latency_cycles, task.stream_cycles, task.issue_slots, task.result_registers)
         if min(*numbers, task.resident_registers, *(use.cycles for use in task.uses), 0) < 0:
@@ -216,7 +216,7 @@ def well_formed(graph: TaskGraph) -> TaskGraph:
         if edge.source not in names or edge.target not in names:
             raise refuse(f"{ends} names no task", "name tasks of the graph")
         if edge.distance < 0 or edge.value_bytes < 0:
-            raise refuse(f"{ends} has a negative distance or size", "a turn can need earlier turns alone")
+            raise refuse(f"{ends} has a negative distance or size", "an iteration can need earlier iterations alone")
         if edge.issued and (edge.buffer or edge.value_bytes):
             raise refuse(f"{ends} is an order of issue and carries data", "leave out the buffer and the bytes")
         if edge.buffer and edge.buffer not in buffers:
@@ -232,7 +232,7 @@ def well_formed(graph: TaskGraph) -> TaskGraph:
 
 def graph_text(graph: TaskGraph) -> str:
     """The graph for a reader, one line a task, dependence, buffer and role."""
-    lines = [f"{graph.name}: {graph.trips} turns"]
+    lines = [f"{graph.name}: {graph.trips} iterations"]
     for task in graph.tasks:
         uses = ", ".join(f"{use.resource} {use.cycles}" for use in task.uses) or "no unit"
         registers = task.result_registers + task.resident_registers
@@ -242,7 +242,7 @@ def graph_text(graph: TaskGraph) -> str:
             f"{task.stream_cycles} of its stream{held}; by {' or '.join(task.roles)}"
         )
     for edge in graph.dependences:
-        later = f", {edge.distance} turns later" if edge.distance else ""
+        later = f", {edge.distance} iterations later" if edge.distance else ""
         through = f" through {edge.buffer}" if edge.buffer else ""
         lines.append(f"  {edge.source} -> {edge.target}{through}{later}: {edge.token or 'order'}")
     for buffer in graph.buffers:

@@ -219,6 +219,6 @@ class BinaryOp(IRDLOperation):
 
 def _check_elementwise(function: Function, operands: int, result: Attribute) -> None:
     if function.arity != operands:
-        raise RuleViolation(f"{function.value} takes {function.arity} operands, not {operands}", "mend the call")
+        raise RuleViolation(f"{function.value} takes {function.arity} operands, not {operands}", "fix the call")
     if not isinstance(result, ValueType) or result.element_kind is not Element.F32:
         raise RuleViolation(f"{function.value} works on {result}", "cast the operands to f32")

@@ -2,7 +2,7 @@
 
 Stable names, every key always present: a reader need not ask whether one is there. `line` and `conflicts_with_line`
 are 1-based, null where a finding has no place; `origin_stack` has the calls of inlined code, the innermost first, and
-is empty for code that was not inlined; `remedy` says in words what mends it, `repair` has edits that do.
+is empty for code that was not inlined; `remedy` says in words what fixes it, `repair` has edits that do.
 Checked by: tests/report/test_findings_json.py.
 """
 

@@ -36,7 +36,7 @@ _LEVELS = {Level.ERROR: "error", Level.REVIEW: "warning"}
 
 @dataclass(frozen=True, slots=True)
 class RuleDescription:
-    """What a log says of a rule: code, kebab-case name, one line, the whole rule, how a violation is mended."""
+    """What a log says of a rule: code, kebab-case name, one line, the whole rule, how a violation is fixed."""
 
     code: str
     name: str

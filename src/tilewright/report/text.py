@@ -95,7 +95,7 @@ def render_verdict(verdict: Verdict, *, limit: int | None = None) -> str:
 
 
 def repair_words(repair: Repair) -> str:
-    """The repair in one line: what, at what cost, and whether the mended input was checked again."""
+    """The repair in one line: what, at what cost, and whether the fixed input was checked again."""
     words = repair.title
     if repair.cost:
         words += f" (cost: {repair.cost})"

@@ -284,12 +284,12 @@ class LoadedPlan:
         if room < blocks:
             raise TilewrightError(
                 f"{self._describe(launch)}: {self.device.name} has no room for a cluster of {blocks}",
-                remedy=f"compile with a split of {_PORTABLE_CLUSTER_BLOCKS} at most, and no teams",
+                remedy=f"compile with a split of {_PORTABLE_CLUSTER_BLOCKS} at most, and without global split-K",
             )
         if launch.resident and launch.grid[0] * launch.grid[1] * launch.grid[2] > room:
             raise TilewrightError(
                 f"{self._describe(launch)}: its CTAs wait for one another, and {self.device.name} has room for {room}",
-                remedy="compile with stream_k=False and without teams, or for fewer multiprocessors",
+                remedy="compile with stream_k=False and without global split-K, or for fewer multiprocessors",
             )
 
     def resident_ctas(self, launch: Launch) -> int:

@@ -1,4 +1,4 @@
-"""Can a marked graph stop for ever, and how fast can it run?
+"""Can a marked graph stop forever, and how fast can it run?
 
 Theory: Commoner, Holt, Even and Pnueli, "Marked Directed Graphs" (1971): a marked graph is live exactly if every
 directed cycle carries a token. Its steady rate (Reiter 1968) is bounded by the cycle with the largest ratio of time to
@@ -36,7 +36,7 @@ class CriticalCycle:
 
 
 def cycle_without_token(count: int, arcs: Sequence[Arc]) -> tuple[int, ...]:
-    """Nodes of a cycle whose arcs carry no token, in order: its tasks wait for one another for ever. Empty if there is
+    """Nodes of a cycle whose arcs carry no token, in order: its tasks wait for one another forever. Empty if there is
     none, and then the graph is live."""
     following: list[list[int]] = [[] for _ in range(count)]
     for arc in arcs:

@@ -137,8 +137,8 @@ def few_rows_shape(question: TileQuestion, shape: TileShape, target: Target, rea
     shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
     room = ", two CTAs a multiprocessor" if best.resident > 1 else ""
     reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}{shared}{room}: about {least:.0f} cycles by the model of few "
-        f"rows, against {given:.0f} of {shape.rows}x{shape.columns} by {shape.teams} x {shape.split}"
+        f"tile {best.rows}x{best.columns}x{best.depth}{shared}{room}: about {least:.0f} cycles by the small-M "
+        f"model, against {given:.0f} of {shape.rows}x{shape.columns} by {shape.teams} x {shape.split}"
     )
     return best
 

@@ -162,7 +162,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     once = _read_once(sizes, tile_m, element.bytes * count, target)
     if once:
         b, *others = (replace(each, read_once=1) for each in (b, *others))
-        reasons.append("weights are read by one tile of rows each: the L2 cache is told to give them up first")
+        reasons.append("weights are read by one tile of rows each: the copies ask the L2 cache to evict them first")
     stage_bytes = (tile_m + tile_n * count) * depth * element.bytes
     stages = _stages(stage_bytes, rows_bytes + turn_bytes, target, wanted, reasons)
     plans = (
@@ -401,7 +401,7 @@ def _tile_shape(
     if not shapes:
         fitting = (each for each in _SHAPES if each.holds(products, promoted=promoted))
         known = ", ".join(f"{each.rows}x{each.columns}" for each in fitting if wanted.turns in (None, each.turns))
-        in_turn = " that consumers take in turn" if wanted.turns else ""
+        in_turn = " in ping-pong" if wanted.turns else ""
         raise TilewrightError(f"no tile shape {wanted.tile} for groups{in_turn}", remedy=f"choose one of {known}")
 
     def cycles(shape: _Shape) -> float:
@@ -419,7 +419,7 @@ def _tile_shape(
     best = min(shapes, key=cycles)
     mean = sizes.rows / sizes.groups
     reasons.append(
-        f"tile {best.rows}x{best.columns}x{depth}{', taken in turn' if best.turns else ''}: {mean:.1f} rows a group on "
+        f"tile {best.rows}x{best.columns}x{depth}{', ping-pong' if best.turns else ''}: {mean:.1f} rows a group on "
         f"the average, about {cycles(best):.0f} cycles by the model"
     )
     return best

@@ -119,7 +119,7 @@ def long_sum_shape(
         return shape
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}, shared by {best.teams} x {best.split} CTAs: about "
-        f"{found[best]:.0f} cycles by the model of long sums, against {given:.0f} of {shape.rows}x{shape.columns} by "
+        f"{found[best]:.0f} cycles by the split-K model, against {given:.0f} of {shape.rows}x{shape.columns} by "
         f"{shape.split}"
     )
     return best

@@ -96,7 +96,7 @@ def wants_registers(
         if not why and wanted.cluster not in (None, (1, 1)):
             why = "CTAs are asked to share loads"
         if not why and wanted.turns:
-            why = "consumers are asked to take tiles in turn"
+            why = "ping-pong consumers are requested"
         if why:
             continue
         extents = (program.extents[outer], program.extents[other], program.extents[contracted])
@@ -105,7 +105,7 @@ def wants_registers(
         if wanted.computed == "registers" or (better and not few):
             reasons.append(f"{side} operand computed in registers: {words}")
             return side
-        reasons.append(f"{side} operand not computed in registers: {'of few rows; ' if few else ''}{words}")
+        reasons.append(f"{side} operand not computed in registers: {'small M; ' if few else ''}{words}")
     if wanted.computed == "registers":
         raise TilewrightError(
             f"no operand can be computed in registers: {why}",

@@ -69,7 +69,7 @@ def refine(graph: TaskGraph, judge: Judge, method: Method = "heuristic", *, roun
 
 def tightened(graph: TaskGraph, refusals: tuple[Refusal, ...]) -> TaskGraph:
     """The graph under the bounds of all refusals. Raises TilewrightError for one that tightens nothing: a judge that
-    refuses what it allows would go on for ever."""
+    refuses what it allows would go on forever."""
     for refusal in refusals:
         before = graph
         match refusal.resource:

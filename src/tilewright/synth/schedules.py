@@ -108,7 +108,7 @@ def lower_bounds(graph: TaskGraph) -> tuple[Certificate, ...]:
 
 
 def live(graph: TaskGraph) -> TaskGraph:
-    """The graph. Raises TilewrightError with the cycle of tasks that wait for one another for ever, and for buffers
+    """The graph. Raises TilewrightError with the cycle of tasks that wait for one another forever, and for buffers
     that fit at no depth."""
     _live_problem(graph)
     return graph
@@ -127,15 +127,15 @@ def _live_problem(graph: TaskGraph) -> ModuloProblem:
     stuck = _deadlocked(graph, problem)
     if stuck:
         raise TilewrightError(
-            f"{graph.name} would stop for ever: {' waits for '.join(reversed((*stuck, stuck[0])))}",
+            f"{graph.name} would stop forever: {' waits for '.join(reversed((*stuck, stuck[0])))}",
             remedy="give a buffer another slot, or a dependence a distance",
         )
     kept = cycle_without_token(len(graph.tasks), arcs_of(problem, most_slots(problem)))
     if kept:
         raise TilewrightError(
             f"{graph.name}: a value among {', '.join(graph.tasks[node].name for node in kept)} would have to live for "
-            f"more than {graph.unroll_max} turns",
-            remedy="let the loop be unrolled further, or carry the value over fewer turns",
+            f"more than {graph.unroll_max} iterations",
+            remedy="let the loop be unrolled further, or carry the value over fewer iterations",
         )
     return problem
 

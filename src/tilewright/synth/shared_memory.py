@@ -24,7 +24,7 @@ _MOST_SLOTS = 4
 _RESERVED_BYTES = 16
 """For the barriers of turns."""
 _LEAST_STAGES = 2
-"""A slot is released one slice late, so with a single slot the producer would wait for ever."""
+"""A slot is released one slice late, so with a single slot the producer would wait forever."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,11 +64,11 @@ def require_teams(shape: TileShape, cluster: tuple[int, int], plain: bool) -> No
     if shape.teams == 1:
         return
     if not 1 < shape.teams <= MOST_TEAMS:
-        raise TilewrightError(f"{shape.teams} teams cannot share a tile", remedy=f"use 1 to {MOST_TEAMS}")
+        raise TilewrightError(f"split-K over {shape.teams} clusters is not possible", remedy=f"use 1 to {MOST_TEAMS}")
     if not plain or cluster != (1, 1):
         raise TilewrightError(
-            f"{shape.teams} teams cannot share a tile of this program",
-            remedy="leave the teams to the compiler, or leave out the cluster and the turns",
+            f"this program takes no split-K over {shape.teams} clusters",
+            remedy="leave `teams` to the compiler, or leave out the cluster and ping-pong",
         )
 
 

@@ -153,7 +153,7 @@ def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
     plain = {
         "CTAs of a cluster share what they load": d.cluster_ctas > 1,
         "CTAs of a cluster share the contracted axis": d.split > 1,
-        "teams share the contracted axis": d.teams > 1,
+        "several clusters share the contracted axis": d.teams > 1,
         "a batch has several matrices": bool(d.batch),
         "rows stand in groups": bool(d.grouping),
         "the product is scaled in its loop": d.partials > 1 or any(dot.scales for dot in dots(program)),

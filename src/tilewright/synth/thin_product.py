@@ -115,11 +115,11 @@ def thin_shape(question: TileQuestion, target: Target, reasons: list[str]) -> Ti
     if units > rates.multiprocessors // 2:
         best = _with_room(question, best, target) or best
     reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}: a thin product in {units} parts on {rates.multiprocessors} "
+        f"tile {best.rows}x{best.columns}x{best.depth}: a small-M product in {units} parts on {rates.multiprocessors} "
         f"multiprocessors, about {thin_cycles(rates, question, best, target):.0f} cycles by the model of memory's work"
     )
     if best.split > 1:
-        reasons.append(f"{best.split} CTAs share a tile's contracted axis: so each fetches less of the few rows")
+        reasons.append(f"{best.split} CTAs share a tile's contracted axis: so each fetches less of the small operand")
     return best
 
 

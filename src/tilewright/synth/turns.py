@@ -54,13 +54,13 @@ def require_turns(shape: TileShape, cluster: tuple[int, int], plain: bool, targe
     accumulators = products * shape.rows * shape.columns // target.limit("warpgroup.threads")
     if shape.consumers != UNITS or accumulators > _MOST_ACCUMULATORS:
         raise TilewrightError(
-            f"{shape.consumers} consumers cannot take tiles of {shape.rows}x{shape.columns} in turn",
+            f"{shape.consumers} consumers cannot take tiles of {shape.rows}x{shape.columns} in ping-pong",
             remedy=f"use {UNITS} consumers and a tile of at most 128x{_MOST_ACCUMULATORS}",
         )
     if shape.split > 1 or not plain:
         raise TilewrightError(
-            "consumers take tiles in turn only of a plain product whose contracted axis is not shared",
-            remedy="leave out the split, or the turns",
+            "ping-pong takes a plain product whose contracted axis is not split",
+            remedy="leave out the split, or ping-pong",
         )
 
 
@@ -70,7 +70,7 @@ def with_turns(memory: SharedMemory, turns: bool, target: Target) -> SharedMemor
         return memory
     if memory.bytes + BARRIER_BYTES > target.limit("cta.shared_bytes_max"):
         raise TilewrightError(
-            f"{memory.stages} stages leave no room for the barriers of turns", remedy="use fewer stages"
+            f"{memory.stages} stages leave no room for the ping-pong barriers", remedy="use fewer stages"
         )
     return replace(memory, bytes=memory.bytes + BARRIER_BYTES)
 
@@ -110,7 +110,7 @@ def choose_turns(
     if question.extents[2] <= shape.depth:
         # A turn is passed on by one thread; what says that all warps have taken it is the product of an earlier slot.
         if wanted.turns:
-            raise TilewrightError("tiles of one slot are not taken in turn", remedy="leave out the turns")
+            raise TilewrightError("ping-pong needs tiles of at least two slots", remedy="leave out ping-pong")
         return LargeTile(shape, turns=False)
     given = LargeTile(shape, bool(wanted.turns))
     # Fitted to results that leave along their rows.
@@ -130,7 +130,7 @@ def choose_turns(
     before = expected_cycles(rates, question, shape, target, turns=given.turns)
     if expected > (1 - _LEAST_GAIN) * before:
         return given
-    how = "in turn" if best.turns else "shared"
+    how = "ping-pong" if best.turns else "shared"
     reasons.append(
         f"tile {best.shape.rows}x{best.shape.columns}, {how} by {best.shape.consumers} consumers: about "
         f"{expected:.0f} cycles, epilogues counted, against {before:.0f}"

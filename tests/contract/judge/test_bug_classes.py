@@ -1,4 +1,4 @@
-"""Classes of real bugs as pairs of event streams: the broken one is refuted by the family that fits, the mended is not.
+"""Classes of real bugs as pairs of event streams: the broken one is refuted by the family that fits, the fixed is not.
 
 Named by the class of the public bug it stands for (T transactions, A arrivals, P phases, X proxies, W overwrites, D
 tensor maps, C cluster entry and exit, M tensor memory, R registers, G dependent grids). Classes that only a hang shows
@@ -44,7 +44,7 @@ from tilewright.machine.core import event as ev
 
 RING = Launch("ring", (1, 1, 1), (288, 1, 1), ())
 Stream = Callable[[bool], list[ev.Event]]
-"""Events of the broken (True) or the mended kernel."""
+"""Events of the broken (True) or the fixed kernel."""
 
 
 @dataclass(frozen=True)

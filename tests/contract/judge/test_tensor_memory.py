@@ -1,4 +1,4 @@
-"""Rules of tcgen05 and tensor memory by short streams of events, each beside the mended one."""
+"""Rules of tcgen05 and tensor memory by short streams of events, each beside the fixed one."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def changed(task: str, **fields: object) -> TaskGraph:
 
 def test_a_schedule_that_keeps_its_graph_is_proven() -> None:
     verdict = check_schedule(GRAPH, GOOD)
-    assert isinstance(verdict, Proven) and verdict.scope == "every turn"
+    assert isinstance(verdict, Proven) and verdict.scope == "every iteration"
 
 
 BROKEN: list[tuple[str, TaskGraph, Schedule]] = [

@@ -84,7 +84,7 @@ def test_one_stage_hangs_and_the_run_shows_it() -> None:
     (finding,) = verdict.findings
     assert finding.code == "LV005"
     assert finding.interleaving[0] == "with K = 2, tiles = 1:"
-    assert "producer: waits for ever" in finding.interleaving
+    assert "producer: waits forever" in finding.interleaving
 
 
 def test_places_come_from_the_caller() -> None:

@@ -108,7 +108,7 @@ def test_a_finding_of_a_warps_own_order_refutes_at_guessed_blocks() -> None:
 
 def test_bytes_refute_if_every_block_lacks_equally_many() -> None:
     def lacking(have: int, who: str) -> Refuted:
-        return refuted("TX104", 9, f"{who} wait for ever: 1 of 1 arrival, {have} of 2048 bytes")
+        return refuted("TX104", 9, f"{who} wait forever: 1 of 1 arrival, {have} of 2048 bytes")
 
     other = {384: HANG, 512: HANG}
     assert isinstance(by_block({128: lacking(1024, "a"), 256: lacking(1024, "b"), **other}, TWO_BLOCKS)[0], Refuted)

@@ -11,7 +11,7 @@ from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
 
 
 def _behind(code: str) -> Proven | Unknown | object:
-    """The verdict on the pipeline, whose loops count in %r4, with code behind them that may wait for ever."""
+    """The verdict on the pipeline, whose loops count in %r4, with code behind them that may wait forever."""
     never = "    mbarrier.try_wait.parity.shared::cta.b64 %p6, [bars+24], 0;\n"
     never += "    @%p6 bra LOST;\n    bra HANG;\nLOST:\n"
     module, kernel = pipe("DONE:\n", f"DONE:\n{code}    @!%p5 bra LOST;\nHANG:\n{never}")

@@ -1,4 +1,4 @@
-"""Repairs: what is shown is proven, mends what was wrong, and takes no work away."""
+"""Repairs: what is shown is proven, fixes what was wrong, and takes no work away."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _barrier_cause(
     if unequal and (lacking <= 0 or phase.completed_bytes > phase.expected_bytes):
         primary = phase.last_expect or phase.last_copy or span
         other = phase.last_copy if phase.last_expect is not None and phase.last_copy is not None else span
-        return Cause(0, "TX104", f"{who} wait for ever on {what}", primary, other)
+        return Cause(0, "TX104", f"{who} wait forever on {what}", primary, other)
     if lacking <= 0:
         return None
     arrivers = {cluster_actor(cluster, track): mark for track, mark in barrier.signals.items()}
@@ -169,16 +169,16 @@ def _barrier_cause(
         operation = uncommitted[-1]
         return Cause(
             4, "TC114",
-            f"{who} wait for ever on {what}; no tcgen05.commit follows the tcgen05.{operation.kind} issued last",
+            f"{who} wait forever on {what}; no tcgen05.commit follows the tcgen05.{operation.kind} issued last",
             operation.span, span,
         )  # fmt: skip
     first_wait = all(
         barrier.users.get(cluster.warp(WarpActor(waiter.cta, waiter.warp)).track) is None for waiter in waiters
     )
     if phase.arrivals and not alive:
-        return Cause(2, "MB113", f"{who} wait for ever on {what}, and no more come", barrier.init.span, span)
+        return Cause(2, "MB113", f"{who} wait forever on {what}, and no more come", barrier.init.span, span)
     if not alive and arrivers:
-        return Cause(3, "MB113", f"{who} wait for ever on {what}: who arrived before does not again", span, None)
+        return Cause(3, "MB113", f"{who} wait forever on {what}: who arrived before does not again", span, None)
     if not arrivers and first_wait and len(waiters) == 1:
         return Cause(
             5, "MB114",
@@ -187,7 +187,7 @@ def _barrier_cause(
             span, barrier.init.span,
         )  # fmt: skip
     if not arrivers:
-        return Cause(6, "MB113", f"{who} wait for ever on {what}: nobody ever arrives", span, barrier.init.span)
+        return Cause(6, "MB113", f"{who} wait forever on {what}: nobody ever arrives", span, barrier.init.span)
     return Cause(7, "LV102", f"{who} wait on {what}, and who should arrive waits as well", span, None)
 
 

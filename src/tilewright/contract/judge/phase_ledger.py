@@ -694,7 +694,7 @@ def _report_bytes(barrier: BarrierState, phase: PhaseState, verb: str, findings:
         _steps(
             f"arrivals of phase {barrier.phase} expect {phase.expected_bytes} bytes",
             f"copies complete {phase.completed_bytes} bytes",
-            "the transaction count is not zero, so the phase can't end and its waiters wait for ever",
+            "the transaction count is not zero, so the phase can't end and its waiters wait forever",
         ),
     )
 

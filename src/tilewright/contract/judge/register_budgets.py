@@ -1,9 +1,9 @@
 """Does every setmaxnreg.inc of a CTA end in every interleaving? May its warps hold the registers they ask for?
 
 A CTA's registers are those of its launch; an increase waits until enough of them are free. Argument: suppose that an
-increase waits for ever. Then every other warp stands still, too: at its end, at something that comes after the
+increase waits forever. Then every other warp stands still, too: at its end, at something that comes after the
 increase, or at an increase of its own. What it holds there is known from its own sequence of budgets; if even the
-largest of these, summed over all warps, leave room, the increase does not wait for ever. That no increase does, follows
+largest of these, summed over all warps, leave room, the increase does not wait forever. That no increase does, follows
 for all of them at once. Where the sum is too large the judge doubts, since a run that ended shows one good order.
 
 All warps of a warpgroup execute the same setmaxnreg. Source: PTX ISA 9.7.19.5. Checked by:

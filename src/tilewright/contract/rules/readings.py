@@ -205,7 +205,7 @@ POINTS: tuple[ContestedPoint, ...] = (
     ContestedPoint(
         "stores_at_exit", ("BG102",),
         "May a thread that waits for its bulk stores as it goes exit while the last ones still read shared memory?",
-        "No: shared memory is the CTA's until it ends, and wait_group.read tells when a source has been read.",
+        "No: shared memory is the CTA's until it ends, and wait_group.read reports when a source has been read.",
         "The last groups are left to the hardware, which was never seen to give the memory away early.",
         ("PTX ISA 9.7.9.27.2", "NVIDIA/cutlass, sm100 epilogue without source",
          "deepseek-ai/DeepGEMM, TMA store epilogue", "measured: python -m bench hardware, mutation bulk wait dropped"),

@@ -1,4 +1,4 @@
-"""Which rules does the judge of runs enforce, why, and what mends a violation? One row per code, numbered from 101.
+"""Which rules does the judge of runs enforce, why, and what fixes a violation? One row per code, numbered from 101.
 
 The rows are of the same kind as the typestate proof's (`codes`); numbers are disjoint, since the same hardware rule is
 broken by a program in one and by two events in the other. Section numbers are of PTX ISA 9.1.
@@ -60,13 +60,13 @@ REPLAY_RULES: dict[str, Rule] = {
         Rule("MB108", "phase-parity-aliased", "a wait may see a phase two away from the one it means",
              "A parity names the current or the preceding phase: a waiter must know all phases before the one it waits "
              "for, and the next phase must not end before the wait.", _PHASES,
-             "A producer laps a consumer that has not waited yet; the consumer then waits for ever.",
+             "A producer laps a consumer that has not waited yet; the consumer then waits forever.",
              "Let the waiter's release be part of the next phase of what it waits for."),
         Rule("MB109", "phase-not-waited", "a phase is followed by arrivals though nobody waited for it",
              "At least one wait must return true for each phase before an arrival of the next.", _PHASES,
              "A thread arrives on its own barrier again and again.", "Wait once per phase."),
         Rule("MB110", "phase-incomplete-at-exit", "a barrier is left with some of a phase's arrivals",
-             "Some participants signalled a phase that never ended; whoever waits for it would wait for ever.", _PHASES,
+             "Some participants signalled a phase that never ended; whoever waits for it would wait forever.", _PHASES,
              "One of two consumers does not release the last slot.", "Let every participant arrive, or none."),
         Rule("MB111", "copy-not-awaited", "bytes of a copy are used before the phase that reports them",
              "A bulk copy's writes are visible to who waited for the phase in which it completed.", _TRACKING,

@@ -1,4 +1,4 @@
-"""Which rules does the typestate proof enforce, why, and what mends a violation? One row per code.
+"""Which rules does the typestate proof enforce, why, and what fixes a violation? One row per code.
 
 A row is data: the proof refers to it by code, `explain` prints it. `source` cites the PTX ISA (section numbers of
 version 9.1; they move between releases, so the rule's subject stands beside them) or says that the rule is derived.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Rule:
     """name: kebab-case; summary: one line; rule: what the hardware or the model demands; source: where that is said;
-    example: a failing program in words; remedy: the usual mend."""
+    example: a failing program in words; remedy: the usual fix."""
 
     code: str
     name: str
@@ -111,7 +111,7 @@ RULES: dict[str, Rule] = {
         Rule("TX004", "copy-outside-slot", "a copy writes outside its slot",
              "A copy writes its whole box: rows of the box times the swizzle's span, at the offset.", _TENSOR_COPY,
              "A box of 16384 bytes is put at offset 8192 of a slot of 16384 bytes.",
-             "Make the slot hold every box, or mend the offset."),
+             "Make the slot hold every box, or correct the offset."),
         Rule("TX005", "copies-overlap", "two copies of one fill write the same bytes",
              "Copies in flight are not ordered among themselves.", "PTX ISA 8.9.1.1 (asynchronous operations)",
              "Two multicast boxes of 8192 bytes are 4096 bytes apart.", "Give each box its own bytes of the slot."),
@@ -162,9 +162,9 @@ RULES: dict[str, Rule] = {
              "cp.async reads and writes naturally aligned pieces of contiguous bytes.", _ASYNC_COPY,
              "Rows lie 8198 bytes apart and piece_bytes is 4.",
              "Use a piece that every stride and every coordinate's step is a multiple of."),
-        Rule("CA003", "copies-without-arrival", "nothing tells readers that threads' copies have landed",
+        Rule("CA003", "copies-without-arrival", "no arrival reports to readers that threads' copies have landed",
              "A cp.async completes at some later time; only a wait of its thread, or an arrival of its thread that was "
-             "deferred until then, tells.", _ASYNC_COPY,
+             "deferred until then, reports it.", _ASYNC_COPY,
              "A slot filled by ac.async_copy.issue is closed by ac.tx.close.",
              "End the fill with ac.async_copy.arrive."),
         # ------------------------------------------------------------ wgmma
@@ -189,7 +189,8 @@ RULES: dict[str, Rule] = {
              "A loop carries an accumulator that no wgmma wrote.", "Let the first wgmma overwrite (no accumulator)."),
         Rule("WG006", "operand-outside-slot", "a wgmma reads outside its slot",
              "A wgmma reads all rows of its operands as its matrix descriptors place them.", _WGMMA_DESCRIPTOR,
-             "The advance per 16-deep step runs past the slot.", "Mend the descriptor's strides, or enlarge the slot."),
+             "The advance per 16-deep step runs past the slot.",
+             "Correct the descriptor's strides, or enlarge the slot."),
         Rule("WG007", "operand-not-filled", "a wgmma reads bytes that no copy of the phase brings",
              "A phase's completion publishes only the bytes of its own copies.", _TRACKING,
              "The copies fill the first half of a slot and the wgmma reads all of it.",

@@ -1,10 +1,10 @@
 """Does a schedule keep what its task graph demands?
 
-The checker knows nothing of modulo arithmetic, on which schedulers rest: it writes out as many turns as can be in
+The checker knows nothing of modulo arithmetic, on which schedulers rest: it writes out as many iterations as can be in
 flight at once, in absolute cycles, and looks at them. Units and streams: no two spans overlap. Dependences and slots:
-each end is where it must be. Registers: what lives at each cycle is added up. Deadlock: the events of all turns,
-ordered by dependences, slots and each role's order, are sorted topologically. Turns that come before or after those in
-flight only add fewer of the same, so what holds of the steady state holds of the whole loop.
+each end is where it must be. Registers: what lives at each cycle is added up. Deadlock: the events of all iterations,
+ordered by dependences, slots and each role's order, are sorted topologically. Iterations that come before or after
+those in flight only add fewer of the same, so what holds of the steady state holds of the whole loop.
 
 Not judged: whether the times are those of the hardware (they come from the graph), and whether a lowered kernel keeps
 the schedule (its protocol is proved by itself). A certificate by search is believed, and said so. Checked by:
@@ -31,12 +31,12 @@ _SHOWN = 16
 _CHOICES = 4096
 """Choices of arcs along a certificate's cycle that are looked at."""
 _MOST_EVENTS = 50_000
-"""Tasks of all turns written out; more end as unknown."""
+"""Tasks of all iterations written out; more end as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """What one task of one turn occupies, in absolute cycles."""
+    """What one task of one iteration occupies, in absolute cycles."""
 
     begin: int
     end: int
@@ -44,7 +44,7 @@ class _Span:
     turn: int
 
     def __str__(self) -> str:
-        return f"{self.task} of turn {self.turn} ({self.begin} to {self.end})"
+        return f"{self.task} of iteration {self.turn} ({self.begin} to {self.end})"
 
 
 class _Judge:
@@ -76,8 +76,8 @@ class _Judge:
 
 
 def check_schedule(graph: TaskGraph, schedule: Schedule) -> Verdict:
-    """Proven, with what was assumed; Refuted, with the tasks that conflict; Unknown for more turns in flight than can
-    be written out."""
+    """Proven, with what was assumed; Refuted, with the tasks that conflict; Unknown for more iterations in flight than
+    can be written out."""
     judge = _Judge(graph)
     _complete(graph, schedule, judge)
     if judge.found:
@@ -85,7 +85,7 @@ def check_schedule(graph: TaskGraph, schedule: Schedule) -> Verdict:
     tasks = {task.name: (task, schedule.placement(task.name)) for task in graph.tasks}
     turns = _turns(graph, schedule)
     if turns * len(graph.tasks) > _MOST_EVENTS:
-        return Unknown((f"{turns} turns of {len(graph.tasks)} tasks are too many to write out",))
+        return Unknown((f"{turns} iterations of {len(graph.tasks)} tasks are too many to write out",))
     _dependences(graph, schedule, tasks, judge)
     _overlaps(graph, schedule, tasks, turns, judge)
     _slots(graph, schedule, tasks, judge)
@@ -102,9 +102,9 @@ def check_schedule(graph: TaskGraph, schedule: Schedule) -> Verdict:
     if judge.found:
         return Refuted(tuple(judge.found.values()))
     return Proven(
-        "every turn",
+        "every iteration",
         tuple(assumptions),
-        (f"{graph.name}: {len(graph.tasks)} tasks every {schedule.interval_cycles} cycles, {turns} turns written out",),
+        (f"{graph.name}: {len(graph.tasks)} tasks every {schedule.interval_cycles} cycles, over {turns} of them",),
     )
 
 
@@ -163,8 +163,8 @@ def _dependences(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, judge: _Ju
         if begins < ready:
             judge.report(
                 "SC002",
-                f"{edge.target} of turn {edge.distance} begins at cycle {begins}, and what it needs of {edge.source} "
-                f"of turn 0 is there at {ready}",
+                f"{edge.target} of iteration {edge.distance} starts at cycle {begins}, but the result of {edge.source} "
+                f"of iteration 0 is ready at {ready}",
                 edge.target,
                 edge.source,
             )
@@ -217,7 +217,7 @@ def _slots(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, judge: _Judge) -
         for edge in graph.dependences:
             if edge.buffer != buffer.name:
                 continue
-            # The data of turn 0 are read in turn `distance`; their slot is written again in turn `count`.
+            # The data of iteration 0 are read in iteration `distance`; their slot is written again in `count`.
             reader, at = tasks[edge.target]
             free = (
                 at.start_cycles
@@ -229,8 +229,8 @@ def _slots(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, judge: _Judge) -
             if again < free:
                 judge.report(
                     "SC005",
-                    f"buffer {buffer.name}: {edge.source} of turn {count} writes at cycle {again} the slot that "
-                    f"{edge.target} of turn {edge.distance} releases at {free}",
+                    f"buffer {buffer.name}: {edge.source} of iteration {count} writes at cycle {again} the slot that "
+                    f"{edge.target} of iteration {edge.distance} releases at {free}",
                     edge.source,
                     edge.target,
                 )
@@ -257,7 +257,7 @@ def _registers(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, turns: int, 
                 judge.report(
                     "SC007",
                     f"{role.name}: the result of {task.name} lives for {end - begin} cycles, more than "
-                    f"{graph.unroll_max} turns",
+                    f"{graph.unroll_max} iterations",
                     task.name,
                 )
             for turn in range(turns):
@@ -285,11 +285,11 @@ def _issue(graph: TaskGraph, schedule: Schedule, judge: _Judge) -> None:
     issued = sum(task.issue_slots for task in graph.tasks)
     room = schedule.interval_cycles * graph.issue_slots_per_cycle
     if issued > room:
-        judge.report("SC008", f"{issued} instructions a turn, and {schedule.interval_cycles} cycles issue {room}")
+        judge.report("SC008", f"{issued} instructions an iteration, and {schedule.interval_cycles} cycles issue {room}")
 
 
 def _deadlock(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, turns: int, judge: _Judge) -> None:
-    """Kahn's order of the events; what is left over waits for ever."""
+    """Kahn's order of the events; what is left over waits forever."""
     counts = dict(schedule.slots)
     before: dict[tuple[str, int], set[tuple[str, int]]] = {
         (name, turn): set() for name in tasks for turn in range(turns)
@@ -343,7 +343,7 @@ def _deadlock(graph: TaskGraph, schedule: Schedule, tasks: _Tasks, turns: int, j
         need = min(each for each in before[event] if each not in done)
         judge.report(
             "SC009",
-            f"{event[0]} of turn {event[1]} waits for {need[0]} of turn {need[1]}, which never ends; "
+            f"{event[0]} of iteration {event[1]} waits for {need[0]} of iteration {need[1]}, which never ends; "
             f"{len(stuck)} events are never reached",
             event[0],
             need[0],
@@ -401,7 +401,7 @@ def _cycle_bound(graph: TaskGraph, names: tuple[str, ...]) -> int:
             elif known[target].result_registers and not edge.issued:
                 arcs.append((known[source].latency_cycles, graph.unroll_max - edge.distance))
         if source == target:
-            arcs.append((known[source].stream_cycles, 1))  # a role issues one turn of it after the other
+            arcs.append((known[source].stream_cycles, 1))  # a role issues one iteration of it after the other
             if known[source].result_registers:
                 arcs.append((known[source].latency_cycles, graph.unroll_max))
         if not arcs:

@@ -132,6 +132,6 @@ class ProtocolClaims:
         for store in self.stores:
             sizes = ", ".join(map(str, sorted(set(store.store_bytes))))
             in_turn = any(role.name == store.role and role.takes_turns for role in self.roles)
-            units = "by its units in turn" if in_turn else "per unit"
+            units = "by its units, ping-pong" if in_turn else "per unit"
             out.append(f"{self.kernel}: role {store.role}: {store.stores} bulk stores of {sizes} bytes {units}")
         return tuple(out)

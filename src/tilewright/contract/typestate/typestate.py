@@ -84,7 +84,7 @@ def protocol_claims(module: ModuleOp, *, boundaries: bool = True) -> tuple[Proto
         case Refuted(findings):
             first = findings[0]
             raise TilewrightError(
-                f"{first.code} {first.message}", span=first.primary, remedy="mend the program", findings=findings
+                f"{first.code} {first.message}", span=first.primary, remedy="fix the program", findings=findings
             )
         case Unknown(reasons):
             raise TilewrightError(f"not proven: {reasons[0]}", remedy="restructure what is not understood")

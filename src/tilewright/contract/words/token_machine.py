@@ -501,9 +501,9 @@ class _Machine:
         first = waiting[0]
         assert first.block is not None
         for unit in waiting:
-            self.log(unit.name, "waits for ever")
+            self.log(unit.name, "waits forever")
         names = ", ".join(unit.name for unit in waiting)
-        return _Violation("LV005", first.block[2], f"nothing can move: {names} wait for ever")
+        return _Violation("LV005", first.block[2], f"nothing can move: {names} wait forever")
 
     def _finish(self, units: Sequence[_Unit]) -> None:
         while self.copies:

@@ -26,7 +26,7 @@ _SOURCE = "tool: allowances in source"
 ALLOWANCE_RULES = (
     Rule(UNUSED, "allowance-unused", "a comment allows a finding that is not there",
          "An allowance that allows nothing hides the next mistake at its line.", _SOURCE,
-         "The code was mended and the comment stayed.", "Remove the comment."),
+         "The code was fixed and the comment stayed.", "Remove the comment."),
     Rule(MALFORMED, "allowance-malformed", "a comment that allows a finding gives no codes or no reason",
          "Write `// tilewright: allow[CODE] because REASON`; without a reason nothing is allowed.", _SOURCE,
          "`// tilewright: allow[MB013]`.", "Add `because` and the reason."),

@@ -161,7 +161,7 @@ def compile_kernel(
 
     dims: extent of every axis; dtype: of all parameters, or by parameter (bf16 where unnamed); strides: in elements, of
     parameters that are not row-major. rerun: prove the emitted text again by running a small instance. Raises
-    TilewrightError for anything a user can mend, and for a kernel that does not prove or whose registers spill.
+    TilewrightError for anything a user can fix, and for a kernel that does not prove or whose registers spill.
     """
     wanted = wanted or Wanted()
     if assembled:

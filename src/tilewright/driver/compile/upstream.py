@@ -43,7 +43,7 @@ _CHOICES = (
         lambda wanted: replace(wanted, stream_k=False),
     ),
     _Choice(
-        "clusters that share a contracted axis (teams)",
+        "clusters that share a contracted axis (global split-K)",
         lambda decisions: decisions.teams > 1,
         lambda wanted: wanted.teams is not None and wanted.teams > 1,
         lambda wanted: replace(wanted, teams=1),

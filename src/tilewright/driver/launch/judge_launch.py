@@ -349,10 +349,10 @@ def _unsized_copies(report: ProtocolReport) -> list[str]:
 def _untold(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:
     """Doubts where the judge may have kept from telling an error that is not allowed, since it tells only so many."""
     if len(allowed) >= FINDINGS_KEPT:
-        return ["the text allows so many findings that others may not have been told"]
+        return ["the text allows so many findings that others may not be reported"]
     crowded = Counter((finding.code, finding.primary) for finding in allowed)
     return [
-        f"{finding.primary}: {finding.code} conflicts with more places than are told, and not all are allowed"
+        f"{finding.primary}: {finding.code} conflicts with more places than are reported, and not all are allowed"
         for finding in allowed
         if crowded[finding.code, finding.primary] >= CONFLICTS_KEPT
         and not allows(replace(finding, conflicts_with=None))

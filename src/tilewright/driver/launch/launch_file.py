@@ -115,11 +115,11 @@ def parse_launch(data: bytes | str, file: str) -> LaunchFile:
         raise TilewrightError(f"{file} is no text: byte {error.start} is not UTF-8", remedy="write JSON") from error
     except json.JSONDecodeError as error:
         span = Span(file, error.lineno, error.colno)
-        raise TilewrightError(f"no JSON: {error.msg}", span=span, remedy="mend the file") from error
+        raise TilewrightError(f"no JSON: {error.msg}", span=span, remedy="fix the file") from error
     except RecursionError as error:
         raise TilewrightError(f"{file} is nested too deeply", remedy="a launch has a few levels only") from error
     except ValueError as error:
-        raise TilewrightError(f"{file}: {error}", remedy="mend the file") from error
+        raise TilewrightError(f"{file}: {error}", remedy="fix the file") from error
     return launch_from_json(document, file)
 
 

@@ -1,4 +1,4 @@
-"""Which edits of a PTX text might mend a finding, likeliest first? Proposals only: `repair` checks each before anyone
+"""Which edits of a PTX text might fix a finding, likeliest first? Proposals only: `repair` checks each before anyone
 sees it.
 
 A finding names the place of the fault and, mostly, a second place that it conflicts with. A proposal is local to one of
@@ -42,7 +42,7 @@ _HANG: tuple[Proposals, ...] = (
     order.cluster_barriers, odd.guards, phases.remote_arrivals, order.cta_barriers,
     phases.phase_waits, numbers.trip_counts,
 )  # fmt: skip
-"""Somebody waits for ever."""
+"""Somebody waits forever."""
 _INVALID: tuple[Proposals, ...] = (
     *_ODD, odd.guards, missing.initialisations, numbers.arrival_counts, numbers.offsets, order.initialised,
     phases.remote_arrivals, missing.expectations, phases.kept_phases, *_MOVED, numbers.other_parities,
@@ -96,7 +96,7 @@ def _kinds(finding: Diagnostic) -> tuple[Proposals, ...]:
     if "may not be done" in finding.message:
         return _RACE
     if (
-        "wait for ever" in finding.message
+        "wait forever" in finding.message
         or "waits for the end" in finding.message
         or "waits as well" in finding.message
     ):
@@ -105,7 +105,7 @@ def _kinds(finding: Diagnostic) -> tuple[Proposals, ...]:
 
 
 def candidates(text: str, module: Module, finding: Diagnostic) -> Iterator[Candidate]:
-    """Edits that might mend `finding`, likeliest first. Some may make no difference or do harm: check them."""
+    """Edits that might fix `finding`, likeliest first. Some may make no difference or do harm: check them."""
     subject = subject_of(text, module, finding)
     if subject is None:
         return

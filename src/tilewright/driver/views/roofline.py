@@ -83,11 +83,11 @@ def _words(decisions: Decisions) -> str:
     if not isinstance(decisions, PipelineDecisions):
         return f"{decisions.ctas} CTAs of {decisions.threads} threads"
     consumers = f"{decisions.consumers} consumer warpgroup{'s' if decisions.consumers > 1 else ''}"
-    how = f"by {consumers}{' in turn' if decisions.turns else ''}"
+    how = f"by {consumers}{', ping-pong' if decisions.turns else ''}"
     if decisions.swapped:
         how = f"of the transposed product {how}"
     split = f", split by {decisions.split}" if decisions.split > 1 else ""
-    split += f", {decisions.teams} teams" if decisions.teams > 1 else ""
+    split += f", split-K over {decisions.teams} clusters" if decisions.teams > 1 else ""
     return f"tiles of {decisions.tile_m}x{decisions.tile_n}x{decisions.tile_k} {how}, {decisions.stages} stages{split}"
 
 
@@ -101,7 +101,7 @@ def _notes(program: tile.ProgramOp, decisions: Decisions, target: Target, wanted
     tried = len(found.estimates)
     yield (
         f"{tried + found.left_out} tiles: {found.left_out} pruned, since even at the roof they take longer than the "
-        f"best of {tried} predicted ones, {best[1].rows}x{best[1].columns}{' in turn' if best[1].turns else ''}"
+        f"best of {tried} predicted ones, {best[1].rows}x{best[1].columns}{' ping-pong' if best[1].turns else ''}"
         f"{f' split by {best[1].split}' if best[1].split > 1 else ''} at {best[0]:.2f} us"
     )
 

@@ -1,7 +1,7 @@
-"""How does a schedule look over several turns: who does what when, and when is which slot of a buffer taken?
+"""How does a schedule look over several iterations: who does what when, and when is which slot of a buffer taken?
 
-Lanes are the roles, the units, and the slots of every buffer; bars are tasks of one turn each, named with its number.
-Checked by: tests/driver/views/test_schedule_picture.py.
+Lanes are the roles, the units, and the slots of every buffer; bars are tasks of one iteration each, named with its
+number. Checked by: tests/driver/views/test_schedule_picture.py.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ MOST_TURNS = 64
 
 
 def schedule_chart(graph: TaskGraph, schedule: Schedule, turns: int = 4) -> LaneChart:
-    """The first `turns` turns, from cycle 0. Raises TilewrightError for less than one turn or too many to read."""
+    """The first `turns` iterations, from cycle 0. Raises TilewrightError for less than one iteration or too many to
+    read."""
     if not 1 <= turns <= MOST_TURNS:
-        raise TilewrightError(f"{turns} turns cannot be drawn", remedy=f"draw 1 to {MOST_TURNS}")
+        raise TilewrightError(f"{turns} iterations cannot be drawn", remedy=f"draw 1 to {MOST_TURNS}")
     lanes: list[Lane] = []
     for role in graph.roles:
         own = [task for task in graph.tasks if schedule.placement(task.name).role == role.name]
@@ -30,7 +31,7 @@ def schedule_chart(graph: TaskGraph, schedule: Schedule, turns: int = 4) -> Lane
     for buffer in graph.buffers:
         lanes += _slots(graph, schedule, buffer.name, turns)
     return LaneChart(
-        f"{graph.name}, {turns} turns",
+        f"{graph.name}, {turns} iterations",
         "cycles",
         tuple(lane for lane in lanes if lane.bars),
         LEGEND,
@@ -44,7 +45,7 @@ def _bars(schedule: Schedule, spans: list[tuple[Task, int]], turns: int) -> tupl
         for turn in range(turns):
             begin = schedule.placement(task.name).start_cycles + turn * schedule.interval_cycles
             label = f"{task.name.partition('@')[0]} {turn}"
-            detail = f"{task.name}, turn {turn}: cycles {begin} to {begin + cycles}"
+            detail = f"{task.name}, iteration {turn}: cycles {begin} to {begin + cycles}"
             found.append(Bar(begin, begin + cycles, label, TASK_KINDS.index(task.kind), detail))
     return tuple(sorted(found, key=lambda bar: bar.begin))
 
@@ -70,9 +71,9 @@ def _slots(graph: TaskGraph, schedule: Schedule, buffer: str, turns: int) -> lis
             Bar(
                 begin + turn * schedule.interval_cycles,
                 end + turn * schedule.interval_cycles,
-                f"turn {turn}",
+                f"iteration {turn}",
                 kind,
-                f"{buffer} slot {slot} holds turn {turn}",
+                f"{buffer} slot {slot} holds iteration {turn}",
             )
             for turn in range(slot, turns, count)
         )

@@ -203,7 +203,7 @@ def group_basis(lanes: tuple[int, ...]) -> list[int]:
             basis.append(lane)
             reached |= {lane ^ other for other in reached}
     if reached != set(lanes):
-        raise TilewrightError(f"the lanes {lanes} are no linear group", remedy="mend the target's facts")
+        raise TilewrightError(f"the lanes {lanes} are no linear group", remedy="fix the target's facts")
     return basis
 
 

@@ -10,7 +10,7 @@ before it is returned; what copies without a map is always among the answers (`f
 (`costs`).
 
 An empty list means that there is nothing to copy or nothing to copy from: extents, box or element strides below 1,
-negative strides or address. Not handled: cheaper plans for interleaved maps than to mend their fields. Checked by
+negative strides or address. Not handled: cheaper plans for interleaved maps than to fix their fields. Checked by
 tests/legal/plan/test_repairs.py, element by element, and tests/legal/plan/test_repair_exhaustive.py.
 """
 

@@ -5,7 +5,7 @@ microseconds: the rules that concern maps of its rank, data type, interleave, sw
 and what to say of those broken is made when it is asked for.
 
 What is minimal: a map has every field given, so each rule that it breaks is broken by itself, whatever is done about
-the others. `minimal_sets` is therefore one set for each rule broken, and mending a map means to leave none of them.
+the others. `minimal_sets` is therefore one set for each rule broken, and fixing a map means to leave none of them.
 That several rules may together leave no value for a field shows in `conflicts`: fields that cannot all stay as they
 are, with the rules that say so; `minimal_changes` are the smallest sets of fields that touch every conflict.
 

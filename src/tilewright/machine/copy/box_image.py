@@ -90,7 +90,7 @@ def copy_box(
     try:
         load = load_box(plan, at, memory[begin:], 0, mode, taps)
     except EngineFault as fault:
-        raise TilewrightError(fault.message, remedy=_REMEDIES.get(fault.name, "mend the tensor map")) from fault
+        raise TilewrightError(fault.message, remedy=_REMEDIES.get(fault.name, "fix the tensor map")) from fault
     data = np.zeros(footprint_bytes(plan), np.uint8)
     written = np.zeros(data.size, np.bool_)
     data[load.shared_offsets] = load.values

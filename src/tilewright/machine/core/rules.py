@@ -1,4 +1,4 @@
-"""Which rules does a run on the machine enforce, and what mends a violation? One row per code that a fault can carry.
+"""Which rules does a run on the machine enforce, and what fixes a violation? One row per code that a fault can carry.
 
 Codes of the machine's own family are `MF`; those of a protocol family are numbered from 201, apart from the numbers of
 the proofs, since here an instruction broke the rule in one run. Checked by: tests/machine/core/test_rules.py (every
@@ -16,7 +16,7 @@ from tilewright.machine.tensor_core.tensor_rules import TENSOR_RULES
 @dataclass(frozen=True, slots=True)
 class MachineRule:
     """name: kebab-case; summary: one line; rule: what the hardware demands; source: where that is said; example: a
-    failing kernel in words; remedy: the usual mend. The same fields as the proofs' rules."""
+    failing kernel in words; remedy: the usual fix. The same fields as the proofs' rules."""
 
     code: str
     name: str

@@ -9,7 +9,7 @@ index; then the engines perform what is pending, first come, first served, and w
 they must. So, where a kernel repeats itself, its run does.
 
 A hang (LV201) is exact: no warp can run, nothing is pending, and no diverged warp can be relaxed. A kernel that polls
-for ever (`test_wait` in a loop) is given up after many failed polls in a row, as LV202, which is no proof.
+forever (`test_wait` in a loop) is given up after many failed polls in a row, as LV202, which is no proof.
 Checked by: tests/machine/core/test_run.py.
 """
 

@@ -181,7 +181,7 @@ class AwaitedWords:
         return any(word.polled for word in self.words.values())
 
     def describe(self, address: int) -> tuple[str, Span | None]:
-        """What became of a word for which somebody waits for ever, and where."""
+        """What became of a word for which somebody waits forever, and where."""
         word = self.words.get(address)
         if word is None or not word.writes:
             return "nobody has written it", None
@@ -221,7 +221,7 @@ def _check_write(
                 f"the word at {address:#x} holds what {waiter} waits for",
                 f"{name_of(record.actor)}, which does not know whether {waiter} has seen it, writes {value} "
                 f"({record.span})",
-                f"{waiter} looks only now ({wait.span}), and waits for ever",
+                f"{waiter} looks only now ({wait.span}), and waits forever",
             ),
         )
     if word.writes:
