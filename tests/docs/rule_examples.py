@@ -23,8 +23,9 @@ EXAMPLES = ROOT / "docs" / "rules" / "examples"
 MADE = ROOT / "src" / "tilewright" / "driver" / "check" / "rule_examples.toml"
 _CONTEXT = 2
 """Lines that are shown around a change."""
-_WIDTH = 100
-_MARGIN = 24
+_WIDTHS = {"ptx": 200, "mlir": 84}
+"""Of a line. Text of the `ac` dialect is cut to what the site shows without scrolling; PTX is shown whole."""
+_MARGIN = 18
 """Characters that are shown around a change in a line that is wider."""
 
 
@@ -83,7 +84,7 @@ def example_of(pair: Pair) -> RuleExample:
     """What the page of the pair's rule shows."""
     if pair.kind == "sh":
         return RuleExample(pair.title, "sh", pair.buggy, pair.fixed, (), (), pair.files, "", pair.review)
-    (buggy, wrong), (fixed, right) = excerpts(pair.buggy, pair.fixed)
+    (buggy, wrong), (fixed, right) = excerpts(pair.buggy, pair.fixed, _WIDTHS[pair.kind])
     return RuleExample(pair.title, pair.kind, buggy, fixed, wrong, right, pair.files, _command(pair), pair.review)
 
 
@@ -91,8 +92,8 @@ Excerpt = tuple[str, tuple[int, ...]]
 """Lines, and the numbers of those that differ, from 1 on."""
 
 
-def excerpts(buggy: str, fixed: str) -> tuple[Excerpt, Excerpt]:
-    """The lines of both texts that differ, with a few around each change."""
+def excerpts(buggy: str, fixed: str, width: int) -> tuple[Excerpt, Excerpt]:
+    """The lines of both texts that differ, with a few around each change, cut to about `width` characters."""
     sides = (_code(buggy), _code(fixed))
     changes = [
         change for change in SequenceMatcher(None, *sides, autojunk=False).get_opcodes() if change[0] != "equal"
@@ -102,17 +103,17 @@ def excerpts(buggy: str, fixed: str) -> tuple[Excerpt, Excerpt]:
     ends = [0, 0]
     for _, *places in changes:
         spans = (places[:2], places[2:])
-        narrow = _narrowed(*(sides[side][slice(*spans[side])] for side in (0, 1)))
+        narrow = _narrowed(*(sides[side][slice(*spans[side])] for side in (0, 1)), width)
         for side, (begin, end) in enumerate(spans):
             lines, start = sides[side], max(begin - _CONTEXT, ends[side])
             if start > ends[side] and shown[side]:
                 shown[side].append("...")
-            shown[side].extend(_cut(line) for line in lines[start:begin])
+            shown[side].extend(_cut(line, width) for line in lines[start:begin])
             differ[side].extend(range(len(shown[side]) + 1, len(shown[side]) + 1 + len(narrow[side])))
             shown[side].extend(narrow[side])
             ends[side] = end
             if not _overlaps(changes, side, end):
-                shown[side].extend(_cut(line) for line in lines[end : end + _CONTEXT])
+                shown[side].extend(_cut(line, width) for line in lines[end : end + _CONTEXT])
                 ends[side] = min(end + _CONTEXT, len(lines))
     return (_dedented(shown[0]), tuple(differ[0])), (_dedented(shown[1]), tuple(differ[1]))
 
@@ -128,27 +129,27 @@ def _overlaps(changes: list[Any], side: int, end: int) -> bool:
     return any(end <= change[1 + 2 * side] <= end + _CONTEXT and change[2 + 2 * side] > end for change in changes)
 
 
-def _narrowed(buggy: list[str], fixed: list[str]) -> tuple[list[str], list[str]]:
+def _narrowed(buggy: list[str], fixed: list[str], width: int) -> tuple[list[str], list[str]]:
     """Changed lines, wide ones cut to what differs."""
     if len(buggy) != len(fixed):
-        return [_cut(line) for line in buggy], [_cut(line) for line in fixed]
-    both = [_cut_alike(*lines) for lines in zip(buggy, fixed, strict=True)]
+        return [_cut(line, width) for line in buggy], [_cut(line, width) for line in fixed]
+    both = [_cut_alike(*lines, width) for lines in zip(buggy, fixed, strict=True)]
     return [left for left, _ in both], [right for _, right in both]
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 4].rpartition(' ')[0].rstrip(' <{')} ..."
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 4].rpartition(' ')[0].rstrip(' <{')} ..."
 
 
-def _cut_alike(buggy: str, fixed: str) -> tuple[str, str]:
+def _cut_alike(buggy: str, fixed: str, width: int) -> tuple[str, str]:
     """Two lines with the same cuts: their beginnings and what differs are left."""
-    if max(len(buggy), len(fixed)) <= _WIDTH:
+    if max(len(buggy), len(fixed)) <= width:
         return buggy, fixed
     shorter = min(len(buggy), len(fixed))
     same = next((at for at in range(shorter) if buggy[at] != fixed[at]), shorter)
     tail = next((at for at in range(shorter - same) if buggy[-1 - at] != fixed[-1 - at]), shorter - same)
     begin = buggy.rfind(" ", 0, max(same - _MARGIN, 0) + 1) + 1
-    head = len(buggy) - len(buggy.lstrip()) + 2 * _MARGIN
+    head = len(buggy) - len(buggy.lstrip()) + width // 3
     cut: list[str] = []
     for line in (buggy, fixed):
         end = min(len(line) - tail + _MARGIN, len(line))

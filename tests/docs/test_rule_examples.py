@@ -152,7 +152,7 @@ def test_what_is_not_in_a_text_is_noticed() -> None:
 def test_an_excerpt_has_the_changes_and_little_else() -> None:
     lines = [f"line {number}" for number in range(40)]
     buggy, fixed = "\n".join(lines), "\n".join([*lines[:10], "new", *lines[11:30], "more", *lines[30:]])
-    (left, wrong), (right, added) = excerpts(buggy, fixed)
+    (left, wrong), (right, added) = excerpts(buggy, fixed, 80)
     assert left.splitlines() == [
         "line 8", "line 9", "line 10", "line 11", "line 12", "...", "line 28", "line 29", "line 30", "line 31",
     ]  # fmt: skip

@@ -75,9 +75,9 @@ def rule_page(rule: Rule) -> str:
         comment = f"`// tilewright: allow[{rule.code}] because ...`, or `--allow {rule.code}=REASON`"
         rows.append(("To allow it", f"{comment}; see [allowing a finding](../check.md#allowing-a-finding)"))
     code = _code_sections(rule, example) + "## Sources\n\n" if example is not None else ""
-    return f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n{code}" + "".join(
-        f"- **{title}:** {text}\n" for title, text in rows
-    )
+    notes = "".join(f"- **{title}:** {text}\n" for title, text in rows)
+    head = f"# {rule.code} {rule.name}\n\n{sentence(rule.summary)}\n\n{rule.rule}\n\n"
+    return f"{head}{code}{notes}\n[All rules](index.md)\n"
 
 
 def _code_sections(rule: Rule, example: RuleExample) -> str:
@@ -86,7 +86,7 @@ def _code_sections(rule: Rule, example: RuleExample) -> str:
     links = ", ".join(
         f"[{name}](../{path.removeprefix('docs/')})" for name, path in zip(names, example.files, strict=True)
     ).replace("(../rules/", "(")
-    result = "reports it for review" if example.review else "refutes it"
+    result = "reports the buggy kernel for review" if example.review else "refutes the buggy kernel"
     command = f" `{example.command}` {result}." if example.command else ""
     title = f"{example.title}.\n\n" if example.title else ""
     return (
