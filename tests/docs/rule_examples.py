@@ -148,12 +148,15 @@ def _cut_alike(buggy: str, fixed: str, width: int) -> tuple[str, str]:
     shorter = min(len(buggy), len(fixed))
     same = next((at for at in range(shorter) if buggy[at] != fixed[at]), shorter)
     tail = next((at for at in range(shorter - same) if buggy[-1 - at] != fixed[-1 - at]), shorter - same)
-    begin = buggy.rfind(" ", 0, max(same - _MARGIN, 0) + 1) + 1
-    head = len(buggy) - len(buggy.lstrip()) + width // 3
+    # The name of the attribute that differs, and no half word before it.
+    name = max(buggy.rfind(mark, 0, same) + len(mark) for mark in (", ", "<{"))
+    begin = name if buggy[name : name + 1].isalpha() else buggy.rfind(" ", 0, max(same - _MARGIN, 0) + 1) + 1
+    # A line begins with an operation's results and name, up to its operands.
+    head = buggy.find("(") + 1 or width // 3
     cut: list[str] = []
     for line in (buggy, fixed):
         end = min(len(line) - tail + _MARGIN, len(line))
-        prefix = line[:end] if begin <= head else f"{_word_end(line[:head])} ... {line[begin:end]}"
+        prefix = line[:end] if begin <= head else f"{line[:head]} ... {line[begin:end]}"
         cut.append(prefix if end == len(line) else f"{_word_end(prefix)} ...")
     return cut[0], cut[1]
 

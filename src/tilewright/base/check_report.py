@@ -48,41 +48,45 @@ class Suppressed:
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """The verdict on one kernel.
-
-    scope: what a proof holds for ("all trip counts", "this launch"), empty where nothing is proven; assumptions: what
-    it rests on; claims: what it found to be so; reasons: of `unknown`, what would decide it; findings: errors and
-    reviews; suppressed: findings that the text or the user sets aside; seconds: what the check took; steps: warp
-    instructions that it ran, the same on every machine; defect: of this program, where one ended the check ("KeyError
-    at file.py:12"); launch: that shows what refutes, as the document of a launch file, where none was given; launches:
-    how many were made up and explored, 0 where one was given; ranges: of the parameters that steer the kernel, for
-    which the proof holds ("parameter 2 from 1 to 2^31 - 1"); stopped: a limit in seconds ended the check;
-    cut_short: the run of the launch that is given, or that refutes, ended at a fault or a hang, and what comes behind
-    was not judged; reached: warp instructions of that run, to be compared where the launch is one.
-
-    beside: where this text is unknown, what another text of the same kernel gave. It changes no verdict.
-    """
+    """The verdict on one kernel."""
 
     name: str
     target: str
     verdict: VerdictWord
     scope: str = ""
+    """What a proof holds for ("all trip counts", "this launch"); empty where nothing is proven."""
     assumptions: tuple[str, ...] = ()
+    """What a proof rests on."""
     claims: tuple[str, ...] = ()
+    """What a proof found to be so."""
     reasons: tuple[str, ...] = ()
+    """Of `unknown`: what would decide it."""
     findings: tuple[Diagnostic, ...] = ()
+    """Errors and reviews."""
     suppressed: tuple[Suppressed, ...] = ()
+    """Findings that the text or the user sets aside."""
     seconds: float = 0.0
+    """What the check took."""
     timeline: Timeline | None = None
+    """What the roles did around the first finding."""
     steps: int = 0
+    """Warp instructions that were run; the same on every machine."""
     defect: str = ""
+    """A defect of this program that ended the check, such as "KeyError at file.py:12"."""
     launch: Mapping[str, object] | None = None
+    """The launch that shows what refutes, as the document of a launch file, where none was given."""
     launches: int = 0
+    """How many launches were explored; 0 where one was given."""
     ranges: tuple[str, ...] = ()
+    """The parameters that steer the kernel, such as "parameter 2 from 1 to 2^31 - 1": the proof holds for these."""
     stopped: bool = False
+    """A limit in seconds ended the check."""
     beside: Beside | None = None
+    """Where this text is unknown: the verdict on another text of the kernel. It changes no verdict."""
     cut_short: bool = False
+    """The run ended at a fault or a hang, and what comes behind was not judged."""
     reached: int = 0
+    """Warp instructions of the run that was given or that refutes, to be compared where the launch is one."""
 
     @property
     def exceptions(self) -> tuple[str, ...]:
@@ -116,22 +120,22 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """The verdicts on one file's kernels, or why the file could not be checked.
-
-    path: as the user gave it, "-" for standard input; text: what was checked; findings: of the file as a whole, such as
-    allowances that allow nothing; error: the message where the tool could not do its job, with `error_line` and
-    `remedy`; notes: what a reader should know of the check, such as a search that a time limit ended.
-    """
+    """The verdicts on one file's kernels, or why the file could not be checked."""
 
     path: str
+    """As the user gave it; "-" for standard input."""
     text: str = ""
+    """What was checked."""
     kernels: tuple[KernelReport, ...] = ()
     findings: tuple[Diagnostic, ...] = ()
+    """Of the file as a whole, such as a comment that allows nothing."""
     error: str = ""
+    """The message where the file could not be checked."""
     error_line: int | None = None
     remedy: str = ""
     error_findings: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()
+    """What a reader should know of the check, such as a search that a time limit ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,44 +45,49 @@ class SourceEdit:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """An edit that fixes a finding. rechecked: the edited input was checked again, and the finding is gone; remaining:
-    errors that the check then still found, 0 if it came out clean; in_source: the same in terms of the program, which
-    was not checked again."""
+    """An edit that fixes a finding."""
 
     title: str
     edits: tuple[tuple[Span, str], ...] = ()
+    """Places, and the text that stands there afterwards."""
     cost: str = ""
     rechecked: bool = False
+    """The edited input was checked again, and the finding is gone."""
     in_source: tuple[SourceEdit, ...] = ()
+    """The same in terms of the program, which was not checked again."""
     remaining: int = 0
+    """Errors that the check of the edited input still found; 0 if it came out clean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding.
-
-    stack: the lines of the program at `origin`, from the innermost inlined function to the kernel, each called from the
-    next; empty where there is but one; `origin` is the line of these that its author most likely looks for.
-    other_origin, other_stack: the same of `conflicts_with`.
-
-    code: family and number, such as `TX001`; name: short kebab-case name of the rule; message: one line;
-    primary: where; conflicts_with: the other place, if the finding is a conflict of two; interleaving: steps of a
-    short run that shows it; source: document and section of the hardware rule; origin: the place in the program that
-    the text was compiled from, where the text says so; contested: the contested points of the ISA that decide its
-    level, with " or " between several.
-    """
+    """One finding."""
 
     code: str
+    """Family and number, such as `TX001`."""
     name: str
+    """The rule's name in kebab case."""
     message: str
+    """What is wrong, in one line."""
     primary: Span | None = None
+    """Where."""
     conflicts_with: Span | None = None
+    """The other place, if the finding is a conflict of two."""
     interleaving: tuple[str, ...] = ()
+    """The steps of a short run that shows it."""
     source: str = ""
+    """Document and section of the hardware rule."""
     repair: Repair | None = None
+    """An edit that fixes it, if one was found."""
     level: Level = Level.ERROR
+    """Whether it refutes, or is for review."""
     origin: Span | None = None
+    """The line of the program that the text was compiled from, where the text says so."""
     contested: str = ""
+    """The contested points of the ISA that decide its level, with " or " between several."""
     stack: tuple[SourcePlace, ...] = ()
+    """The calls that lead to `origin`, the innermost inlined function first; empty where there is but one."""
     other_origin: Span | None = None
+    """`origin` of the other place."""
     other_stack: tuple[SourcePlace, ...] = ()
+    """`stack` of the other place."""

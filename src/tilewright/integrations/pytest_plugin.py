@@ -58,11 +58,21 @@ def assert_proven(
 ) -> FileReport:
     """Check every kernel of `ptx` (with a launch or `entry`, the one that it names) and return the report.
 
-    allow: rules whose findings are set aside, by code or name, with the reason; ignore: without one. What they leave
-    out is in each kernel's `exceptions`.
+    Args:
+        ptx: PTX text, the path of a file, or a compiled kernel.
+        launch: A launch file's path or content. Without one, launches are explored.
+        isa: Interpretation of contested points, as `--isa` takes it.
+        entry: Check this kernel alone.
+        allow_unknown: Accept kernels that are neither proven nor refuted.
+        allow: Rules whose findings are set aside, by code or name, with the reason. Each kernel's `exceptions` names
+            what they leave out.
+        ignore: Rules whose findings are set aside without a reason.
+        budget_seconds: For each kernel; None for no limit.
 
-    Raises AssertionError, with the report as text, where a kernel is refuted or the text can't be checked; where one is
-    unknown, unless `allow_unknown`. Raises TilewrightError for a mistake in the launch.
+    Raises:
+        AssertionError: A kernel is refuted, or unknown without `allow_unknown`, or the text can't be checked; with the
+            report as text.
+        TilewrightError: There is a mistake in the launch.
     """
     __tracebackhide__ = True
     from tilewright.driver.check.check import CheckOptions, check_file, check_text

@@ -92,16 +92,24 @@ def check(
 ) -> FileReport:
     """Compile `kernel` (of `triton.jit` or `gluon.jit`) for `target` and check it. No GPU is needed.
 
-    signature: Triton's type of each parameter that is no constexpr ("*fp16", "i32", "tensordesc<fp16[128, 64]>");
-    constexprs: values of the others; arguments: of the parameters in `signature`, for a complete launch; grid: programs
-    along x, y, z; divisible: pointers and numbers that are multiples of 16, all pointers where it is not said; allow:
-    rules whose findings are set aside, with the reason; options: Triton's compile options (`num_warps`, `num_stages`,
-    `num_ctas`, ...).
+    Args:
+        kernel: A function of `triton.jit` or `gluon.jit`.
+        signature: Triton's type of each parameter that is no constexpr ("*fp16", "i32", "tensordesc<fp16[128, 64]>").
+        constexprs: Values of the other parameters.
+        target: The architecture to compile for.
+        arguments: Of the parameters in `signature`, for a complete launch.
+        grid: Programs along x, y, z.
+        divisible: Pointers and numbers that are multiples of 16; by default all pointers.
+        isa: Interpretation of contested points, as `--isa` takes it.
+        allow: Rules whose findings are set aside, with the reason.
+        budget_seconds: For each kernel; None for no limit.
+        repair: Look for an edit of the PTX with which a refuted kernel is proven, and describe it in terms of the
+            source.
+        options: Triton's compile options (`num_warps`, `num_stages`, `num_ctas`, ...).
 
-    repair: of a refuted kernel, look for an edit of the PTX that is proven, and say it in terms of the source.
-
-    Raises TilewrightError: Triton is missing, cannot compile the kernel (with its own words) or does not know an
-    option; the target is not one that Tilewright checks; an argument is missing or does not fit.
+    Raises:
+        TilewrightError: Triton is missing, cannot compile the kernel (with its own words) or does not know an option;
+            the target is not one that Tilewright checks; an argument is missing or does not fit.
     """
     compiled = compiled_kernel(kernel, signature, constexprs or {}, target, divisible, options)
     text = str(compiled.asm["ptx"])
@@ -136,8 +144,15 @@ def checking(
 ) -> Generator[Checking, None, None]:
     """Check every kernel that Triton compiles inside the block, also where its cache has it.
 
-    raise_errors: raise CheckFailed for one that is refuted (with allow_unknown False: not proven) where it is compiled;
-    else look at `reports`; allow: as for `check`. A listener that was there before is called as well.
+    A listener that was there before is called as well.
+
+    Args:
+        isa: As for `check`.
+        allow_unknown: Accept kernels that are neither proven nor refuted.
+        raise_errors: Raise CheckFailed where a kernel that is refuted, or not accepted, is compiled. Otherwise look at
+            `reports`.
+        allow: As for `check`.
+        budget_seconds: As for `check`.
     """
     knobs = import_module("triton.knobs") if imported_triton() is not None else None
     compilation: Any = getattr(knobs, "compilation", None)

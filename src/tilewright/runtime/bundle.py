@@ -39,18 +39,18 @@ _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A compiled program. `cubin` is None where none was assembled: the driver then compiles the PTX when loading.
-
-    facts: what was proved or measured of the program; decisions: what the compiler chose. Both are free-form JSON.
-    """
+    """A compiled program."""
 
     name: str
     target: str
     plan: LaunchPlan
     ptx: str
     cubin: bytes | None = None
+    """None where none was assembled: the driver then compiles the PTX when loading."""
     facts: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What was proved or measured of the program, as JSON."""
     decisions: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What the compiler chose, as JSON."""
     tilewright_version: str = ""
 
 

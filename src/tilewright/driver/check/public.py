@@ -39,9 +39,10 @@ Launch = str | PathLike[str] | Mapping[str, Any] | LaunchFile
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What was found of one subject. files: one report for each file, as `tilewright check` makes them."""
+    """What was found of one subject."""
 
     files: tuple[FileReport, ...]
+    """One report for each file, as `tilewright check` makes them."""
     name: str = field(default="")
 
     @property
@@ -130,13 +131,20 @@ def check(
 ) -> CheckReport:
     """Prove or refute the asynchronous protocol of every kernel of `subject`.
 
-    subject: PTX, TTGIR or nvgpu MLIR text; the path of a file, or of a folder of .ptx files; a compiled kernel of
-    Triton, CuPy or `tilewright.compile`. launch: a launch file's path or content; without one, launches are explored.
-    entry: check this kernel alone. isa: interpretation of contested points, as `--isa` takes it. budget_seconds: for
-    each kernel, None for no limit. block, cluster, grid: threads or CTAs along x, y, z of a launch that leaves them
-    out. repair: look for edits that fix what is refuted.
+    Args:
+        subject: PTX, TTGIR or nvgpu MLIR text; the path of a file, or of a folder of .ptx files; a compiled kernel of
+            Triton, CuPy or `tilewright.compile`.
+        launch: A launch file's path or content. Without one, launches are explored.
+        entry: Check this kernel alone.
+        isa: Interpretation of contested points, as `--isa` takes it.
+        budget_seconds: For each kernel; None for no limit.
+        block: Threads along x, y, z, of a launch that leaves them out.
+        cluster: CTAs of a cluster along x, y, z, of a launch that leaves them out.
+        grid: CTAs along x, y, z, of a launch that leaves them out.
+        repair: Look for edits that fix what is refuted.
 
-    Raises TilewrightError: the subject can't be read or has no PTX, or the launch or an option is wrong.
+    Raises:
+        TilewrightError: The subject can't be read or has no PTX, or the launch or an option is wrong.
     """
     from tilewright.driver.check.isa import readings_of
     from tilewright.driver.repair.repair import STEPS

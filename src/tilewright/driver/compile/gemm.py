@@ -44,19 +44,27 @@ def matmul(
 ) -> Any:
     """`activation((a @ b) * scales + bias) + residual` in one kernel, accumulated in float32, rounded once.
 
-    a: (M, K), or with any number of leading axes, which count as rows and which the result then has too; b: (K, N). Or
-    both with one axis of a batch before. Both of one element, 16 or 8 bits wide; any strides: NumPy arrays (bf16 and
-    8-bit floats through ml_dtypes) on the CPU machine, DLPack arrays (PyTorch, CuPy, JAX) where they are.
+    NumPy arrays (bf16 and 8-bit floats through ml_dtypes) run on the CPU machine, DLPack arrays (PyTorch, CuPy, JAX)
+    where they are. Any strides will do.
 
-    bias: (N,); residual: of the result's shape; activation: relu, silu, gelu (its tanh form), sigmoid or tanh.
-    scale_a, scale_b: both or neither, float32: one number for the whole operand, or one for each row of a, (M,) or
-    (M, 1), and each column of b, (N,) or (1, N); or of blocks, (M, ceil(K / 128)) and (ceil(K / 128), ceil(N / 128)).
-    out: an array to write to; out_dtype: the element of a new one (a's; bf16 for operands of 8 bits).
-    fast_accumulation: leave sums of 8-bit operands to the tensor core, which is quicker and keeps fewer bits of long
-    sums than float32 has; not with scales of blocks.
+    Args:
+        a: (M, K), or with any number of leading axes, which count as rows and which the result then has too. Or with
+            one axis of a batch before, as `b`. Elements of 16 or 8 bits.
+        b: (K, N), of the same element as `a`.
+        bias: (N,).
+        activation: relu, silu, gelu (its tanh form), sigmoid or tanh.
+        residual: Of the result's shape.
+        scale_a: float32, only together with `scale_b`. One number for the whole operand; or one for each row, (M,) or
+            (M, 1); or one for each block, (M, ceil(K / 128)).
+        scale_b: float32. One number; or one for each column, (N,) or (1, N); or one for each block,
+            (ceil(K / 128), ceil(N / 128)).
+        out: An array to write to.
+        out_dtype: The element of a new result. By default that of `a`, or bf16 for operands of 8 bits.
+        fast_accumulation: Leave sums of 8-bit operands to the tensor core, which is faster and keeps fewer bits of
+            sums over a large K than float32 has. Not with scales of blocks.
 
-    Raises TilewrightError for arrays that do not multiply, and for an `out` whose leading axes cannot be written as
-    rows.
+    Raises:
+        TilewrightError: The arrays do not multiply, or the leading axes of `out` cannot be written as rows.
     """
     given = (a, b, bias, residual, scale_a, scale_b)
     again = recalled(_MATMUL, given, out, (activation, out_dtype, fast_accumulation))
@@ -97,8 +105,15 @@ def gated_matmul(
 ) -> Any:
     """`activation(x @ w_gate) * (x @ w_up)` in one kernel: x is read once, and no product goes through memory.
 
-    x: (M, K), or with any number of leading axes; w_gate, w_up: (K, N). Elements, strides, `out` and errors are as of
-    `matmul`.
+    Elements, strides and errors are those of `matmul`.
+
+    Args:
+        x: (M, K), or with any number of leading axes.
+        w_gate: (K, N).
+        w_up: (K, N).
+        activation: As of `matmul`.
+        out: As of `matmul`.
+        out_dtype: As of `matmul`.
     """
     given = (x, w_gate, w_up)
     again = recalled(_GATED_MATMUL, given, out, (activation, out_dtype))
@@ -130,9 +145,17 @@ def grouped_matmul(
 ) -> Any:
     """Consecutive groups of rows of `x`, each times its own matrix: rows `ends[g - 1]` up to `ends[g]` times `w[g]`.
 
-    x: (T, K), its rows sorted by group; w: (G, K, N); ends: (G,) int32 where the arrays are, never decreasing, between
-    0 and T, read when the kernel runs; bias: (G, N). Rows at the last end and beyond are not written: they are
-    undefined in a new result, and stay in `out`. Elements, strides, `out` and errors are as of `matmul`.
+    Rows at the last end and beyond are not written: they are undefined in a new result, and stay in `out`. Elements,
+    strides and errors are those of `matmul`.
+
+    Args:
+        x: (T, K), its rows sorted by group.
+        w: (G, K, N).
+        ends: (G,) int32 where the arrays are, never decreasing, between 0 and T; read when the kernel runs.
+        bias: (G, N).
+        activation: As of `matmul`.
+        out: As of `matmul`.
+        out_dtype: As of `matmul`.
     """
     given = (x, w, ends, bias)
     again = recalled(_GROUPED_MATMUL, given, out, (activation, out_dtype))
@@ -160,9 +183,16 @@ def masked_matmul(
 ) -> Any:
     """The first `counts[g]` rows of `x[g]`, times `w[g]`, for every group.
 
-    x: (G, M, K); w: (G, K, N); counts: (G,) int32 where the arrays are, between 0 and M, read when the kernel runs.
-    Other rows are not written: they are undefined in a new result, and stay in `out`. Elements, strides, `out` and
-    errors are as of `matmul`.
+    Other rows are not written: they are undefined in a new result, and stay in `out`. Elements, strides and errors are
+    those of `matmul`.
+
+    Args:
+        x: (G, M, K).
+        w: (G, K, N).
+        counts: (G,) int32 where the arrays are, between 0 and M; read when the kernel runs.
+        activation: As of `matmul`.
+        out: As of `matmul`.
+        out_dtype: As of `matmul`.
     """
     given = (x, w, counts)
     again = recalled(_MASKED_MATMUL, given, out, (activation, out_dtype))

@@ -41,9 +41,20 @@ def compile(  # the verb's name, as users write it: tw.compile
 ) -> CompiledKernel:
     """Compile and prove `kernel` for extents given by axis name, as in `tw.compile(matmul, M=4096, N=4096, K=4096)`.
 
-    dtype: one for all parameters, or by parameter name; strides: in elements, for parameters that are not row-major;
-    tile, stages, cluster: fix a decision instead of leaving it to the synthesiser; cached: use and fill the cache on
-    disk. Raises TilewrightError at the author's line, and for arguments of other types.
+    Args:
+        kernel: A function declared with `@tw.kernel`.
+        target: The architecture to compile for.
+        dtype: One element type for all parameters, or one by parameter name.
+        strides: In elements, by parameter name, of parameters that are not row-major.
+        tile: Rows and columns of a tile, instead of the compiler's choice.
+        stages: Slots of the pipeline, instead of the compiler's choice.
+        cluster: CTAs of a cluster along M and N, instead of the compiler's choice.
+        cached: Use and fill the cache on disk.
+        progress: Called with what is done next.
+        dims: The extent of each axis.
+
+    Raises:
+        TilewrightError: At the author's line; also for arguments of other types.
     """
     _require_types(kernel, target, stages, {"tile": tile, "cluster": cluster})
     compiled = compile_for(kernel, dims, target, dtype, strides, Wanted(tile, stages, cluster), cached, progress)

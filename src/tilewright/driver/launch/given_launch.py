@@ -116,19 +116,23 @@ def has_dynamic_shared(module: Module, kernel: Kernel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """What is given. file: its name, for messages. None stands for what it does not say: of `params`, where it says
-    nothing of any, and in `params`."""
+    """What is given of a launch. None stands for what it leaves open."""
 
     file: str
+    """Its name, for messages."""
     entry: str | None
+    """The kernel that is launched."""
     grid: tuple[int, int, int] | None
     block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
     dynamic_smem_bytes: int | None
     params: tuple[Param | None, ...] | None
+    """One for each parameter, None for one that is left open; None where it says nothing of any."""
     buffers: tuple[BufferSize, ...]
     contents: tuple[BufferContents, ...] = ()
+    """What stands in buffers."""
     names: tuple[str, ...] = ()
+    """Of the parameters, as far as they are given, for messages."""
 
     def kernel(self, module: Module, path: str) -> Kernel:
         """The kernel of `module` (read from `path`) that is launched. Raises TilewrightError where there is none."""

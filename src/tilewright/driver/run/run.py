@@ -34,9 +34,17 @@ class CompiledKernel:
         return f"<compiled {self.bundle.name} for {self.bundle.target}>"
 
     def __call__(self, *inputs: object, out: object = None, on: Place = "auto", seed: int = 0) -> Any:
-        """Run. on: "auto" runs GPU arrays on their GPU and CPU arrays on the CPU machine; "gpu" copies CPU arrays to
-        GPU 0 and back. seed: order of the CPU machine's engines. Raises TilewrightError for arrays that do not fit the
-        program, and for an `out` that cannot be written to.
+        """Run the kernel.
+
+        Args:
+            inputs: Arrays, in the order of the program's parameters.
+            out: An array to write to, instead of a new one.
+            on: "auto" runs GPU arrays on their GPU and CPU arrays on the CPU machine; "gpu" copies CPU arrays to GPU 0
+                and back.
+            seed: Order of the CPU machine's engines.
+
+        Raises:
+            TilewrightError: The arrays do not fit the program, or `out` cannot be written to.
         """
         if on not in get_args(Place):
             raise TilewrightError(f"nothing runs on {on!r}", remedy=f"choose from {', '.join(get_args(Place))}")
