@@ -29,9 +29,9 @@ tilewright check docs/bugs/store-without-a-proxy-fence/buggy.ptx --diff
 tilewright check docs/bugs/store-without-a-proxy-fence/fixed.ptx
 ```
 
-A pair with a `launch.json` is about that launch. Pairs marked *strict* are about points on which readers of the ISA
-differ: `--isa strict` refutes them, the tolerant reading reports them for review. [The rules](../rules/index.md) have a
-page for each code and each such point.
+A pair with a `launch.json` is about that launch. Pairs marked *strict* are about points on which
+interpretations of the ISA differ: `--isa strict` refutes them, the tolerant one reports them for review.
+[The rules](../rules/index.md) have a page for each code and each such point.
 
 This page is made from `index.toml` by `python -m tests.docs.bug_index`.
 """

@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--isa",
         default=None,
         metavar="READING",
-        help="reading of points where compilers rely on what the ISA does not promise: tolerant (the default), strict, "
-        "or with single points otherwise, as in tolerant,fenced_init=strict",
+        help="interpretation of points where compilers rely on what the ISA does not promise: tolerant (the default), "
+        "strict, or with single points otherwise, as in tolerant,fenced_init=strict",
     )
     parser.add_argument("--output", metavar="FILE", help="write the report here instead of to standard output")
     parser.add_argument("--fix", action="store_true", help="write repairs that were checked again into the files")

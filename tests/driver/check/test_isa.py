@@ -24,10 +24,10 @@ def test_the_two_sides_and_single_points() -> None:
 @pytest.mark.parametrize(
     ("isa", "message"),
     [
-        ("lenient", "'lenient' in the reading 'lenient' is no side"),
+        ("lenient", "'lenient' in the interpretation 'lenient' is no side"),
         ("", "is no side"),
         ("tolerant,fenced_init", "cannot read 'fenced_init'"),
-        ("tolerant,fenced_init=off", "'off' in the reading"),
+        ("tolerant,fenced_init=off", "'off' in the interpretation"),
         ("tolerant,fence_init=strict", "no contested point 'fence_init'"),
     ],
 )

@@ -54,6 +54,14 @@ def test_a_rule_is_found_by_code_and_by_name() -> None:
     assert explain("TX999") == ()
 
 
+def test_the_index_has_every_rule_under_its_family() -> None:
+    index = rule_pages()["index.md"]
+    for rule in all_rules():
+        assert index.count(f"| [{rule.code}]({rule.code}.md) |") == 1, rule.code
+        section = index[: index.index(f"[{rule.code}]")].rpartition("\n## ")[2]
+        assert section.startswith(f"{rule.code[:2]}: "), rule.code
+
+
 def test_the_pages_in_the_documentation_are_up_to_date() -> None:
     pages = rule_pages()
     there = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}

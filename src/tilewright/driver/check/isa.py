@@ -1,7 +1,7 @@
 """Which side of each contested point does `--isa` take? `tolerant`, `strict`, and single points otherwise.
 
-`tolerant,fenced_init=strict` is the tolerant reading but for one point. What the points are, and what each side says,
-stands in `contract.rules.readings`; here they get their pages. Checked by: tests/driver/check/test_isa.py.
+`tolerant,fenced_init=strict` is tolerant but for one point. What the points are, and what each side says, stands in
+`contract.rules.readings`; here they get their pages. Checked by: tests/driver/check/test_isa.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def readings_of(isa: str) -> Readings:
         name, equals, other = (part.strip() for part in change.partition("="))
         if not equals:
             raise TilewrightError(
-                f"cannot read {change!r} in the reading {isa!r}", remedy="write it as tolerant,fenced_init=strict"
+                f"cannot read {change!r} in the interpretation {isa!r}",
+                remedy="write it as tolerant,fenced_init=strict",
             )
         readings = _with_point(readings, point_named(name), _side(other, isa))
     return readings
@@ -32,7 +33,7 @@ def readings_of(isa: str) -> Readings:
 
 def _side(name: str, isa: str) -> Readings:
     if name not in _SIDES:
-        raise TilewrightError(f"{name!r} in the reading {isa!r} is no side", remedy="write tolerant or strict")
+        raise TilewrightError(f"{name!r} in the interpretation {isa!r} is no side", remedy="write tolerant or strict")
     return _SIDES[name]()
 
 

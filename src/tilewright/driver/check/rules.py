@@ -35,6 +35,30 @@ _OWN_RULES = (
 )
 
 
+_FAMILIES = {
+    "AL": "alignment and places in shared memory",
+    "AW": "comments that allow findings",
+    "BG": "bulk groups, cp.async groups and bulk stores",
+    "CA": "copies by threads",
+    "CL": "clusters and global memory",
+    "GD": "dependent grids",
+    "LV": "hangs, and tokens of programs",
+    "LY": "matrix descriptors",
+    "MB": "mbarriers",
+    "MF": "faults of single instructions",
+    "NB": "named barriers and shared memory between warps",
+    "PX": "proxies and their fences",
+    "SC": "schedules",
+    "SR": "registers and roles",
+    "TC": "tensor memory and tcgen05",
+    "TM": "tensor maps, and copies through them",
+    "TX": "transaction bytes",
+    "UM": "what compiled programs compute",
+    "WG": "wgmma",
+}
+"""What the letters of codes stand for."""
+
+
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """All rules, by code."""
@@ -105,8 +129,12 @@ def _fenced(language: str, code: str, lines: tuple[int, ...]) -> str:
 
 def rule_index() -> str:
     """All rules as a table of Markdown, with links to their pages."""
-    lines = ["# Rules", "", "| code | name | what is wrong |", "| --- | --- | --- |"]
-    lines += [f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.summary} |" for rule in all_rules()]
+    lines = ["# Rules", "", "A page for each code. The letters say what a rule is about."]
+    lines += ["`tilewright explain CODE` shows the same in a terminal."]
+    for family, subject in _FAMILIES.items():
+        lines += ["", f"## {family}: {subject}", "", "| code | name | what is wrong |", "| --- | --- | --- |"]
+        rules = (rule for rule in all_rules() if rule.code.startswith(family))
+        lines += [f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.summary} |" for rule in rules]
     lines += ["", "## Contested points", "", "| point | question |", "| --- | --- |"]
     lines += [f"| [{point.name}]({point_file(point)}) | {point.question} |" for point in POINTS]
     return "\n".join(lines) + "\n"
