@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--isa",
         default=None,
-        metavar="READING",
+        metavar="INTERPRETATION",
         help="interpretation of points where compilers rely on what the ISA does not promise: tolerant (the default), "
         "strict, or with single points otherwise, as in tolerant,fenced_init=strict",
     )

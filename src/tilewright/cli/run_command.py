@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outputs", metavar="OUT.npz", help="write the outputs here (of PTX every buffer)")
     parser.add_argument("--on", choices=("auto", "gpu", "cpu"), default="auto", help="where (default: a GPU if any)")
     parser.add_argument(
-        "--isa", metavar="READING", help="how PTX is judged, as in `tilewright check` (default: tolerant)"
+        "--isa", metavar="INTERPRETATION", help="how PTX is judged, as in `tilewright check` (default: tolerant)"
     )
     parser.add_argument(
         "--seed", type=_seed, default=0, metavar="N", help="of the random inputs and of the CPU machine's engines"

@@ -125,12 +125,19 @@ def kernel(
 ) -> Kernel | Callable[[Callable[..., object]], Kernel]:
     """Declare a tile program. Every parameter is annotated `tw.Tensor[axis names]`.
 
-    With promises, as in `@tw.kernel(align={"a": 128}, where="K % 8 == 0, M <= 65536")`. align: bytes of which the
-    parameter's address is a multiple (fewer than 16 where it may begin anywhere; nothing said means 16); where:
-    conditions on axes. What contradicts a promise is refused: extents when the kernel is compiled, addresses when it is
-    called. by_map: parameters that must be reached by a tensor map of their own, without a copy; where something is
-    promised of their axes, in every program that the promise allows. Raises TilewrightError for anything but a plain
-    function with such parameters.
+    It takes promises, as in `@tw.kernel(align={"a": 128}, where="K % 8 == 0, M <= 65536")`. What contradicts a promise
+    is refused: extents when the kernel is compiled, addresses when it is called.
+
+    Args:
+        function: A plain function whose parameters are annotated.
+        align: Bytes of which a parameter's address is a multiple; 16 for those that it does not name. Fewer than 16
+            where the parameter may begin anywhere.
+        where: Conditions on axes.
+        by_map: Parameters that must be reached by a tensor map of their own, without a copy. Where something is
+            promised of their axes, this holds for every program that the promise allows.
+
+    Raises:
+        TilewrightError: It is no plain function with such parameters.
     """
     enclosing = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
     if function is not None:

@@ -312,15 +312,26 @@ class Within:
 
 
 def group(groups: str, axis: str, ends: TensorHandle) -> Groups:
-    """For `tw.grid`: `axis` cut into consecutive groups. Group g ends before element `ends[g]` and begins where the one
-    before ends. ends: a tensor of i32 over the axis `groups`, not decreasing, from 0 to the extent of `axis`. A tile
-    lies in one group. Elements at the last end and beyond are in none."""
+    """For `tw.grid`: `axis` cut into consecutive groups.
+
+    Group g ends before element `ends[g]` and starts where the one before ends. A tile lies in one group. Elements at the
+    last end and beyond are in none.
+
+    Args:
+        groups: The axis that numbers the groups.
+        axis: The axis that is cut.
+        ends: A tensor of i32 over the axis `groups`, not decreasing, from 0 to the extent of `axis`.
+    """
     return Groups(groups, axis, ends)
 
 
 def within(axis: str, counts: TensorHandle) -> Within:
-    """For `tw.grid`: of group g, only elements 0 to `counts[g]` - 1 of `axis` are computed and stored. counts: a tensor
-    of i32 over another axis of the grid, from 0 to the extent of `axis`."""
+    """For `tw.grid`: of group g, only elements 0 to `counts[g]` - 1 of `axis` are computed and stored.
+
+    Args:
+        axis: The axis of the elements.
+        counts: A tensor of i32 over another axis of the grid, from 0 to the extent of `axis`.
+    """
     return Within(axis, counts)
 
 
