@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--code", required=True, help="the finding's code or name, as for explain")
     parser.add_argument("--launch", metavar="FILE", help="the launch, as for check")
     parser.add_argument("--entry", metavar="NAME", help="reduce this kernel")
-    parser.add_argument("--isa", default="tolerant", metavar="INTERPRETATION", help="interpretation of the ISA, as for check")
+    parser.add_argument(
+        "--isa", default="tolerant", metavar="INTERPRETATION", help="interpretation of the ISA, as for check"
+    )
     parser.add_argument("--output", metavar="FILE", help="write the reduced text here instead of to standard output")
     parser.add_argument(
         "--budget", type=seconds, default=_DEFAULT_SECONDS, metavar="SECONDS", help="time for all of it (default: 60)"

@@ -314,8 +314,8 @@ class Within:
 def group(groups: str, axis: str, ends: TensorHandle) -> Groups:
     """For `tw.grid`: `axis` cut into consecutive groups.
 
-    Group g ends before element `ends[g]` and starts where the one before ends. A tile lies in one group. Elements at the
-    last end and beyond are in none.
+    Group g ends before element `ends[g]` and starts where the one before ends. A tile lies in one group. Elements at
+    the last end and beyond are in none.
 
     Args:
         groups: The axis that numbers the groups.
