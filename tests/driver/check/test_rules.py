@@ -54,6 +54,11 @@ def test_a_rule_is_found_by_code_and_by_name() -> None:
     assert explain("TX999") == ()
 
 
+def test_a_page_is_short() -> None:
+    pages = rule_pages()
+    assert all(pages[f"{rule.code}.md"].count("\n") <= 80 for rule in all_rules())
+
+
 def test_the_index_has_every_rule_under_its_family() -> None:
     index = rule_pages()["index.md"]
     for rule in all_rules():
