@@ -29,9 +29,17 @@ _TOLD_MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class Work:
+    """A product, and the suite in which it stands first."""
+
     suite: str
     case: Product | Case | Grouped
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and depth."""
+        case = self.case
+        return (case.rows, case.n, case.k) if isinstance(case, Grouped) else (case.m, case.n, case.k)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,10 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def products() -> list[_Work]:
+def products() -> list[Work]:
     """All suites', each product once, by the suite in which it stands first."""
-    listed = [_Work(name, case) for name, suite in SUITES.items() for case in suite()]
-    listed += [_Work("cliffs", case) for case in VIEWS] + [_Work("grouped", case) for case in LAYERS]
+    listed = [Work(name, case) for name, suite in SUITES.items() for case in suite()]
+    listed += [Work("cliffs", case) for case in VIEWS] + [Work("grouped", case) for case in LAYERS]
     once = {_compiled(each.case): each for each in reversed(listed)}
     return [each for each in listed if once[_compiled(each.case)] is each]
 
@@ -69,15 +77,14 @@ def _compiled(case: Product | Case | Grouped) -> object:
     return type(case), *(getattr(case, field) for field in case.__dataclass_fields__ if field != "name")
 
 
-def timed(work: _Work, turns: int) -> dict[str, Any]:
+def timed(work: Work, turns: int) -> dict[str, Any]:
     """One product's row."""
     from bench.our_products import arguments_of
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
 
     case = work.case
-    shape = (case.rows, case.n, case.k) if isinstance(case, Grouped) else (case.m, case.n, case.k)
-    row: dict[str, Any] = {"suite": work.suite, "case": case.name, "shape": list(shape)}
+    row: dict[str, Any] = {"suite": work.suite, "case": case.name, "shape": list(work.shape)}
     try:
         kernel, options = arguments_of(case)
         found = [sum(compile_kernel(kernel, **options, assembled=False).seconds.values()) for _ in range(turns + 1)]

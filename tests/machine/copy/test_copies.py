@@ -12,7 +12,6 @@ from tilewright.base.plan import Launch, PointerParam, TensorMap, TensorMapParam
 from tilewright.machine.core.event import Access, BarrierComplete, BulkWait, CopyIssue, Event
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.run import run_launch
-from tilewright.machine.events_only.dropped_values import DroppedValues
 
 MAP = TensorMap(Element.BF16, (256, 64), (512,), (64, 64), swizzle="128B")
 
@@ -52,23 +51,6 @@ def test_events_of_a_tensor_copy() -> None:
     order = {type(event).__name__: index for index, event in enumerate(events)}
     assert order["BulkWait"] > order["CopyIssue"]
     assert sum(isinstance(event, BulkWait) for event in events) == 4
-
-
-def test_what_a_load_writes_is_told_by_its_issue_where_events_are_joined() -> None:
-    told: list[list[Event]] = []
-    for joins in (False, True):
-        events: list[Event] = []
-        dropped = DroppedValues({"source", "target"}, joins=joins)
-        kernel = module(COPY_TILE, parameters=COPY_PARAMETERS)
-        run_launch(kernel, copy_launch(), tile_buffers()[2], observe=events.append, dropped=dropped)
-        told.append(events)
-    apart, joined = told
-    writes = [each for each in apart if isinstance(each, Access) and each.space == "shared" and each.write]
-    assert [each.actor for each in writes] == [each.actor for each in apart if isinstance(each, BarrierComplete)]
-    assert len(joined) == len(apart) - len(writes)
-    assert not any(isinstance(each, Access) and each.space == "shared" and each.write for each in joined)
-    for kind in (CopyIssue, BarrierComplete):
-        assert sum(isinstance(each, kind) for each in apart) == sum(isinstance(each, kind) for each in joined)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ class Atoms:
     of every cut of one of its atoms; parents: of which one each was cut."""
 
     __slots__ = (
-        "_by_identity",
         "_by_value",
         "_granule_bytes",
         "_kept",
@@ -48,24 +47,15 @@ class Atoms:
         # Of each atom the remembered sets, as lists of atoms, that it is part of.
         self._sets: list[list[list[int]]] = [[]]
         self._segments: dict[int, Segment] = {}
-        # By identity first: whoever touches the same bytes often names them by the same object. It is kept, so that its
-        # number stays its own.
-        self._by_identity: dict[int, tuple[Ranges, list[int]]] = {}
         self._by_value: dict[Ranges, list[int]] = {}
 
     def of(self, ranges: Ranges) -> list[int]:
         """The atoms of `ranges`, which are not empty, each once. The list is right until another one is asked for."""
-        known = self._by_identity.get(id(ranges))
-        if known is not None:
-            return known[1]
         atoms = self._by_value.get(ranges)
         if atoms is None:
             if len(self._by_value) >= self._kept:
                 self._forget()
             atoms = self._by_value[ranges] = self._cut(ranges)
-        if len(self._by_identity) >= self._kept:
-            self._by_identity.clear()
-        self._by_identity[id(ranges)] = ranges, atoms
         return atoms
 
     def held(self, begin: int, end: int) -> list[tuple[int, int, int]]:
@@ -81,7 +71,6 @@ class Atoms:
         return found
 
     def _forget(self) -> None:
-        self._by_identity.clear()
         self._by_value.clear()
         for sets in self._sets:
             sets.clear()

@@ -149,25 +149,24 @@ class Part:
 
 
 class Footprints:
-    """The parts of what is touched, by identity: whoever touches the same bytes often names them by the same object,
-    and a hash of many ranges costs as much as what it saves. The object is kept, so that its number stays its own."""
+    """The parts of what is touched, each set of bytes looked at once."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Ranges, list[Part]]] = {}
+        self._known: dict[Ranges, list[Part]] = {}
 
     def parts(self, ranges: Ranges) -> list[Part]:
         """The parts of `ranges`, which are not empty, ascending."""
-        known = self._known.get(id(ranges))
-        if known is not None:
-            return known[1]
+        found = self._known.get(ranges)
+        if found is not None:
+            return found
         found = _boxed(ranges)
         if found is None:
             found = [Part(index, part) for index, part in split(ranges)]
         if len(self._known) >= _KEPT:
             self._known.clear()
-        self._known[id(ranges)] = ranges, found
+        self._known[ranges] = found
         return found
 
 

@@ -22,13 +22,12 @@ Checked by: tests/contract/history/test_shadow_memory.py.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from tilewright.base.span import Span
-from tilewright.contract.history.byte_ranges import without
 from tilewright.contract.history.granules import SEGMENT_BYTES, Cells, Footprints, Segment, different, renewed, split
 from tilewright.contract.history.written_bytes import WrittenBytes
 from tilewright.machine.core.event import Actor, Places, Ranges, WarpActor
@@ -60,8 +59,7 @@ class Record:
     atomic; scope: of a strong access; lane_tracks: the warp's tracks of single lanes, if there are any; constant: the
     bytes that each lane writes, once where they repeat, if the text gives them; places: which bytes are which lane's
     (`Access`); cluster: where the access was made, of global memory (its agent names the cluster, too); read_only: a
-    load that takes the bytes for constant; parts: the accesses of which it consists, if of several: actor, issuer,
-    place and bytes of each, in order; identity: of the value that is written (`Access`).
+    load that takes the bytes for constant; identity: of the value that is written (`Access`).
     """
 
     actor: Actor
@@ -85,29 +83,7 @@ class Record:
     places: Places | None = None
     read_only: bool = False
     cluster: int = -1
-    parts: tuple[tuple[Actor, Actor, Span, Ranges], ...] = ()
     identity: int = 0
-
-    def pieces(self, ranges: Ranges) -> tuple[Record, ...]:
-        """The accesses of which it consists that touch a byte of `ranges`, in order; itself, if it is but one."""
-        if not self.parts:
-            return (self,)
-        return tuple(
-            replace(self, actor=actor, issuer=issuer, span=span, ranges=part, parts=())
-            for actor, issuer, span, part in self.parts
-            if without(part, ranges) != part
-        )
-
-    def newest_pieces(self, ranges: Ranges) -> tuple[Record, ...]:
-        """Of `pieces` those that touch a byte of `ranges` last."""
-        found: list[Record] = []
-        left = ranges
-        for piece in reversed(self.pieces(ranges)):
-            rest = without(left, piece.ranges)
-            if rest != left:
-                found.append(piece)
-            left = rest
-        return tuple(reversed(found))
 
 
 FORGOTTEN = Record(

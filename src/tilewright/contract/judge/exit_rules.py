@@ -8,17 +8,13 @@ Checked by: tests/contract/judge/test_happens_before.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from tilewright.base.diagnostic import Level
-from tilewright.base.span import Span
 from tilewright.contract.judge import phase_ledger
 from tilewright.contract.judge.register_budgets import check_budgets
 from tilewright.contract.judge.run_state import BulkThread, ClusterState, OperationState, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.readings import Readings
 from tilewright.contract.rules.replay_codes import RunFindings
-from tilewright.machine.core.event import TensorCoreActor
 
 _WARPGROUP_WARPS = 4
 
@@ -99,13 +95,6 @@ def _check_copies(cluster: ClusterState, findings: RunFindings) -> None:
                 )
 
 
-def _each(operations: Sequence[OperationState]) -> Iterator[tuple[OperationState, TensorCoreActor, Span]]:
-    """wgmmas, each with its place."""
-    for operation in operations:
-        for actor, span in zip(operation.actors, operation.spans, strict=True):
-            yield operation, actor, span
-
-
 def _is_over(operation: OperationState, waited: int) -> bool:
     """Have all four warps issued it, and waited for its group? waited: for so many groups they all have."""
     done = operation.done
@@ -121,8 +110,8 @@ def _check_wgmmas(cluster: ClusterState, findings: RunFindings) -> None:
         ]
         waited = min((warp.order.at(group.track) for warp in warps), default=0)
         open_ = [each for each in group.operations if not _is_over(each, waited)]
-        for operation, actor, span in _each(open_):
-            who = name_of(actor, operation.issuer.actor)
+        for operation in open_:
+            who, span = name_of(operation.actor, operation.issuer.actor), operation.span
             if len(operation.issuers) < _WARPGROUP_WARPS:
                 findings.doubt(f"{span}: {who} was not issued by all four warps of its warpgroup")
             if operation.done.track < 0:

@@ -99,8 +99,6 @@ class HappensBefore:
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
         """Findings so far, before anything is judged that only the end can show."""
-        for cluster in self.state.clusters.values():
-            cluster.enter_all()
         return tuple(map(self.state.roles.named, self.state.findings.found.values()))
 
     @property
@@ -153,7 +151,6 @@ class HappensBefore:
             self._finished = True
             state = self.state
             for cluster in state.clusters.values():
-                cluster.enter_all()
                 check_exit(cluster, state.readings, state.findings)
             programmatic = state.launch.programmatic
             judge_grid(state.grid, state.readings.grid_wait, state.findings, programmatic=programmatic)

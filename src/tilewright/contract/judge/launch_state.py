@@ -83,7 +83,6 @@ class LaunchState:
         self.map_readers: set[int] = set()
         self.unordered_reads: dict[Span, Span] = {}
         self.repeated_stores: set[Span] = set()
-        self.joined_ranges: dict[tuple[int, ...], tuple[tuple[Ranges, ...], Ranges]] = {}
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
         self._of_cta: dict[int, ClusterState] = {}
         self._acting: dict[WarpActor, tuple[ClusterState, WarpState]] = {}
@@ -123,7 +122,6 @@ class LaunchState:
         self._of_cta.clear()
         for index, cluster in list(self.clusters.items()):
             if cluster.exited >= self._warps_in_cluster:
-                cluster.enter_all()
                 check_exit(cluster, self.readings, self.findings)
                 self.below_shared.look(cluster)
                 self._retired.add(index)
@@ -132,8 +130,7 @@ class LaunchState:
                     del self.copies[copy.actor.copy]
                 for group in cluster.warpgroups.values():
                     for operation in group.operations:
-                        for actor in operation.actors:
-                            del self.operations[actor.operation]
+                        del self.operations[operation.actor.operation]
                 for number in cluster.tensor.operations:
                     self.tensor_operations.pop(number, None)
                 for number in cluster.commits:
@@ -176,18 +173,12 @@ class LaunchState:
         """
         conflicts = memory.conflicts(record)
         if memory.met_unwritten and space == "shared" and self.unwritten.contents and takes_value(record):
-            for piece in record.pieces(record.ranges):
-                self.unwritten.note_shared(piece, piece.ranges if piece.write else memory.never_written(piece.ranges))
+            self.unwritten.note_shared(record, record.ranges if record.write else memory.never_written(record.ranges))
         fences: dict[int, int] = {}
-        if record.by_engine and not record.parts:
+        if record.by_engine:
             conflicts = self._not_fenced(cluster, conflicts, record, clock, space, views)
         for earlier in conflicts:
-            if not record.parts and not earlier.parts:
-                self._judge(cluster, earlier, record, clock, space, views, fences)
-            elif not self._is_clean(cluster, earlier, record, clock, space, views, fences):
-                for one in earlier.newest_pieces(record.ranges):
-                    for other in record.pieces(one.ranges):
-                        self._judge(cluster, one, other, clock, space, views, fences)
+            self._judge(cluster, earlier, record, clock, space, views, fences)
 
     def _not_fenced(
         self, cluster: ClusterState, conflicts: list[Record], record: Record, clock: VectorClock, space: Space,
@@ -203,8 +194,7 @@ class LaunchState:
         for earlier in conflicts:
             track = earlier.warp_track
             if earlier.by_engine:
-                other = earlier.parts or (earlier.issuer or earlier.actor) != issuer
-                if other and is_ordered(earlier, clock):
+                if (earlier.issuer or earlier.actor) != issuer and is_ordered(earlier, clock):
                     continue
             elif track >= 0 and earlier.completion is None and earlier.actor != issuer:
                 known = reach.get(track)
@@ -220,20 +210,6 @@ class LaunchState:
                     continue
             left.append(earlier)
         return left
-
-    def _is_clean(
-        self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, space: Space,
-        views: Sequence[VectorClock], fences: dict[int, int],
-    ) -> bool:  # fmt: skip
-        """Is there nothing to say of two accesses, of which one is several reads of tensor cores, whichever of these
-        reads it is? What is said depends on their bytes and places only where there is something to say."""
-        if not is_ordered(earlier, clock):
-            return False
-        if earlier.by_engine:
-            return record.by_engine
-        if _is_copy_fenced(cluster, earlier, views, space, fences):
-            return True
-        return record.by_engine and self._unfenced(cluster, earlier, views or (clock,), space) is None
 
     def _judge(
         self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, space: Space,

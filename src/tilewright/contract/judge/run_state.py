@@ -15,7 +15,7 @@ as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -231,15 +231,14 @@ class IssueView:
 
 @dataclass(slots=True)
 class OperationState:
-    """One wgmma: done, for whoever knows enough of its group. Or several, as long as every warp issues them one right
-    after the other (`event.WgmmaRow`), so that all is the same of them but for their places.
+    """One wgmma: done, for whoever knows enough of its group.
 
     issuers: the warps that have issued it; views: what each of them knew, by its place in the warpgroup, until all
     have, and own_rows the bytes of A that are its own; order: what had happened before any of them issued it.
     """
 
-    actors: tuple[TensorCoreActor, ...]
-    spans: tuple[Span, ...]
+    actor: TensorCoreActor
+    span: Span
     issuer: WarpState
     done: Completion
     issuers: set[WarpActor] = field(default_factory=set[WarpActor])
@@ -247,43 +246,16 @@ class OperationState:
     own_rows: dict[int, Ranges] = field(default_factory=lambda: {})
     order: VectorClock = field(default_factory=VectorClock)
 
-    def alone(self) -> list[OperationState]:
-        """Each of several for itself, which not all warps have issued."""
-        return [
-            OperationState(
-                (actor,), (span,), self.issuer, Completion(self.done.track, self.done.value), set(self.issuers),
-                dict(self.views),
-            )
-            for actor, span in zip(self.actors, self.spans, strict=True)
-        ]  # fmt: skip
-
-
-@dataclass(slots=True, eq=False)
-class OperationBatch:
-    """Operations of a warpgroup that its warps have issued one right after the other (`operation_batches`).
-
-    views: what the warps knew; clock: what all of them know; order: what had happened before any of them began; done:
-    of all of them; parts: their reads; entered: these are in the memory's history.
-    """
-
-    views: dict[int, IssueView]
-    clock: VectorClock
-    order: VectorClock
-    done: Completion
-    parts: list[tuple[Actor, Actor, Span, Ranges]] = field(default_factory=lambda: [])
-    entered: bool = False
-
 
 @dataclass(slots=True)
 class WarpgroupState:
     """wgmma groups of four warps. committed: groups so far, by the warp that commits; last: the last wgmma of each
-    group that has one; batch: the newest."""
+    group that has one."""
 
     track: int
     committed: dict[WarpActor, int] = field(default_factory=lambda: {})
     last: dict[int, OperationState] = field(default_factory=lambda: {})
     operations: list[OperationState] = field(default_factory=lambda: [])
-    batch: OperationBatch | None = None
 
 
 @dataclass(slots=True)
@@ -473,8 +445,6 @@ class ClusterState:
         self.tensor = TensorState()
         self.commits: list[int] = []
         self.async_copies: list[AsyncCopyState] = []
-        # Accesses of a CTA's shared memory that are yet to be entered, before any other is.
-        self.to_enter: dict[int, list[Callable[[], None]]] = {}
 
     def let_go(self) -> None:
         """The cluster has been judged to its end: what it did no longer names it, so that all is freed without a
@@ -514,19 +484,11 @@ class ClusterState:
         return None if live is None else live.get(address)
 
     def shared_memory(self, cta: int) -> ShadowMemory:
-        """The history of a CTA's shared memory, in which all accesses so far are entered."""
-        if cta in self.to_enter:
-            for enter in self.to_enter.pop(cta):
-                enter()
+        """The history of a CTA's shared memory."""
         memory = self.shared.get(cta)
         if memory is None:
             memory = self.shared[cta] = AtomMemory(self._atoms)
         return memory
-
-    def enter_all(self) -> None:
-        """Enter all accesses so far."""
-        for cta in list(self.to_enter):
-            self.shared_memory(cta)
 
     def known_in(self, cta: int) -> VectorClock:
         """What the warps of a CTA know to have happened: once they have all exited, before the CTA's end."""

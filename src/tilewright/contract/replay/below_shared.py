@@ -36,13 +36,12 @@ class BelowShared:
         ranges = ((0, self.reserved_bytes),)
         for cta in sorted(cluster.shared):
             for record in cluster.shared_memory(cta).touched(ranges):
-                for piece in record.pieces(ranges):
-                    message = (
-                        f"{piece.operation} {piece.ranges[0][0]:#x} of CTA {cta}'s shared memory, below its first "
-                        f"variable, {self.reserved_bytes:#x} in this run: an address that is computed without the "
-                        "variable's"
-                    )
-                    self.found.setdefault(piece.span, Diagnostic(_CODE, _NAME, message, primary=piece.span))
+                message = (
+                    f"{record.operation} {record.ranges[0][0]:#x} of CTA {cta}'s shared memory, below its first "
+                    f"variable, {self.reserved_bytes:#x} in this run: an address that is computed without the "
+                    "variable's"
+                )
+                self.found.setdefault(record.span, Diagnostic(_CODE, _NAME, message, primary=record.span))
 
     def findings(self) -> tuple[Diagnostic, ...]:
         """One for each instruction."""

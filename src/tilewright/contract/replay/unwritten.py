@@ -35,8 +35,6 @@ from tilewright.machine.core.event import Ranges
 from tilewright.machine.core.memory import GlobalMemory, VirtualBuffer
 
 _BEHIND_ALL = 1 << 64
-_MANY = 8
-_KEPT = 4096
 
 
 @dataclass(frozen=True)
@@ -69,23 +67,9 @@ class Contents:
 
     fresh: tuple[FreshBytes, ...] = ()
 
-    @cached_property
-    def _answers(self) -> dict[int, tuple[Ranges, bool]]:
-        """Of `may_lack`, by the identity of many ranges, which are kept, so that their number stays their own: a box
-        that is loaded again is named by the same ones."""
-        return {}
-
     def may_lack(self, ranges: Ranges) -> bool:
         """Did any byte of `ranges`, which are global and not empty, hold nothing when the launch began?"""
-        if len(ranges) < _MANY:
-            return any(each.meet(ranges) for each in self.fresh)
-        answers = self._answers
-        known = answers.get(id(ranges))
-        if known is None:
-            if len(answers) >= _KEPT:
-                answers.clear()
-            known = answers[id(ranges)] = ranges, any(each.meet(ranges) for each in self.fresh)
-        return known[1]
+        return any(each.meet(ranges) for each in self.fresh)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ A box stands in shared memory as its map says (`machine.copy.box`), an operand i
 (`machine.tensor_core.wgmma`); both are made of chunks of 16 bytes, along the array's innermost dimension. Chunk by
 chunk the two are put against each other: an operand is a matrix of the array if row i of it lies i further along one
 dimension of the map than its first row, and depth j as far along another. The answer is the same wherever box and
-operand stand together, so that it is worked out once for each distance between them.
+operand stand together, so that it is worked out once for each distance between them (looked up by content).
 
 Not handled (nothing is said then): operands that no tensor copy has brought, or not all of; boxes with element strides,
 interleaved, or of packed values.
@@ -69,68 +69,22 @@ class NoMatrix:
     reason: str
 
 
-@dataclass(slots=True, eq=False)
-class Reach:
-    """What one operand reads while the same maps' boxes stand at the same places. addresses: of the boxes that it
-    meets; placed: its rows in them; apart: by how much the coordinates of each box but the first must exceed those of
-    the first, if the operand's rows are to be one part; newest: the boxes that were there last, and the parts then."""
-
-    matrix: SharedMatrix
-    addresses: tuple[int, ...]
-    placed: tuple[Placed, ...] | NoMatrix
-    apart: tuple[tuple[int, ...], ...] | None
-    newest: tuple[list[BoxPlace], tuple[MatrixPart, ...]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Distances:
-    """Of an operand and maps, which it holds: where its rows are, and `Reach.apart`."""
-
-    matrix: SharedMatrix
-    maps: tuple[TensorMap, ...]
-    placed: tuple[Placed, ...] | NoMatrix
-    apart: tuple[tuple[int, ...], ...] | None
-
-
-@dataclass(slots=True)
-class KnownDistances:
-    """What was worked out for any CTA, by operand, places and maps of the boxes that it meets."""
-
-    found: dict[tuple[int, tuple[int, ...], tuple[int, ...]], _Distances] = field(
-        default_factory=dict[tuple[int, tuple[int, ...], tuple[int, ...]], _Distances]
-    )
-
-    def of(self, matrix: SharedMatrix, met: list[BoxPlace]) -> _Distances:
-        """Those of one operand."""
-        key = id(matrix), tuple(box.address for box in met), tuple(id(box.tensor_map) for box in met)
-        known = self.found.get(key)
-        if known is None:
-            placed = _distances(matrix, met) if met else ()
-            apart = _apart(placed, met) if isinstance(placed, tuple) else None
-            known = self.found[key] = _Distances(matrix, tuple(box.tensor_map for box in met), placed, apart)
-        return known
-
-
 @dataclass(slots=True)
 class LoadedBoxes:
     """The boxes that tensor copies have brought into the shared memory of one CTA, the newest at each place: where each
     ends, and the box, by where it begins, ascending. No two share a byte."""
 
-    known: KnownDistances
     boxes: dict[int, tuple[int, BoxPlace]] = field(default_factory=dict[int, tuple[int, BoxPlace]])
     _starts: list[int] = field(default_factory=list[int])
-    _reaches: dict[int, Reach] = field(default_factory=dict[int, Reach])
 
     def load(self, box: BoxPlace) -> None:
         """A copy brings a box."""
         before = self.boxes.get(box.address)
-        if before is not None and before[1].tensor_map is box.tensor_map:
+        if before is not None and before[1].tensor_map == box.tensor_map:
             self.boxes[box.address] = before[0], box
             return
         end = box.address + box_of(box.tensor_map).footprint_bytes
-        if not self._remove(box.address, end) and self._reaches:
-            # Operands that were all there do not meet what is new.
-            self._reaches = {name: reach for name, reach in self._reaches.items() if reach.apart is not None}
+        self._remove(box.address, end)
         last = not self._starts or self._starts[-1] < box.address
         self.boxes[box.address] = end, box
         if not last:
@@ -142,100 +96,40 @@ class LoadedBoxes:
         for begin, end in ranges:
             self._remove(begin, end)
 
-    def _remove(self, begin: int, end: int) -> bool:
-        """Boxes that have bytes of [begin, end) are there no longer. Were there any?"""
+    def _remove(self, begin: int, end: int) -> None:
+        """Boxes that have bytes of [begin, end) are there no longer."""
         starts = self._starts
         first, last = bisect_right(starts, begin), bisect_left(starts, end)
         # The one that begins at or before these bytes may reach into them; all that begin within them do.
         if first and self.boxes[starts[first - 1]][0] > begin:
             first -= 1
-        if first >= last:
-            return False
         for start in starts[first:last]:
             del self.boxes[start]
         del starts[first:last]
-        self._reaches.clear()
-        return True
 
     def parts(self, matrix: SharedMatrix) -> tuple[MatrixPart, ...] | NoMatrix:
-        """Where an operand's elements come from, in the order of its rows; nothing if that is not known. The same
-        object as long as the same boxes are there."""
-        reach = self.reach(matrix)
-        placed = reach.placed
-        if isinstance(placed, NoMatrix):
-            return placed
-        if not placed:
-            return ()
-        met = [self.boxes[at][1] for at in reach.addresses]
-        if met == reach.newest[0]:
-            return reach.newest[1]
-        parts = parts_of(placed, met, reach.apart, matrix.depth)
-        reach.newest = met, parts
-        return parts
-
-    def reach(self, matrix: SharedMatrix) -> Reach:
-        """What an operand reads of the boxes that are there."""
-        reach = self._reaches.get(id(matrix))
-        if reach is None:
-            reach = self._reaches[id(matrix)] = self._reach(matrix)
-        return reach
-
-    def _reach(self, matrix: SharedMatrix) -> Reach:
+        """Where an operand's elements come from, in the order of its rows; nothing if that is not known."""
         low, high = _extent(matrix)
         met = [box for at, (end, box) in self.boxes.items() if at < high and low < end]
-        known = self.known.of(matrix, met)
-        return Reach(matrix, tuple(box.address for box in met), known.placed, known.apart, ([], ()))
-
-
-def _apart(placed: tuple[Placed, ...], met: list[BoxPlace]) -> tuple[tuple[int, ...], ...] | None:
-    """None if the rows cannot be one part, whatever the boxes."""
-    if [each.box for each in placed] != list(range(len(met))) or not placed:
-        return None
-    first = placed[0]
-    found: list[tuple[int, ...]] = []
-    for each in placed[1:]:
-        if met[each.box].tensor_map is not met[0].tensor_map:
-            return None
-        if (each.outer, each.inner) != (first.outer, first.inner):
-            return None
-        found.append(
-            tuple(
-                mine - theirs + (each.begin - first.begin if at == first.outer else 0)
-                for at, (mine, theirs) in enumerate(zip(first.first, each.first, strict=True))
-            )
-        )
-    return tuple(found)
-
-
-def parts_of(
-    placed: tuple[Placed, ...], met: list[BoxPlace], apart: tuple[tuple[int, ...], ...] | None, depth: int
-) -> tuple[MatrixPart, ...]:
-    """Where the elements of an operand of so much depth come from, if it meets these boxes (`Reach`)."""
-    if apart is not None:
-        start = met[0].coordinates
-        for box, distance in zip(met[1:], apart, strict=True):
-            if tuple(map(add, start, distance)) != box.coordinates:
-                break
-        else:
-            one = placed[0]
-            first = tuple(map(add, start, one.first))
-            return (MatrixPart(met[0], one.begin, placed[-1].end, first, one.outer, one.inner, depth),)
-    parts: list[MatrixPart] = []
-    for each in placed:
-        box = met[each.box]
-        first = tuple(map(add, box.coordinates, each.first))
-        longer = _with_more_rows(parts[-1], box, each, first) if parts else None
-        if longer is None:
-            parts.append(MatrixPart(box, each.begin, each.end, first, each.outer, each.inner, depth))
-        else:
-            parts[-1] = longer
-    return tuple(parts)
+        placed = _distances(matrix, met) if met else ()
+        if isinstance(placed, NoMatrix):
+            return placed
+        parts: list[MatrixPart] = []
+        for each in placed:
+            box = met[each.box]
+            first = tuple(map(add, box.coordinates, each.first))
+            longer = _with_more_rows(parts[-1], box, each, first) if parts else None
+            if longer is None:
+                parts.append(MatrixPart(box, each.begin, each.end, first, each.outer, each.inner, matrix.depth))
+            else:
+                parts[-1] = longer
+        return tuple(parts)
 
 
 def _with_more_rows(part: MatrixPart, box: BoxPlace, placed: Placed, first: tuple[int, ...]) -> MatrixPart | None:
     """A part and the rows that another box of the same map brings, if they follow."""
     outer = part.outer
-    if box.tensor_map is not part.box.tensor_map or (outer, part.inner) != (placed.outer, placed.inner):
+    if box.tensor_map != part.box.tensor_map or (outer, part.inner) != (placed.outer, placed.inner):
         return None
     moved = part.first[outer] + part.end - part.begin
     if (*part.first[:outer], moved, *part.first[outer + 1 :]) != first:

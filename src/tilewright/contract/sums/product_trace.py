@@ -2,9 +2,9 @@
 
 A copy brings a box of an array into shared memory, a wgmma reads it there (`operand_elements`), and a warp that has
 waited for its wgmmas stores results. Nothing here judges: the products of each warpgroup are put down in the order of
-the run (`product_rows`: whole rows of them at once), and what its warps wrote by the products that they had issued
-until then. That an operand holds the box whose copy was issued last at its place is taken for granted, since the judge
-of accesses (`happens_before`) refutes a text in which another copy may be in flight there.
+the run, and what its warps wrote by the products that they had issued until then. That an operand holds the box whose
+copy was issued last at its place is taken for granted, since the judge of accesses (`happens_before`) refutes a text in
+which another copy may be in flight there.
 
 Not handled: operands in registers, and those that threads have copied, whose elements are left open; values between
 accumulator and store; writes of warps that multiply nothing.
@@ -18,20 +18,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.base.span import Span
-from tilewright.contract.sums.operand_elements import KnownDistances, LoadedBoxes
-from tilewright.contract.sums.product_rows import KnownRows, Product, ProductRow
+from tilewright.base.value import value
+from tilewright.contract.sums.operand_elements import LoadedBoxes, MatrixPart, NoMatrix
 from tilewright.machine.core.event import (
     Access,
     BoxPlace,
     CopyIssue,
     Ranges,
     WarpActor,
-    WgmmaForm,
     WgmmaIssue,
-    WgmmaRow,
 )
 
 _WARPGROUP_WARPS = 4
+
+Operand = tuple[MatrixPart, ...] | NoMatrix
+
+
+@value
+class Product:
+    """One wgmma. left: A, right: B; empty where nothing is known of its elements. accumulator: the first register."""
+
+    left: Operand
+    right: Operand
+    accumulator: str
+    accumulates: bool
+    span: Span
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
@@ -44,21 +56,14 @@ class Write:
 
 @dataclass(slots=True)
 class GroupSteps:
-    """One warpgroup of one launch. steps: products in the order of issue, single ones and rows; taken: of each product,
-    whether one of its warps has read what the accumulator holds since the product before it there; writes: of its
-    warps, by how many products the warp had issued; issued: how many each warp has."""
+    """One warpgroup of one launch. products: in the order of issue; taken: of each product, whether one of its warps
+    has read what the accumulator holds since the product before it there; writes: of its warps, by how many products
+    the warp had issued; issued: how many each warp has."""
 
-    steps: list[Product | ProductRow] = field(default_factory=list[Product | ProductRow])
+    products: list[Product] = field(default_factory=list[Product])
     taken: list[bool] = field(default_factory=list[bool])
     writes: dict[int, list[Write]] = field(default_factory=dict[int, list[Write]])
     issued: list[int] = field(default_factory=lambda: [0] * _WARPGROUP_WARPS)
-
-    @property
-    def products(self) -> list[Product]:
-        """Each wgmma's, in the order of issue."""
-        return [
-            each for step in self.steps for each in (step.products() if isinstance(step, ProductRow) else (step,))
-        ]
 
 
 @dataclass(slots=True)
@@ -69,8 +74,6 @@ class ProductTrace:
     groups: dict[tuple[int, int, int], GroupSteps] = field(default_factory=dict[tuple[int, int, int], GroupSteps])
     launch: int = -1
     _loaded: dict[int, LoadedBoxes] = field(default_factory=dict[int, LoadedBoxes])
-    _known: KnownDistances = field(default_factory=KnownDistances)
-    _rows: KnownRows = field(default_factory=KnownRows)
 
     def begin(self) -> None:
         """A launch begins."""
@@ -80,12 +83,12 @@ class ProductTrace:
     @property
     def handlers(self) -> dict[type, Callable[[Any], None]]:
         """Who takes which kind of event."""
-        return {CopyIssue: self._copy, WgmmaIssue: self._multiply, WgmmaRow: self._multiply_row, Access: self._access}
+        return {CopyIssue: self._copy, WgmmaIssue: self._multiply, Access: self._access}
 
     def _boxes_of(self, cta: int) -> LoadedBoxes:
         found = self._loaded.get(cta)
         if found is None:
-            found = self._loaded[cta] = LoadedBoxes(self._known)
+            found = self._loaded[cta] = LoadedBoxes()
         return found
 
     def _copy(self, event: CopyIssue) -> None:
@@ -101,47 +104,20 @@ class ProductTrace:
 
     def _multiply(self, event: WgmmaIssue) -> None:
         actor = event.actor
-        self._issued(self._group_of(actor), actor, event, event.taken)
-
-    def _multiply_row(self, event: WgmmaRow) -> None:
-        actor = event.actor
-        group = self._group_of(actor)
-        place = actor.warp % _WARPGROUP_WARPS
-        number = group.issued[place]
-        end = number + len(event.forms)
-        # The four warps issue the same operations (the machine refuses others), some of them later.
-        if end <= len(group.taken):
-            group.issued[place] = end
-            if True in event.taken:
-                before = group.taken[number:end]
-                group.taken[number:end] = [one or other for one, other in zip(before, event.taken, strict=True)]
-            return
-        row = self._rows.issued(event.forms, self._boxes_of(actor.cta)) if number == len(group.taken) else None
-        if row is not None:
-            group.issued[place] = end
-            group.steps.append(row)
-            group.taken.extend(event.taken)
-            return
-        for form, taken in zip(event.forms, event.taken, strict=True):
-            self._issued(group, actor, form, taken)
-
-    def _group_of(self, actor: WarpActor) -> GroupSteps:
         key = self.launch, actor.cta, actor.warp // _WARPGROUP_WARPS
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = GroupSteps()
-        return group
-
-    def _issued(self, group: GroupSteps, actor: WarpActor, event: WgmmaIssue | WgmmaForm, taken: bool) -> None:
         number = group.issued[actor.warp % _WARPGROUP_WARPS]
         group.issued[actor.warp % _WARPGROUP_WARPS] = number + 1
+        # The four warps issue the same operations (the machine refuses others), some of them later.
         if number < len(group.taken):
-            group.taken[number] |= taken
+            group.taken[number] |= event.taken
             return
-        group.taken.append(taken)
+        group.taken.append(event.taken)
         boxes = self._boxes_of(actor.cta)
         left, right = event.matrices or (None, None)
-        group.steps.append(
+        group.products.append(
             Product(
                 boxes.parts(left) if left is not None else (), boxes.parts(right) if right is not None else (),
                 event.accumulator[0], event.accumulates, event.span,

@@ -39,8 +39,7 @@ from tilewright.base.span import Span
 from tilewright.base.value import value
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
 from tilewright.contract.sums.operand_elements import MatrixPart, NoMatrix
-from tilewright.contract.sums.product_rows import Operand, Product, ProductRow
-from tilewright.contract.sums.product_trace import GroupSteps, ProductTrace, Write
+from tilewright.contract.sums.product_trace import GroupSteps, Operand, Product, ProductTrace, Write
 from tilewright.driver.reproof.program_sums import DimensionAxis, Interval, Places, ProgramSums, axes_of_map, places_of
 from tilewright.machine.core.memory import GlobalMemory, VirtualBuffer
 
@@ -92,16 +91,10 @@ class _Findings:
 def judge_sums(trace: ProductTrace, sums: ProgramSums, sizes_bytes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
     """Findings in what a plan's launches multiplied and stored. sizes_bytes: of the plan's buffers, in the order in
     which the run was given them."""
-    reader, groups = _Reader(sums), trace.groups.values()
-    # Findings are about single wgmmas, so that these are looked at by themselves only where there are any.
-    if not _judge([_joined(group, reader) for group in groups], reader, sizes_bytes):
-        return ()
-    return _judge([_Steps(group.products, group.taken, group.writes) for group in groups], _Reader(sums), sizes_bytes)
-
-
-def _judge(steps: Sequence[_Steps], reader: _Reader, sizes_bytes: Mapping[str, int]) -> tuple[Diagnostic, ...]:
-    findings, sums = _Findings(), reader.sums
-    groups = [(group, [_terms(product, reader, findings) for product in group.products]) for group in steps]
+    reader, findings = _Reader(sums), _Findings()
+    groups = [
+        (group, [_terms(product, reader, findings) for product in group.products]) for group in trace.groups.values()
+    ]
     if not findings.found:
         _judge_coverage([terms for _, of_group in groups for terms in of_group], sums, findings)
         bases = _Bases.of(sizes_bytes)
@@ -110,131 +103,42 @@ def _judge(steps: Sequence[_Steps], reader: _Reader, sizes_bytes: Mapping[str, i
     return tuple(findings.found.values())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Steps:
-    """What is judged of one warpgroup (`GroupSteps`)."""
-
-    products: Sequence[Product]
-    taken: Sequence[bool]
-    writes: Mapping[int, Sequence[Write]]
-
-
-def _joined(group: GroupSteps, reader: _Reader) -> _Steps:
-    """Products of a row that go on along the contracted axis are one, if nobody did anything between them that counts:
-    the same places are multiplied into the same sum, and where one of them were wrong, so would be the whole."""
-    products: list[Product] = []
-    taken: list[bool] = []
-    writes: dict[int, Sequence[Write]] = {}
-    number = 0
-
-    def add(product: Product, at: int) -> None:
-        if at in group.writes:
-            writes[len(products)] = group.writes[at]
-        products.append(product)
-        taken.append(group.taken[at])
-
-    for step in group.steps:
-        if isinstance(step, Product):
-            add(step, number)
-            number += 1
-            continue
-        for at, product in _joined_row(step, group, number, reader):
-            add(product, number + at)
-        number += step.count
-    if number in group.writes:
-        writes[len(products)] = group.writes[number]
-    return _Steps(products, taken, writes)
-
-
-def _joined_row(row: ProductRow, group: GroupSteps, begin: int, reader: _Reader) -> Sequence[tuple[int, Product]]:
-    """Products of a row that begins with the warpgroup's number `begin`, each with its number in the row."""
-    end = begin + row.count
-    if not any(number in group.writes for number in range(begin + 1, end)):
-        joined = row.joined()
-        firsts = {at for at, _ in joined}
-        read = True in group.taken[begin:end] and any(
-            taken for at, taken in enumerate(group.taken[begin:end]) if at not in firsts
-        )
-        if not read and all(reader.goes_along_sum(product) for _, product in joined):
-            return joined
-    return list(enumerate(row.products()))
-
-
 # ---------------------------------------------------------------- operands
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Array:
-    """How parts of one operand lie that come by one map. axes: None where the map's dimensions are no axes; contracted:
-    the dimension that is the contracted axis alone, with its offset, if there is one; tensor_map: held, since it is
-    named by its identity."""
+    """How parts of one operand lie that come by one map. axes: None where the map's dimensions are no axes."""
 
     number: int
     axes: tuple[DimensionAxis, ...] | None
-    contracted: DimensionAxis | None
-    tensor_map: TensorMap
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Parts of operands. arrays: by what a part is told by but for where it is; tiles: of parts by array, rows and
-    place but for that along the contracted axis, so that all steps along it have one; known: by operand."""
+    """Parts of operands. arrays: by buffer and map."""
 
     sums: ProgramSums
-    arrays: dict[tuple[str, int, int, int], _Array] = field(default_factory=dict[tuple[str, int, int, int], _Array])
-    tiles: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], _Side] = field(
-        default_factory=dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], "_Side"]
-    )
-    known: dict[int, list[_Side]] = field(default_factory=dict[int, list[_Side]])
+    arrays: dict[tuple[str, TensorMap], _Array] = field(default_factory=dict[tuple[str, TensorMap], _Array])
 
     def read(self, operand: Operand) -> list[_Side]:
         """Of each part of an operand, which of the program's it is, and its places; nothing if one is not known."""
-        known = self.known.get(id(operand))
-        if known is None:
-            known = self.known[id(operand)] = self._read(operand)
-        return known
-
-    def _read(self, operand: Operand) -> list[_Side]:
         found: list[_Side] = []
         for part in operand if isinstance(operand, tuple) else ():
             array = self._array_of(part)
             if array.axes is None:
                 return []
-            contracted = array.contracted
-            if contracted is None or contracted.dimension != part.inner:
-                found.append(self._side(array.axes, array.number, part))
-                continue
-            first, inner = part.first, part.inner
-            of_tile = id(array), part.end - part.begin, first[:inner], first[inner + 1 :]
-            side = self.tiles.get(of_tile)
-            if side is None:
-                side = self.tiles[of_tile] = self._side(array.axes, array.number, part)
-            begin = first[inner] - contracted.offset
-            found.append(_Side(side.number, side.tile, (begin, begin + part.depth), side.axes, side.pitch))
+            found.append(self._side(array.axes, array.number, part))
         return found
 
-    def goes_along_sum(self, product: Product) -> bool:
-        """Does the depth of both operands run along the contracted axis, and along nothing else?"""
-        for operand in (product.left, product.right):
-            for part in operand if isinstance(operand, tuple) else ():
-                contracted = self._array_of(part).contracted
-                if contracted is None or contracted.dimension != part.inner:
-                    return False
-        return True
-
     def _array_of(self, part: MatrixPart) -> _Array:
-        key = part.box.buffer, id(part.box.tensor_map), part.outer, part.inner
+        key = part.box.buffer, part.box.tensor_map
         array = self.arrays.get(key)
         if array is None:
-            array = self.arrays[key] = self._array(part)
+            number, mapped = self.sums.operands.get(part.box.buffer, (-1, None))
+            axes = axes_of_map(mapped, part.box.tensor_map) if mapped is not None else None
+            array = self.arrays[key] = _Array(number, axes)
         return array
-
-    def _array(self, part: MatrixPart) -> _Array:
-        number, array = self.sums.operands.get(part.box.buffer, (-1, None))
-        axes = axes_of_map(array, part.box.tensor_map) if array is not None else None
-        mine = [each for each in axes or () if each.axis == self.sums.contracted and not each.span]
-        alone = bool(mine) and not any(each.span for each in axes or () if each.dimension == mine[0].dimension)
-        return _Array(number, axes, mine[0] if alone else None, part.box.tensor_map)
 
     def _side(self, axes: tuple[DimensionAxis, ...], number: int, part: MatrixPart) -> _Side:
         places = places_of(axes, part.first, _extents(part))
@@ -446,7 +350,7 @@ class _Bases:
 
 
 def _judge_group(
-    group: _Steps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
+    group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
 ) -> None:
     """A warpgroup's products in their order, and what its warps wrote after so many of them."""
     _judge_sums(group, terms, sums, findings)
@@ -469,7 +373,7 @@ def _judge_group(
     _judge_writes(group.writes.get(len(group.products), ()), tiles.values(), sums, bases, findings)
 
 
-def _judge_sums(group: _Steps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:
+def _judge_sums(group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:
     """Does each sum begin anew, and is it read when it is whole? One that no result has a part of may be left."""
     before: dict[str, int] = {}
     for number, (product, taken) in enumerate(zip(group.products, group.taken, strict=True)):

@@ -56,16 +56,16 @@ _READINGS = Readings(grid_wait=Level.ERROR)
 
 def reprove(
     program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...] = (0,), *, large: Module | None = None,
-    lowered: str | None = None,
+    lowered: str | None = None, slow: bool = False,
 ) -> Verdict:  # fmt: skip
     """Judge `ptx`, the text of the decided `program`, by running its small instance. large: what `read` made of it, if
-    that is known; lowered: what `program` is lowered to, if the caller has just done so.
+    that is known; lowered: what `program` is lowered to, if the caller has just done so; slow: see `replay_plan`.
 
     A text that is not the small instance's but for extents is refuted, and so is one that is not, letter by letter,
     what the program is lowered to: the small text does not tell which of several extents belongs at a place where its
     own are equal.
     """
-    verdict = _judge_instances(program, ptx, target, name, seeds, large or read(ptx, f"<{name}.ptx>"))
+    verdict = _judge_instances(program, ptx, target, name, seeds, large or read(ptx, f"<{name}.ptx>"), slow)
     if not isinstance(verdict, Proven):
         return verdict
     if lowered is None:
@@ -84,14 +84,14 @@ def _edited(ptx: str, text: str) -> Refuted | None:
 
 
 def _judge_instances(
-    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...], large: Module
+    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...], large: Module, slow: bool
 ) -> Verdict:
     if not copies_apart(the_program(program)):
-        return _judge_instance(program, small_instance(program), large, ptx, target, name, seeds)
-    copied = _judge_copies(program, copies_instance(program), large, target, name, seeds)
+        return _judge_instance(program, small_instance(program), large, ptx, target, name, seeds, slow)
+    copied = _judge_copies(program, copies_instance(program), large, target, name, seeds, slow)
     if not isinstance(copied, Proven):
         return copied
-    product = _judge_instance(program, small_instance(program), large, ptx, target, name, seeds)
+    product = _judge_instance(program, small_instance(program), large, ptx, target, name, seeds, slow)
     if not isinstance(product, Proven):
         return product
     assumptions = tuple(dict.fromkeys((*copied.assumptions, *product.assumptions)))
@@ -99,8 +99,9 @@ def _judge_instances(
 
 
 def _judge_instance(
-    program: ModuleOp, instance: ModuleOp, large: Module, ptx: str, target: str, name: str, seeds: tuple[int, ...]
-) -> Verdict:
+    program: ModuleOp, instance: ModuleOp, large: Module, ptx: str, target: str, name: str, seeds: tuple[int, ...],
+    slow: bool,
+) -> Verdict:  # fmt: skip
     """Of the product, or of the only kernel; what copies its operands first, if something does, has done so."""
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
@@ -123,11 +124,11 @@ def _judge_instance(
     misplaced = () if sums is None else misplaced_tiles(large, the_program(program), plan.launches[-1], sums)
     if misplaced:
         return Refuted(misplaced)
-    return replay_plan(small, plan, claims, seeds, limits, whole, kept, held, sums)
+    return replay_plan(small, plan, claims, seeds, limits, whole, kept, held, sums, slow=slow)
 
 
 def _judge_copies(
-    program: ModuleOp, instance: ModuleOp, large: Module, target: str, name: str, seeds: tuple[int, ...]
+    program: ModuleOp, instance: ModuleOp, large: Module, target: str, name: str, seeds: tuple[int, ...], slow: bool
 ) -> Verdict:
     """Of the kernel that copies operands first: it must write every element of its workspaces."""
     lowered = lower_copies(the_program(instance))
@@ -139,7 +140,7 @@ def _judge_copies(
     if difference:
         return _another_text(difference)
     claims = {launch.entry: protocol_claims(kernel.module, boundaries=False)[0]}
-    return replay_plan(small, plan, claims, seeds, whole=copied_workspaces(the_program(instance)))
+    return replay_plan(small, plan, claims, seeds, whole=copied_workspaces(the_program(instance)), slow=slow)
 
 
 def _another_text(difference: str) -> Refuted:
@@ -157,6 +158,8 @@ def replay_plan(
     kept: Mapping[str, NDArray[np.bool_]] | None = None,
     held: frozenset[str] = frozenset(),
     sums: ProgramSums | None = None,
+    *,
+    slow: bool = False,
 ) -> Verdict:
     """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`. whole:
     results of which every element must be written; kept: those of which some must be, and which; held: workspaces of
@@ -165,24 +168,32 @@ def replay_plan(
     Without values that decide nothing, and so without those numbers: no array is filled whose contents are only moved.
     Where one of them would decide something, all launches are run again with all values, for what is wrong with these;
     if nothing is, that is unknown of others, unless what decides comes from registers alone, by way of memory, so that
-    no array has a part in it (`machine.protocol.protocol_run`). Rows of cp.asyncs are told as one
-    (`machine.events_only.joined_copies`), unless something is wrong. A text that is still running after more steps than
-    its program has work for (`step_bound`) is unknown, and so is one with a way around its waits for the grids before
-    (`unwaited_loads`).
+    no array has a part in it (`machine.protocol.protocol_run`). The loads and stores of a stretch are told as one
+    (`machine.events_only.joined_accesses`), unless something is wrong. slow: nothing is left out and each access is
+    told by itself; the verdict must be the same (`bench.both_ways` asks for every product).
+
+    A text that is still running after more steps than its program has work for (`step_bound`) is unknown, and so is one
+    with a way around its waits for the grids before (`unwaited_loads`).
     """
     given = contents or {}
     made_up = {buffer.name for buffer in plan.buffers if not buffer.zeroed and buffer.name not in given}
+    decides = ""
+
+    def run(dropped: DroppedValues | None) -> Verdict:
+        return _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
+
     with collector_paused():
         try:
-            dropped = DroppedValues(set(made_up), joins=True)
-            verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
-            if dropped.joined and not isinstance(verdict, Proven):
-                # Whatever is wrong is told of a run in which each copy stands for itself.
+            dropped = None if slow else DroppedValues(set(made_up), joins=True)
+            verdict = run(dropped)
+            if dropped is not None and dropped.joined and not isinstance(verdict, Proven):
+                # Whatever is wrong is told of a run in which each access stands for itself.
                 dropped = DroppedValues(made_up)
-                verdict = _replay_plan(module, plan, claims, seeds, given, dropped, whole, kept or {}, held, sums)
-            decides = "some number of an array" if dropped.kept else ""
+                verdict = run(dropped)
+            if dropped is not None and dropped.kept:
+                decides = "some number of an array"
         except ValueNeeded as needed:
-            verdict = _replay_plan(module, plan, claims, seeds, given, None, whole, kept or {}, held, sums)
+            verdict = run(None)
             decides = f"what {needed} holds" if _arrays_decide(module, plan, given) else ""
     if decides and isinstance(verdict, Proven):
         return Unknown((f"{decides} may decide what the text does, and a run shows one case of that",))

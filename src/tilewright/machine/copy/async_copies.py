@@ -66,15 +66,13 @@ class DeferredArrival:
 
 @dataclass(slots=True, eq=False)
 class AsyncCopies:
-    """The cp.asyncs of one warp: in flight or not yet waited for, in the order of issue. row: those that are to be
-    begun with the next one (`joined_copies`)."""
+    """The cp.asyncs of one warp: in flight or not yet waited for, in the order of issue."""
 
     copies: list[AsyncCopy] = field(default_factory=list[AsyncCopy])
     commits: list[Commit] = field(default_factory=list[Commit])
     deferred: list[DeferredArrival] = field(default_factory=list[DeferredArrival])
     waiters: list[tuple[Warp, Strand]] = field(default_factory=list["tuple[Warp, Strand]"])
     arrivals: int = 0
-    row: list[Any] = field(default_factory=list[Any])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -145,26 +145,9 @@ def check_size(row: Row, row_count: int) -> None:
 _MOST_BYTES = 1 << 22
 
 
+@lru_cache(maxsize=256)
 def box_of(tensor_map: TensorMap) -> Box:
     """The box of a map of tile mode. Raises EngineFault `tensor-map` where its fields do not fit together."""
-    # By identity first, since each copy asks and a map has many fields to compare. The map is kept, so that its number
-    # stays its own.
-    known = _BOXES.get(id(tensor_map))
-    if known is not None:
-        return known[1]
-    if len(_BOXES) >= _BOXES_KEPT:
-        _BOXES.clear()
-    box = _box_of(tensor_map)
-    _BOXES[id(tensor_map)] = tensor_map, box
-    return box
-
-
-_BOXES: dict[int, tuple[TensorMap, Box]] = {}
-_BOXES_KEPT = 256
-
-
-@lru_cache(maxsize=_BOXES_KEPT)
-def _box_of(tensor_map: TensorMap) -> Box:
     strides, rank = check_rank(tensor_map), tensor_map.rank
     if tensor_map.im2col is not None or len(tensor_map.box) != rank:
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
@@ -281,26 +264,6 @@ def merged(addresses: NDArray[np.int64]) -> Ranges:
 def shifted(ranges: Ranges, distance: int) -> Ranges:
     """`ranges` moved up by `distance` bytes."""
     return tuple([(start + distance, end + distance) for start, end in ranges])
-
-
-def kept_shifted(ranges: Ranges, distance: int) -> Ranges:
-    """The same for ranges that are kept themselves, which come again with the same distance."""
-    if len(ranges) < 2:
-        return shifted(ranges, distance)
-    # By identity: a hash of many ranges costs as much as what it saves. The ranges are kept, so that their number stays
-    # their own.
-    known = _SHIFTED.get((id(ranges), distance))
-    if known is not None:
-        return known[1]
-    if len(_SHIFTED) >= _SHIFTED_KEPT:
-        _SHIFTED.clear()
-    found = shifted(ranges, distance)
-    _SHIFTED[id(ranges), distance] = ranges, found
-    return found
-
-
-_SHIFTED: dict[tuple[int, int], tuple[Ranges, Ranges]] = {}
-_SHIFTED_KEPT = 1024
 
 
 def _frozen(array: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,8 +2,7 @@
 
 A load reads global memory at some time after its issue, writes each destination at some later time, and then tells that
 destination's mbarrier; a store reads shared memory, then writes global memory, and its thread's bulk groups see both
-steps. Nothing orders one copy against another. In a run whose events may be joined (`DroppedValues.joins`), what
-follows an action follows at once, and no event tells of a load's write, whose bytes its issue has named.
+steps. Nothing orders one copy against another.
 Source: PTX ISA, `cp.async.bulk`, `cp.async.bulk.tensor`, completion mechanisms. Checked by:
 tests/machine/copy/test_copies.py.
 """
@@ -20,7 +19,7 @@ from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.machine.barrier import signals
 from tilewright.machine.copy import copy_engine
-from tilewright.machine.copy.box import kept_shifted, merged
+from tilewright.machine.copy.box import merged, shifted
 from tilewright.machine.copy.copy_engine import CopyMode
 from tilewright.machine.copy.unknown_copies import LEAST_BYTES, UnknownCopy, UnknownStore, share_of
 from tilewright.machine.core.engine_fault import EngineFault
@@ -54,21 +53,6 @@ def issue(warp: Warp, lane: int, span: Span, tensor_map: int | None = None) -> I
     return Issue(warp, lane, CopyActor(counts.copies - 1), span, tensor_map, cluster)
 
 
-def _follow_at_once(issued: Issue) -> bool:
-    """Does what follows an action of the engine follow at once? That is one of the orders there are, taken where events
-    may be joined and nothing is moved."""
-    decoder = issued.cluster.program.decoder
-    return decoder.dropped is not None and decoder.dropped.joins and not decoder.mathematics
-
-
-def _next(issued: Issue, action: Callable[[], None]) -> None:
-    """Queue what follows an action of the engine, or do it."""
-    if _follow_at_once(issued):
-        action()
-    else:
-        _later(issued, action)
-
-
 def _later(issued: Issue, action: Callable[[], None]) -> None:
     """Queue an action of the engine; what it refuses becomes a fault at the copy's place."""
 
@@ -95,7 +79,7 @@ def _access(
         cta, span = where.cta, issued.span
         observe(Access(issued.copy, "shared", cta, ranges, write, "async", span, atomic, _ALL, order, scope))
         return
-    ranges = kept_shifted(ranges, distance + where.base)
+    ranges = shifted(ranges, distance + where.base)
     observe(Access(issued.copy, "global", -1, ranges, write, "async", issued.span, atomic, _ALL, order, scope))
 
 
@@ -145,16 +129,10 @@ def _load(
     told = tuple([target.barrier_cta.linear for target in targets])
     _issued(issued, True, destinations, ranges, byte_count, targets[0].barrier, told, box)
 
-    at_once = _follow_at_once(issued)
-
     def act() -> None:
         delivery = read()
         for target in targets:
-            if at_once:
-                _write(issued, target, delivery)
-                signals.complete(issued.copy, target.barrier_cta, target.barrier, byte_count, issued.span)
-            else:
-                _deliver(issued, target, delivery, ranges, byte_count)
+            _deliver(issued, target, delivery, ranges, byte_count)
 
     _later(issued, act)
 
@@ -441,7 +419,7 @@ def _store(
             write()
             _done(issued, state)
 
-        _next(issued, then)
+        _later(issued, then)
 
     _later(issued, first)
 

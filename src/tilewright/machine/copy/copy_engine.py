@@ -39,10 +39,10 @@ from tilewright.machine.copy.box import (
     extents_of,
     footprint_of,
     inside,
-    kept_shifted,
     merged,
     shared_addresses,
     shared_ranges,
+    shifted,
 )
 from tilewright.machine.copy.im2col import check_offsets, check_start, column_bytes, column_of, stays_inside
 from tilewright.machine.core.engine_fault import EngineFault
@@ -305,7 +305,7 @@ def _placed(
         box = box_of(four)
         starts, origin = _placed_box(box, coordinates)
         if box_inside(four, box, starts):
-            ranges = kept_shifted(box.global_ranges, origin)
+            ranges = shifted(box.global_ranges, origin)
             return _Placed(four, row, row_count, box.global_bytes + origin, None, ranges)
         global_bytes, keep = box.global_bytes + origin, inside(four, box, starts, inner_extent)
     return _Placed(four, row, row_count, global_bytes, keep, merged(global_bytes[keep]))

@@ -190,8 +190,6 @@ class Decoder:
         # What a run that does without values that decide nothing leaves undone; None: the run keeps all values.
         self.dropped: DroppedValues | None = None
         self.moved: MovedValues | None = None
-        # Identities of cp.asyncs that another one follows and that may be told with it (`joined_copies`).
-        self.followed_copies: frozenset[int] = frozenset()
         self.accumulators: set[int] = set()
         self.wgmma_registers: set[int] = set()  # accumulators and fragments of A
         self.names: list[str] = ["", "_"]
@@ -202,7 +200,6 @@ class Decoder:
         self.dynamic: list[tuple[int, WarpConstant]] = []
         self.first_constant = 0
         self._static_values: dict[int, int] = {}
-        self._interned: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._destinations: dict[tuple[int, TypeName], tuple[Operand, tuple[int, ...]]] = {}
         self._forms: dict[tuple[str, tuple[str, ...]], tuple[Any, tuple[str, ...]]] = {}
         self.alike = ComputedForms()
@@ -272,10 +269,6 @@ class Decoder:
     def zeros(self, slot: int) -> npt.NDArray[Any]:
         """A vector of zeros of a register's type."""
         return zeros_of(self.type_of(slot).raw)
-
-    def interned(self, slots: tuple[int, ...]) -> tuple[int, ...]:
-        """These slots, as the same object whenever they are the same, so that comparing them costs nothing."""
-        return self._interned.setdefault(slots, slots)
 
     # Constants
 
@@ -394,7 +387,7 @@ class Decoder:
         if known is None:
             slots = tuple([self.destination(instruction, item, wanted) for item in self.vector(operand)])
             # The operand is kept, so that its identity stays its own.
-            known = self._destinations[id(operand), wanted] = (operand, self.interned(slots))
+            known = self._destinations[id(operand), wanted] = (operand, slots)
         self._writes.update(known[1])
         self._writes.discard(SINK_SLOT)
         return known[1]

@@ -321,46 +321,6 @@ class WgmmaIssue:
 
 
 @value
-class WgmmaForm:
-    """What all runs of one wgmma.mma_async on certain operands, by warps at one place of their warpgroups, have in
-    common: the fields of `WgmmaIssue`."""
-
-    accumulator: tuple[str, ...]
-    a_registers: tuple[str, ...]
-    shared: Ranges
-    span: Span
-    own_rows: Ranges = ()
-    matrices: tuple[SharedMatrix | None, SharedMatrix] | None = None
-    accumulates: bool = True
-
-
-@value
-class WgmmaRow:
-    """wgmmas that one warp issues, one right after the other: stands for a `WgmmaIssue` of each, in order. There are
-    none but in runs whose events may be joined (`DroppedValues.joins`). taken: of each, as there.
-
-    fence: where the wgmma.fence stands right before them, whose `WgmmaFence` it is, too; None where that is told by
-    itself, or there is none. commit, group: where the commit_group stands right behind them, whose `WgmmaCommit` of
-    just these operations it is, too, and the group's number; None, and -1, likewise."""
-
-    actor: WarpActor
-    operations: tuple[TensorCoreActor, ...]
-    forms: tuple[WgmmaForm, ...]
-    taken: tuple[bool, ...]
-    fence: Span | None = None
-    commit: Span | None = None
-    group: int = -1
-
-    def issue(self, number: int) -> WgmmaIssue:
-        """One of them by itself."""
-        form = self.forms[number]
-        return WgmmaIssue(
-            self.actor, self.operations[number], form.accumulator, form.a_registers, form.shared, form.span,
-            form.own_rows, form.matrices, form.accumulates, self.taken[number],
-        )  # fmt: skip
-
-
-@value
 class WgmmaCommit:
     actor: WarpActor
     group: int
@@ -610,8 +570,7 @@ class CommitArrive:
 
 @value
 class AsyncCopyIssue:
-    """cp.async (not bulk) by lanes of a warp: it writes `shared` of its own CTA at any time until it is waited for. Of
-    several in a row that are told as one (`joined_copies`), places has a row for each."""
+    """cp.async (not bulk) by lanes of a warp: it writes `shared` of its own CTA at any time until it is waited for."""
 
     actor: WarpActor
     lanes: int
@@ -711,7 +670,6 @@ Event = (
     | BulkWait
     | WgmmaFence
     | WgmmaIssue
-    | WgmmaRow
     | WgmmaCommit
     | WgmmaWait
     | RegisterHazard

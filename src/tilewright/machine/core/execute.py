@@ -12,13 +12,10 @@ from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Exit
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.hazard import report_step_hazard
-from tilewright.machine.core.lanes import FULL, UNINITIALISED, Registers, predicate_mask
+from tilewright.machine.core.lanes import FULL, UNINITIALISED, predicate_mask
 from tilewright.machine.core.program import Program
 from tilewright.machine.core.state import Strand, Warp
 from tilewright.machine.core.step import Control, Signal, Step
-from tilewright.machine.events_only.remembered_runs import Part, PlacedFull, PlacedMasked, Stretch
-
-_UNWRITTEN = id(UNINITIALISED)
 
 
 def run_warp(warp: Warp, program: Program, quantum: int) -> int:
@@ -67,103 +64,9 @@ def _plain_run(warp: Warp, program: Program, limit: int) -> int:
     stop = min(program.plain_end[start], warp.limit_pc)
     if stop <= start:
         return 0
-    cut = start + limit
-    remembered = program.remembered
-    if remembered is None:
-        stop = min(stop, cut)
-        _steps(warp, program, start, stop)
-        return stop - start
-    begin = max(start, strand.ahead)
-    for stretch in remembered.stretches.get((begin, stop)) or remembered.between(begin, stop):
-        if stretch.end <= cut:
-            _stretch(warp, program, stretch)
-        elif stretch.begin < cut and not _ahead(warp, program, stretch):
-            for part in remembered.between(stretch.begin, cut):
-                _stretch(warp, program, part)
-    strand.pc = stop = min(stop, cut)
-    if strand.ahead <= stop:
-        strand.ahead = 0
+    stop = min(stop, start + limit)
+    _steps(warp, program, start, stop)
     return stop - start
-
-
-def _stretch(warp: Warp, program: Program, stretch: Stretch) -> None:
-    """Run the steps of a stretch, or what has to be done of them."""
-    r, mask, in_flight = warp.r, warp.current.mask, warp.in_flight
-    if (
-        not stretch.quiet
-        or (in_flight and not stretch.touched.isdisjoint(in_flight))
-        or (stretch.needs is not None and _UNWRITTEN in map(id, stretch.needs(r)))
-    ):
-        _steps(warp, program, stretch.begin, stretch.end)
-        return
-    if stretch.given is not None and _UNWRITTEN in map(id, stretch.given(r)):
-        for slot, zeros in stretch.gives:
-            if r[slot] is UNINITIALISED:
-                r[slot] = zeros
-    for part in stretch.parts:
-        table = part.memo.get(mask) if part.looked_up else None
-        if table is not None:
-            look = part.look_full if mask == FULL else part.look_masked
-            found = table.get(tuple(map(id, look(r))))
-            if found is not None:
-                part.hits += 1
-                for slot, value in zip(part.writes, found):  # noqa: B905
-                    r[slot] = value
-                continue
-        _compute(warp, program, stretch, part)
-    if stretch.left_full:
-        _placed(warp.current, r, stretch.left_full, stretch.left_masked)
-
-
-def _ahead(warp: Warp, program: Program, stretch: Stretch) -> bool:
-    """Run arithmetic of which the turn ends in the middle, all the same: nobody else sees registers, and it is known as
-    a whole. False, and nothing has happened, where it might matter."""
-    if not stretch.alone or len(warp.strands) > 1 or not stretch.touched.isdisjoint(warp.in_flight):
-        return False
-    before = warp.r.copy()
-    try:
-        _stretch(warp, program, stretch)
-    except Exception:
-        warp.r[:] = before  # it fails when its turn has come
-        return False
-    warp.current.ahead = stretch.end
-    return True
-
-
-def _compute(warp: Warp, program: Program, stretch: Stretch, part: Part) -> None:
-    """A part of a stretch that may not have been run on the same registers before."""
-    remembered, strand, r = program.remembered, warp.current, warp.r
-    assert remembered is not None, "stretches have parts where they are remembered"
-    mask, seen = strand.mask, None
-    if part.looked_up:
-        seen = remembered.seen(part, mask, r)
-        found = part.memo.get(mask, {}).get(seen)
-        if found is not None:
-            part.hits += 1
-            for slot, value in zip(part.writes, found, strict=True):
-                r[slot] = value
-            return
-    try:
-        _placed(strand, r, part.run_full, part.run_masked)
-    except BaseException:
-        if len(stretch.parts) > 1 or stretch.left_full:
-            # Steps that are not of this part stand before it, and may fail first. That those which did not fail are run
-            # again changes nothing about that.
-            _steps(warp, program, stretch.begin, stretch.end)
-        raise
-    if seen is not None:
-        remembered.learn(part, mask, seen, r)
-
-
-def _placed(strand: Strand, r: Registers, run_full: PlacedFull, run_masked: PlacedMasked) -> None:
-    """Run steps at certain places. Leaves the strand at the last of them, or at the step that failed."""
-    mask = strand.mask
-    if mask == FULL:
-        for strand.pc, full in run_full:
-            full(r)
-    else:
-        for strand.pc, masked in run_masked:
-            masked(r, mask)
 
 
 def _steps(warp: Warp, program: Program, start: int, stop: int) -> None:

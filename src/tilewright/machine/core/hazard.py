@@ -9,6 +9,8 @@ not, since hardware makes an instruction wait for the register, and shipped comp
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tilewright.base.span import Span
 from tilewright.machine.core.event import RegisterHazard, TensorCoreActor, TensorMemoryRegisterUse
 from tilewright.machine.core.fault import MachineFault
@@ -74,17 +76,17 @@ def report_tensor_register_use(warp: Warp, span: Span, reads: Slots, writes: Slo
 
 def settle(warp: Warp) -> None:
     """Recompute which registers are in flight."""
-    held = set(_wgmma_slots(warp))
+    held = _wgmma_slots(warp)
     if warp.tensor is not None:
-        for use in warp.tensor.uses:
-            held.update(use.slots)
-    warp.in_flight = frozenset(held)
+        held = held.union(*[use.slots for use in warp.tensor.uses])
+    warp.in_flight = held
 
 
 def _wgmma_slots(warp: Warp) -> frozenset[int]:
-    held: set[int] = set()
-    for issued in warp.wgmma.in_flight:
-        for text in issued.ends:
-            held.update(text.accumulator)
-            held.update(text.a_registers)
-    return frozenset(held)
+    texts = [operation.instruction for operation in warp.wgmma.in_flight] if warp.wgmma is not None else []
+    return _slots_of(tuple(dict.fromkeys([slots for each in texts for slots in (each.accumulator, each.a_registers)])))
+
+
+@lru_cache(maxsize=256)
+def _slots_of(parts: tuple[tuple[int, ...], ...]) -> frozenset[int]:
+    return frozenset(slot for part in parts for slot in part)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
@@ -13,26 +13,21 @@ from tilewright.machine.core.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.core.lanes import poison
 from tilewright.machine.core.poll_step import polling
 from tilewright.machine.core.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
-from tilewright.machine.events_only.copy_rows import followed_copies
 from tilewright.machine.events_only.dropped_values import MovedValues
 from tilewright.machine.events_only.joined_accesses import join_stretches
-from tilewright.machine.events_only.matrix_rows import join_matrix_rows
-from tilewright.machine.events_only.remembered_runs import RememberedRuns
 from tilewright.machine.events_only.taken_sums import with_sums_taken
 from tilewright.machine.events_only.value_slice import drop_values
-from tilewright.machine.events_only.wgmma_rows import join_rows
 from tilewright.machine.instruction import HANDLERS
 from tilewright.machine.protocol.polls import is_strong_load
 from tilewright.machine.protocol.slice_operands import Kind, kind_of
-from tilewright.machine.tensor_core.fenced_reads import with_reads_seen
+from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """A decoded kernel. `plain_end[i]`: where the run of plain steps that starts at i ends (i for a control step).
 
-    touched: registers a step reads or writes; names: register names by slot. remembered: stretches that need not be run
-    again, in a run that does without values.
+    touched: registers a step reads or writes; names: register names by slot.
     """
 
     decoder: Decoder
@@ -41,7 +36,6 @@ class Program:
     masked: tuple[MaskedFunction, ...]
     plain_end: tuple[int, ...]
     touched: tuple[frozenset[int], ...]
-    remembered: RememberedRuns | None = None
 
     @property
     def names(self) -> list[str]:
@@ -59,8 +53,6 @@ def decode(decoder: Decoder) -> Program:
             decoder.labels[item.name] = len(instructions)
         else:
             instructions.append(item)
-    if decoder.dropped is not None and decoder.dropped.joins:
-        decoder.followed_copies = followed_copies(kernel)
     steps: list[Step] = []
     moves: list[MovedValues | None] = []
     for item in instructions:
@@ -75,13 +67,9 @@ def decode(decoder: Decoder) -> Program:
             computes = [kind == "compute" and isinstance(step.body, Plain)
                         for kind, step in zip(kinds, steps, strict=True)]  # fmt: skip
             steps = join_stretches(steps, computes, [each if each and each.access else None for each in moves])
-    steps = with_sums_taken(decoder, with_reads_seen(decoder, steps, range(len(steps))))
-    remembered = None if decoder.mathematics else RememberedRuns(decoder, steps, instructions)
-    if remembered is not None and decoder.dropped is not None and decoder.dropped.joins:
-        steps = join_rows(steps, remembered)
-        steps = join_matrix_rows(steps, instructions, remembered, decoder)
+    steps = with_sums_taken(decoder, with_accesses_seen(decoder, steps, range(len(steps))))
     steps.append(end_of(kernel))
-    return replace(assemble(decoder, steps), remembered=remembered)
+    return assemble(decoder, steps)
 
 
 def end_of(kernel: Kernel) -> Step:

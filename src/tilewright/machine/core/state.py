@@ -48,14 +48,12 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Strand:
-    """Some lanes of a warp at step `pc`. `converging`: it waits for lanes of its own warp; ahead: plain steps before
-    this place have been run, though the turn that they belong to is still to come."""
+    """Some lanes of a warp at step `pc`. `converging`: it waits for lanes of its own warp."""
 
     pc: int
     mask: int
     block: Block | None = None
     converging: bool = False
-    ahead: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -50,15 +50,6 @@ class Plain:
     masked: MaskedFunction
 
 
-@dataclass(slots=True, eq=False)
-class Quiet(Plain):
-    """One of which nothing is left but `rest` (or nothing at all) where what it reads has been written: what it gives
-    its registers decides nothing, but that they have been written. accesses: what is left is an access to memory."""
-
-    rest: Plain | None = None
-    accesses: bool = False
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Control:
     """An instruction that steers. `converged`: it needs every live lane of the warp (`.aligned`)."""
@@ -122,7 +113,7 @@ def guarded(body: Plain, guard: int, negated: bool, targets: tuple[tuple[int, La
 
 
 def before(first: Plain, body: Plain) -> Plain:
-    """`first`, then `body`. What is quiet stays so."""
+    """`first`, then `body`."""
     first_full, first_masked, full, masked = first.full, first.masked, body.full, body.masked
 
     def both_full(r: Registers) -> None:
@@ -133,9 +124,6 @@ def before(first: Plain, body: Plain) -> Plain:
         first_masked(r, mask)
         masked(r, mask)
 
-    if isinstance(body, Quiet):
-        rest = first if body.rest is None else before(first, body.rest)
-        return Quiet(both_full, both_masked, rest, body.accesses)
     return Plain(both_full, both_masked)
 
 

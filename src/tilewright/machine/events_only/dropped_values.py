@@ -25,12 +25,11 @@ class ValueNeeded(Exception):
 
 @dataclass(slots=True, eq=False)
 class DroppedValues:
-    """regions: names of the regions of memory that do not hold what the kernel stored there. joins: whether rows of
-    cp.asyncs, and stretches of loads and stores, may be told as one (`joined_copies`, `joined_accesses`), and what a
-    bulk load writes by its issue alone (`copies`); joined: whether some were told as one. overlapping: instructions
-    that put fields together by `or` where both had a bit set, so that the result would be another one if shared memory
-    began elsewhere. kept: whether a run had to keep all values, so that what arrays hold may have decided something in
-    it."""
+    """regions: names of the regions of memory that do not hold what the kernel stored there. joins: whether stretches
+    of loads and stores may be told as one (`joined_accesses`); joined: whether some were told as one. overlapping:
+    instructions that put fields together by `or` where both had a bit set, so that the result would be another one if
+    shared memory began elsewhere. kept: whether a run had to keep all values, so that what arrays hold may have decided
+    something in it."""
 
     regions: set[str] = field(default_factory=set[str])
     joins: bool = False

@@ -31,9 +31,9 @@ from functools import reduce
 
 from tilewright.base.span import Span
 from tilewright.machine.core.event import Access
-from tilewright.machine.core.lanes import FULL, UNINITIALISED, Lanes, Registers, to_bits
+from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, to_bits
 from tilewright.machine.core.state import Warp
-from tilewright.machine.core.step import Plain, Quiet, Step, before, guarded
+from tilewright.machine.core.step import Plain, Step, before
 from tilewright.machine.events_only.access_shapes import AccessShapes, Forms, look_at
 from tilewright.machine.events_only.dropped_values import MovedValues
 
@@ -68,16 +68,6 @@ UntoldAccess = tuple[WaitingAccess, Lanes, int]
 """One run of it: what the address register held, and the lanes. A plain tuple, as one is made for every access."""
 
 
-@dataclass(slots=True, eq=False)
-class Waits(Plain):
-    """What is left of an access that waits, under its guard (a slot, or -1). telling: tells what waits, behind it."""
-
-    access: WaitingAccess
-    guard: int
-    negated: bool
-    telling: Telling | None = None
-
-
 def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Sequence[MovedValues | None]) -> list[Step]:
     """The steps, of which those that end a stretch of accesses tell what is untold.
 
@@ -97,34 +87,23 @@ def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Seque
                 continue
         if len(stretch) > 1:
             for at in stretch:
-                found[at] = _waiting(steps[at], moves[at])
+                _leave_untold(moves[at])
             found[stretch[-1]] = _telling(found[stretch[-1]], forms)
         stretch = []
     return found
 
 
-def _waiting(step: Step, moved: MovedValues | None) -> Step:
-    """The step, which leaves its event to be told with others. Where what it reads has been written, there is nothing
-    else to it: what is loaded or stored is dropped."""
-    assert moved is not None and moved.access is not None and isinstance(step.body, Plain)
+def _leave_untold(moved: MovedValues | None) -> None:
+    """The event of an access is to be told with others."""
+    assert moved is not None and moved.access is not None
     moved.waits = True
-    wait = moved.access.wait
-    rest = Plain(lambda r: wait(r, FULL), wait)
-    if step.guard >= 0:
-        rest = guarded(rest, step.guard, step.negated)
-    waits = Waits(rest.full, rest.masked, moved.access, step.guard, step.negated)
-    return step.doing(Quiet(step.body.full, step.body.masked, waits, True))
 
 
 def _telling(step: Step, forms: Forms) -> Step:
     """The step, after which all that its warp has left untold is told, whether or not its guard holds."""
-    told = Telling(forms)
-    tell = told.tell
-    telling = Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))
-    assert isinstance(step.body, Quiet) and isinstance(step.body.rest, Waits)
-    both, alone, rest = before(step.body, telling), step.body.rest, before(step.body.rest, telling)
-    waits = Waits(rest.full, rest.masked, alone.access, alone.guard, alone.negated, told)
-    return step.doing(Quiet(both.full, both.masked, waits, True))
+    assert isinstance(step.body, Plain), "an access that may wait falls through"
+    tell = Telling(forms).tell
+    return step.doing(before(step.body, Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))))
 
 
 _Kind = tuple[object, ...]
@@ -150,11 +129,6 @@ class Telling:
         accesses, vectors, masks = zip(*untold, strict=True)
         for group in self.groups(accesses, masks):
             self._tell(warp, group, group.look(vectors))
-
-    def tell_groups(self, warp: Warp, groups: Sequence[Group], r: Registers) -> None:
-        """Yield the events of accesses of which none has waited."""
-        for group in groups:
-            self._tell(warp, group, group.look_at_slots(r))
 
     def groups(self, accesses: tuple[WaitingAccess, ...], masks: tuple[int, ...]) -> tuple[Group, ...]:
         """What is told as one of accesses that a warp makes one after the other."""
@@ -196,13 +170,12 @@ class Telling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Accesses of one stretch that may be told as one. look: their vectors, among those of all; look_at_slots:
-    among the registers; lanes: of any of them, as a member mask; shapes: where they lead."""
+    """Accesses of one stretch that may be told as one. look: their vectors, among those of all; lanes: of any of them,
+    as a member mask; shapes: where they lead."""
 
     accesses: tuple[WaitingAccess, ...]
     masks: tuple[int, ...]
     look: Callable[[tuple[Lanes, ...]], tuple[Lanes, ...]]
-    look_at_slots: Callable[[Registers], tuple[Lanes, ...]]
     lanes: int
     shapes: AccessShapes
 
@@ -237,8 +210,7 @@ def _group(accesses: Sequence[WaitingAccess], masks: Sequence[int], places: Sequ
     mine, of_mine = look(accesses), look(masks)
     first = mine[0]
     shapes = AccessShapes(mine, of_mine, first.space, forms, apart=first.write)
-    slots = look_at([each.slot for each in mine])
-    return Group(mine, of_mine, look, slots, reduce(int.__or__, map(to_bits, of_mine)), shapes)
+    return Group(mine, of_mine, look, reduce(int.__or__, map(to_bits, of_mine)), shapes)
 
 
 def _array_of(warp: Warp, untold: UntoldAccess) -> object:

@@ -17,7 +17,7 @@ from tilewright.machine.core.decoder import Decoder
 from tilewright.machine.core.lanes import Registers
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Step
-from tilewright.machine.tensor_core.fenced_reads import noting
+from tilewright.machine.tensor_core.fenced_accesses import noting
 
 
 def with_sums_taken(decoder: Decoder, steps: Sequence[Step]) -> list[Step]:

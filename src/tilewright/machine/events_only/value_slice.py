@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.frontends.ptx.ast import Instruction, Vector
 from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, poison
-from tilewright.machine.core.step import Plain, Quiet, Step, guarded
+from tilewright.machine.core.step import Plain, Step, guarded
 from tilewright.machine.events_only.dropped_values import MovedValues
 from tilewright.machine.protocol.slice_operands import Kind
 
@@ -104,7 +104,7 @@ def _undone(step: Step, original: Plain, zeros: Callable[[int], Lanes]) -> Step:
                 original.full(r)
                 return
         for slot, nothing in targets:
-            r[slot] = nothing[:]  # an object of its own, as any written register is
+            r[slot] = nothing
 
     def masked(r: Registers, mask: int) -> None:
         for slot in reads:
@@ -112,10 +112,10 @@ def _undone(step: Step, original: Plain, zeros: Callable[[int], Lanes]) -> Step:
                 original.masked(r, mask)
                 return
         for slot, nothing in targets:
-            r[slot] = nothing[:]
+            r[slot] = nothing
 
     if step.guard < 0:
-        return step.doing(Quiet(full, masked))
+        return step.doing(Plain(full, masked))
     garbage = tuple([(slot, poison(each.dtype)) for slot, each in targets])
     body = guarded(Plain(full, masked), step.guard, step.negated, garbage)
-    return step.doing(Quiet(body.full, body.masked))
+    return step.doing(body)

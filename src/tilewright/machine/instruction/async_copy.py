@@ -15,11 +15,10 @@ from tilewright.machine.copy.async_copies import LanePiece
 from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.core.event import AsyncCopyCommit, AsyncCopyWait
 from tilewright.machine.core.fault import MachineFault
-from tilewright.machine.core.lanes import FULL, Lanes, indices, of_lanes, to_bits
+from tilewright.machine.core.lanes import Lanes, indices, of_lanes, to_bits
 from tilewright.machine.core.memory import locate
 from tilewright.machine.core.state import Block, Warp
 from tilewright.machine.core.step import Control, Signal
-from tilewright.machine.events_only.joined_copies import LaneCopies, issue_row, may_join
 from tilewright.machine.instruction.mbarriers import BarrierOperand
 
 
@@ -51,8 +50,6 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             ignore_slot, negated = decoder.predicate(instruction, operands[3])
         else:
             size_slot = decoder.source(instruction, operands[3], WORD32)
-
-    row_goes_on = id(instruction) in decoder.followed_copies
 
     def bytes_read(warp: Warp, lanes: Lanes) -> Lanes:
         """How many bytes each of `lanes` reads; the rest of its copy is zeros."""
@@ -92,39 +89,26 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
                 pieces.append(LanePiece(part.region, part.offsets, shared_offsets[at], amount, members))
         return pieces
 
-    def begin(warp: Warp, mask: int, copy: LaneCopies) -> None:
-        lanes = indices(mask)
-        parts = locate(warp.cta, "shared::cta", copy.shared, size_bytes, instruction.span)
-        shared_offsets = parts[0].offsets
-        if len(parts) > 1:
-            shared_offsets = np.empty(lanes.size, np.int64)
-            for part in parts:
-                shared_offsets[part.chosen] = part.offsets
-        if copy.read is None:
-            pieces = [
-                LanePiece(part.region, part.offsets, shared_offsets[part.chosen], size_bytes,
-                          of_lanes(lanes[part.chosen], mask))
-                for part in locate(warp.cta, "global", copy.source, size_bytes, instruction.span)
-            ]  # fmt: skip
-        else:
-            pieces = partial_pieces(warp, mask, copy.source, shared_offsets, copy.read)
-        async_copies.issue(warp, mask, pieces, size_bytes, instruction.span)
-
     def act(warp: Warp, mask: int) -> None:
         lanes = indices(mask)
         shared = warp.r[to_slot][lanes].astype(np.uint64) + np.uint64(to_offset & 0xFFFF_FFFF_FFFF_FFFF)
         source = warp.r[from_slot][lanes].astype(np.uint64) + np.uint64(from_offset & 0xFFFF_FFFF_FFFF_FFFF)
         read = None if size_slot < 0 and ignore_slot < 0 else bytes_read(warp, lanes)
-        copy = LaneCopies(shared, source, read, size_bytes, instruction.span, begin)
-        row: list[LaneCopies] = async_copies.state_of(warp).row
-        if not row and (not row_goes_on or mask != FULL or not may_join(decoder)):
-            begin(warp, mask, copy)
-            return
-        row.append(copy)
-        if not row_goes_on:
-            whole = row.copy()
-            row.clear()
-            issue_row(warp, whole)
+        parts = locate(warp.cta, "shared::cta", shared, size_bytes, instruction.span)
+        shared_offsets = parts[0].offsets
+        if len(parts) > 1:
+            shared_offsets = np.empty(lanes.size, np.int64)
+            for part in parts:
+                shared_offsets[part.chosen] = part.offsets
+        if read is None:
+            pieces = [
+                LanePiece(part.region, part.offsets, shared_offsets[part.chosen], size_bytes,
+                          of_lanes(lanes[part.chosen], mask))
+                for part in locate(warp.cta, "global", source, size_bytes, instruction.span)
+            ]  # fmt: skip
+        else:
+            pieces = partial_pieces(warp, mask, source, shared_offsets, read)
+        async_copies.issue(warp, mask, pieces, size_bytes, instruction.span)
 
     return Control(act)
 

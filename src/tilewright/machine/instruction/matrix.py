@@ -7,26 +7,20 @@ Checked by: tests/machine/instruction/test_instructions.py, test_matrix_instruct
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.core.event import TOGETHER, Access
-from tilewright.machine.core.lanes import WARP_SIZE, Lanes, from_bits
+from tilewright.machine.core.lanes import WARP_SIZE, Lanes
 from tilewright.machine.core.memory import Located, locate, merge_ranges
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control
-from tilewright.machine.events_only.dropped_values import MovedValues
 from tilewright.machine.tensor_core.fragment import MatrixFragment, MatrixShape, matrix_fragment
 
 _LINE_BYTES = 16
-_MET_MOST = 256
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 # Shapes by the instruction's shape and element type.
 _SHAPES: dict[tuple[str, str, str], MatrixShape] = {
@@ -35,22 +29,6 @@ _SHAPES: dict[tuple[str, str, str], MatrixShape] = {
     ("ldmatrix", "m16n16", "b8"): "m16n16",
     ("stmatrix", "m16n8", "b8"): "m16n8",
 }
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MatrixStore(Control):
-    """The step of an stmatrix. space, slot, offset: of its address; mask: the lanes whose addresses count; lines: where
-    the memory is that a warp stores to; tell: yields the event of a store there."""
-
-    size_bytes = _LINE_BYTES
-    space: str = field(kw_only=True)
-    slot: int = field(kw_only=True)
-    offset: int = field(kw_only=True)
-    mask: int = field(kw_only=True)
-    span: Span = field(kw_only=True)
-    moved: MovedValues = field(kw_only=True)
-    lines: Callable[[Warp, Lanes], list[Located]] = field(kw_only=True)
-    tell: Callable[[Warp, list[Located]], None] = field(kw_only=True)
 
 
 class _Matrices:
@@ -79,23 +57,12 @@ class _Matrices:
         self.space = "generic" if space is None else "shared::cta"
         self.slot, self.offset = decoder.address(instruction, operands[address_index])
         self.span = instruction.span
-        self.met: dict[int, tuple[Lanes, int, int, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
 
     def lines(self, warp: Warp, vector: Lanes) -> list[Located]:
         """The lines at the addresses of `vector`, by the memory that holds them. Raises MachineFault for one that is
         misplaced."""
-        shared = warp.cta.shared
-        known = self.met.get(id(vector))
-        if known is not None and known[1:3] == (shared.size_bytes, shared.reserved_bytes):
-            return [Located(shared, known[3], known[4])]
         addresses = vector[: self.fragment.lines].astype(np.uint64) + np.uint64(self.offset & 0xFFFF_FFFF_FFFF_FFFF)
-        found = locate(warp.cta, self.space, addresses, _LINE_BYTES, self.span)
-        if self.space == "shared::cta" and len(found) == 1 and int(addresses.max()) < shared.size_bytes:
-            # Without a rank: so it lies in the memory of any CTA. The vector is kept, so that its identity stays its.
-            if len(self.met) >= _MET_MOST:
-                self.met.clear()
-            self.met[id(vector)] = vector, shared.size_bytes, shared.reserved_bytes, found[0].offsets, found[0].chosen
-        return found
+        return locate(warp.cta, self.space, addresses, _LINE_BYTES, self.span)
 
     def report(self, warp: Warp, found: list[Located], write: bool) -> None:
         observe = warp.cta.cluster.observe
@@ -118,7 +85,7 @@ def _ldmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
         if not moved.keeps:
             matrices.report(warp, found, False)
             for target in targets:
-                warp.r[target] = nothing[:]
+                warp.r[target] = nothing
             return
         lines = np.empty((matrices.fragment.lines, _LINE_BYTES), np.uint8)
         for part in found:
@@ -152,14 +119,7 @@ def _stmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
             part.region.data[part.offsets[:, None] + reach] = lines.reshape(-1, _LINE_BYTES)[part.chosen]
         matrices.report(warp, found, True)
 
-    def tell(warp: Warp, found: list[Located]) -> None:
-        matrices.report(warp, found, True)
-
-    return MatrixStore(
-        act, converged=True, space=matrices.space, slot=matrices.slot, offset=matrices.offset,
-        mask=from_bits((1 << matrices.fragment.lines) - 1), span=instruction.span, moved=moved, lines=matrices.lines,
-        tell=tell,
-    )  # fmt: skip
+    return Control(act, converged=True)
 
 
 def _movmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:

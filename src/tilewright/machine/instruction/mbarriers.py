@@ -7,7 +7,6 @@ Source: PTX ISA, Parallel Synchronization and Communication Instructions: mbarri
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ _ORDERS = ("release", "acquire", "relaxed")
 _DEFAULT_SCOPE = "cta"
 """Of an arrival's release and a wait's acquire (PTX ISA, mbarrier.arrive and mbarrier.try_wait)."""
 _OUTCOMES = (np.zeros(WARP_SIZE, np.bool_), np.ones(WARP_SIZE, np.bool_))
-"""A predicate in all lanes: one vector for each outcome, by whose identity runs are remembered (`remembered_runs`)."""
+"""A predicate in all lanes."""
 _NO_TOKENS = np.zeros(0, np.uint64)
 _VECTORS_KEPT = 256
 
@@ -60,30 +59,16 @@ class BarrierOperand:
         self.generic = space is None
         self.slot, self.offset = decoder.address(instruction, operand)
         self.span = instruction.span
-        # What an address names is the same in all clusters of a launch. What vectors of many lanes name is known by
-        # their identity: they are kept here, and never change.
+        # What an address names is the same in all clusters of a launch.
         self._owners: dict[tuple[int, int], tuple[int, int]] = {}
-        self._one: dict[tuple[int, int, int], tuple[Any, tuple[int, int]]] = {}
-        self._with: dict[tuple[int, int, int, int], tuple[Any, Any, tuple[int, int, int]]] = {}
-        self._of: dict[tuple[int, int, int], tuple[Any, dict[tuple[int, int], list[int]]]] = {}
 
     def one(self, warp: Warp, mask: int) -> tuple[int, int] | None:
         """The (CTA rank, offset) of the object that all lanes name; None where they do not name one."""
         addresses = warp.r[self.slot]
         if mask.bit_count() == 1:
             return self._owner(warp, addresses.item(mask.bit_length() >> 3))
-        key = id(addresses), mask, warp.cta.rank
-        named = self._one.get(key)
-        if named is not None:
-            return named[1]
         same = uniform_value(addresses, mask)
-        if same is None:
-            return None
-        if len(self._one) >= _VECTORS_KEPT:
-            self._one.clear()
-        found = self._owner(warp, same)
-        self._one[key] = addresses, found
-        return found
+        return None if same is None else self._owner(warp, same)
 
     def one_with(self, warp: Warp, mask: int, slot: int) -> tuple[int, int, int] | None:
         """The same, with the number that all lanes hold in `slot`; None where they do not hold one, either."""
@@ -92,18 +77,8 @@ class BarrierOperand:
         if mask.bit_count() == 1:
             lane = mask.bit_length() >> 3
             return *self._owner(warp, addresses.item(lane)), numbers.item(lane)
-        key = id(addresses), id(numbers), mask, warp.cta.rank
-        named = self._with.get(key)
-        if named is not None:
-            return named[2]
         same, number = uniform_value(addresses, mask), uniform_value(numbers, mask)
-        if same is None or number is None:
-            return None
-        if len(self._with) >= _VECTORS_KEPT:
-            self._with.clear()
-        found = *self._owner(warp, same), number
-        self._with[key] = addresses, numbers, found
-        return found
+        return None if same is None or number is None else (*self._owner(warp, same), number)
 
     def of(self, warp: Warp, mask: int) -> dict[tuple[int, int], list[int]]:
         """Lanes by the (CTA rank, offset) of the object that they name."""
@@ -111,21 +86,13 @@ class BarrierOperand:
         if mask.bit_count() == 1:
             lane = mask.bit_length() >> 3
             return {self._owner(warp, addresses.item(lane)): [lane]}
-        key = id(addresses), mask, warp.cta.rank
-        named = self._of.get(key)
-        if named is not None:
-            return named[1]
         lanes = indices(mask)
         same = self.one(warp, mask)
-        found: dict[tuple[int, int], list[int]] = {}
         if same is not None:
-            found[same] = lanes.tolist()
-        else:
-            for address, lane in zip(addresses[lanes], lanes, strict=True):
-                found.setdefault(self._owner(warp, int(address)), []).append(int(lane))
-        if len(self._of) >= _VECTORS_KEPT:
-            self._of.clear()
-        self._of[key] = addresses, found
+            return {same: lanes.tolist()}
+        found: dict[tuple[int, int], list[int]] = {}
+        for address, lane in zip(addresses[lanes], lanes, strict=True):
+            found.setdefault(self._owner(warp, int(address)), []).append(int(lane))
         return found
 
     def _owner(self, warp: Warp, address: int) -> tuple[int, int]:

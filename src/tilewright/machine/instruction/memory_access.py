@@ -277,7 +277,7 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         if not moved.keeps:
             event_alone(r, mask)
             for target, zeros in nothing:
-                r[target] = zeros[:]
+                r[target] = zeros
             return
         loaded = [np.array(_old(r[target], declared)) for target, declared in pairs]
         steps = place.element_bytes

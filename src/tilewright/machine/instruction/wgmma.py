@@ -11,32 +11,26 @@ from typing import Any
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Vector
 from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
-from tilewright.machine.core.event import WgmmaCommit, WgmmaFence, WgmmaForm, WgmmaIssue, WgmmaWait
+from tilewright.machine.core.event import WgmmaCommit, WgmmaFence, WgmmaIssue, WgmmaWait
 from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.hazard import settle
 from tilewright.machine.core.lanes import FULL, UNINITIALISED, predicate_mask
 from tilewright.machine.core.state import Block, Warp
 from tilewright.machine.core.step import Control, Signal
 from tilewright.machine.instruction.barriers import uniform
 from tilewright.machine.tensor_core.warpgroup import (
     WARPS,
-    Committing,
-    Fencing,
-    Issued,
-    IssuedRow,
-    Issuing,
     MatrixInstruction,
     Operation,
     Warpgroup,
     WarpMatrixState,
-    footprint,
     operand_bytes,
 )
-from tilewright.machine.tensor_core.wgmma_registers import check_registers, define, fencing, settle, write_back
+from tilewright.machine.tensor_core.wgmma_registers import check_registers, define, write_back
 
 _DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256}
 _INTEGERS = ("s8", "u8", "b1")
 _BYTES = ("s8", "u8")
-_MET_MOST = 256
 
 
 def _group(warp: Warp, instruction: Instruction) -> Warpgroup:
@@ -47,22 +41,21 @@ def _group(warp: Warp, instruction: Instruction) -> Warpgroup:
     return warp.group
 
 
-def _fence(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Fencing:
+def _fence(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     _take_sync(modifiers)
     expect_operands(instruction, 0)
-    fence = fencing(decoder)
 
-    def tell(warp: Warp) -> None:
+    def act(warp: Warp, _mask: int) -> None:
+        _group(warp, instruction)
+        state: WarpMatrixState = warp.wgmma
+        state.fenced = state.fresh_fence = True
+        state.writes.clear()
+        state.reads.clear()
         observe = warp.cta.cluster.observe
         if observe is not None:
             observe(WgmmaFence(warp.actor, instruction.span))
 
-    def act(warp: Warp, _mask: int) -> None:
-        _group(warp, instruction)
-        fence(warp)
-        tell(warp)
-
-    return Fencing(act, converged=True, fence=fence, tell=tell)
+    return Control(act, converged=True)
 
 
 def _take_sync(modifiers: Modifiers) -> None:
@@ -70,7 +63,7 @@ def _take_sync(modifiers: Modifiers) -> None:
     modifiers.flag("aligned")
 
 
-def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Committing:
+def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     _take_sync(modifiers)
     expect_operands(instruction, 0)
 
@@ -81,10 +74,10 @@ def _commit(_decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
         state.commit(members)
         observe = warp.cta.cluster.observe
         if observe is not None:
-            actors = members[0].actors if len(members) == 1 else tuple([one for each in members for one in each.actors])
+            actors = tuple([each.actor for each in members])
             observe(WgmmaCommit(warp.actor, state.committed - 1, actors, instruction.span))
 
-    return Committing(act, converged=True)
+    return Control(act, converged=True)
 
 
 def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
@@ -103,7 +96,6 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             strand = warp.current
             strand.block = block
             state.waiters.append((warp, strand))
-            state.keeps.append(keep)
             return Signal.BLOCK
         _write_back(warp, state, state.retire(keep))
         state.fresh_fence = False
@@ -115,21 +107,13 @@ def _wait(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     return Control(act, converged=True)
 
 
-def _write_back(warp: Warp, state: WarpMatrixState, finished: list[Issued]) -> None:
+def _write_back(warp: Warp, state: WarpMatrixState, finished: list[Operation]) -> None:
     """finished: what was in flight until now; accumulators are written back that no newer operation has taken on."""
-    if not finished:
-        return
-    newest = state.in_flight[-1] if state.in_flight else None
-    if isinstance(newest, IssuedRow) and all([newest.passes_on(each) for each in finished]):
-        return
-    # By identity, of which there is one for each accumulator (`Decoder.interned`).
-    latest = {id(text.accumulator): (text, each.result) for each in finished for text in each.ends}
-    frees = False
-    for text, result in latest.values():
-        if state.chained(text.accumulator) is None:
-            write_back(warp, text, result)
-            frees = True
-    if frees or any([text.a_registers for each in finished for text in each.ends]):
+    latest = {each.instruction.accumulator: each for each in finished}
+    for accumulator, operation in latest.items():
+        if state.chained(accumulator) is None:
+            write_back(warp, operation.instruction, operation.result)
+    if finished:
         settle(warp)
 
 
@@ -156,7 +140,7 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
         k //= 8  # an operand's row is read as bytes, each of which is eight elements
     operands = list(instruction.operands)
     registers = n // 4 if accumulator_type == "f16" else n // 2
-    accumulator = decoder.interned(_registers(decoder, instruction, operands.pop(0), registers))
+    accumulator = _registers(decoder, instruction, operands.pop(0), registers)
     a_registers: tuple[int, ...] = ()
     a_slot = -1
     a_operand = operands.pop(0)
@@ -176,34 +160,15 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
     accumulator_names = tuple(names[slot] for slot in accumulator)
     a_names = tuple(names[slot] for slot in a_registers)
 
-    # What vectors hold that were met before; they are kept, so that the identities stay theirs.
-    first_slot = a_slot if a_slot >= 0 else b_slot
-    met: dict[tuple[int, int, int, int], tuple[bool, int, int, tuple[Any, ...]]] = {}
-
-    def uniform_operands(warp: Warp, mask: int) -> tuple[bool, int, int, tuple[Any, ...]]:
-        holds = predicate_mask(warp.r[scale_slot])
+    def act(warp: Warp, mask: int) -> None:
+        group = _group(warp, instruction)
+        r, state = warp.r, warp.wgmma
+        holds = predicate_mask(r[scale_slot])
         if holds not in (0, FULL) and holds & mask not in (0, mask):
             raise MachineFault("MF005", "not-uniform", "scale-d differs between lanes", instruction.span)
         scale = bool(holds & mask) != scale_negated
         a_descriptor = uniform(warp, a_slot, mask, "A's descriptor", instruction) if a_slot >= 0 else 0
         b_descriptor = uniform(warp, b_slot, mask, "B's descriptor", instruction)
-        return scale, a_descriptor, b_descriptor, (warp.r[first_slot], warp.r[b_slot], warp.r[scale_slot])
-
-    def known_operands(warp: Warp, mask: int) -> tuple[bool, int, int]:
-        r = warp.r
-        key = (id(r[first_slot]), id(r[b_slot]), id(r[scale_slot]), mask)
-        known = met.get(key)
-        if known is None:
-            known = uniform_operands(warp, mask)
-            if len(met) >= _MET_MOST:
-                met.clear()
-            met[key] = known
-        return known[:3]
-
-    def enter(warp: Warp, scale: bool, a_descriptor: int, b_descriptor: int) -> Operation:
-        group = _group(warp, instruction)
-        state: WarpMatrixState = warp.wgmma
-        r = warp.r
         chained = state.chained(accumulator)
         vectors = None if chained is not None or not scale else [r[slot] for slot in accumulator]
         a_values = [r[slot] for slot in a_registers]
@@ -213,26 +178,14 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
                 instruction.span,
             )  # fmt: skip
         if not scale and chained is None:
-            define(warp, state, accumulator)
+            define(warp, accumulator)
         same_shape = chained is not None and chained.n == n
         operation = group.issue(warp, text, scale, a_descriptor, b_descriptor, vectors, a_values)
         state.in_flight.append(operation)
         state.open.append(operation)
         check_registers(warp, state, text, same_shape)
-        if not (chained is not None and same_shape and not a_registers):
+        if not (same_shape and not a_registers):
             settle(warp)
-        return operation
-
-    def form(scale: bool, a_descriptor: int, b_descriptor: int, place: int) -> WgmmaForm:
-        read = footprint(text, a_descriptor, b_descriptor)
-        return WgmmaForm(
-            accumulator_names, a_names, read.whole, instruction.span, read.own_rows[place], read.matrices, scale
-        )
-
-    def act(warp: Warp, mask: int) -> None:
-        _group(warp, instruction)
-        scale, a_descriptor, b_descriptor = known_operands(warp, mask)
-        operation = enter(warp, scale, a_descriptor, b_descriptor)
         observe = warp.cta.cluster.observe
         if observe is not None:
             read = operand_bytes(operation)
@@ -240,11 +193,11 @@ def _mma(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Co
             observe(
                 WgmmaIssue(
                     warp.actor, operation.actor, accumulator_names, a_names, read.whole, instruction.span, rows,
-                    read.matrices, scale, warp.wgmma.is_taken(accumulator),
+                    read.matrices, scale, state.is_taken(accumulator),
                 )
             )  # fmt: skip
 
-    return Issuing(act, converged=True, text=text, operands=known_operands, enter=enter, form=form)
+    return Control(act, converged=True)
 
 
 def _check_types(

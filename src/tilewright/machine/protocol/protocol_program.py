@@ -38,7 +38,7 @@ from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint.steps import StepFacts, tainted_step
 from tilewright.machine.taint.taint import MayTaint, may_taint, parameter_unknown
 from tilewright.machine.taint.tracker import Tracker
-from tilewright.machine.tensor_core.fenced_reads import with_reads_seen
+from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
 
 OnBackEdge = Callable[[Warp, int], None]
 """Called with a warp and a branch's position when the warp takes a back edge of a loop."""
@@ -152,7 +152,7 @@ def assemble_slice(
             steps.append(_latch(instructions[position], position, on_back_edge))
             position_of.append(position)
     steps.append(end_of(decoder.kernel))
-    program = assemble(decoder, with_reads_seen(decoder, steps, (*position_of, len(instructions))))
+    program = assemble(decoder, with_accesses_seen(decoder, steps, (*position_of, len(instructions))))
     _fill_registers(decoder, sliced, slots)
     places = (*position_of, len(instructions))
     fills = UndefinedRegisters(sliced, undefined, places, tracker, tracker.sources, lambda slot: _zeros(decoder, slot))

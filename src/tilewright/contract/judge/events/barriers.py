@@ -27,7 +27,7 @@ def initialise(state: LaunchState, event: BarrierInit) -> None:
     """mbarrier.init: its bytes must be free."""
     cluster, warp = state.step(event.actor)
     span = ((event.address, event.address + phase_ledger.BARRIER_BYTES),)
-    untouched = event.cta not in cluster.shared and event.cta not in cluster.to_enter  # as it mostly is yet
+    untouched = event.cta not in cluster.shared  # as it mostly is yet
     for earlier in () if untouched else cluster.shared_memory(event.cta).touched(span):
         if not is_ordered(earlier, warp.clock):
             record = Record(event.actor, warp.track, True, False, event.span, span, operation="initialises")

@@ -12,9 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.base.diagnostic import Level
-from tilewright.base.span import Span
 from tilewright.contract.history.byte_ranges import union, without
-from tilewright.contract.history.operation_batches import add_row_to_batch, add_to_batch, agent_of, batch_of
 from tilewright.contract.history.shadow_memory import Completion, Record, ShadowMemory
 from tilewright.contract.judge.launch_state import LaunchState
 from tilewright.contract.judge.race import describe_race
@@ -27,16 +25,14 @@ from tilewright.contract.judge.run_state import (
     is_ordered,
     name_of,
 )
-from tilewright.contract.judge.vector_clock import VectorClock
+from tilewright.contract.judge.vector_clock import VectorClock, common
 from tilewright.machine.core.event import (
     Ranges,
     RegisterHazard,
-    TensorCoreActor,
     WarpActor,
     WgmmaCommit,
     WgmmaFence,
     WgmmaIssue,
-    WgmmaRow,
     WgmmaWait,
 )
 
@@ -61,45 +57,37 @@ def fence(state: LaunchState, event: WgmmaFence) -> None:
 
 
 def issue(state: LaunchState, event: WgmmaIssue) -> None:
-    """wgmma.mma_async, by one of its four warps."""
-    cluster, warp, view = _view(state, event.actor, 1)
+    """wgmma.mma_async, by one of its four warps. The operation begins with the first of them."""
+    actor = event.actor
+    cluster, warp, view = _view(state, actor)
     group = _warpgroup(cluster, warp)
-    operation = _operation(state, group, warp, view, event.operation, event.span, event.own_rows)
+    if not warp.wgmma_fenced:
+        state.findings.report(
+            "WG101",
+            f"{name_of(actor)} issues a wgmma without a wgmma.fence before it",
+            event.span,
+            None,
+            (
+                f"{name_of(actor)} sets the registers of a wgmma",
+                f"it issues the wgmma ({event.span}); nothing orders its register accesses before it",
+            ),
+        )
+    operation = state.operations.get(event.operation.operation)
+    if operation is None:
+        operation = OperationState(event.operation, event.span, warp, Completion())
+        state.operations[event.operation.operation] = operation
+        group.operations.append(operation)
+    operation.issuers.add(actor)
+    place = actor.warp % WARPGROUP_WARPS
+    operation.views[place] = view
+    if event.own_rows and state.readings.wgmma_own_rows is not Level.ERROR:
+        operation.own_rows[place] = event.own_rows
     if len(operation.issuers) == WARPGROUP_WARPS:
         _begin(state, cluster, group, operation, event)
 
 
-def issue_row(state: LaunchState, event: WgmmaRow) -> None:
-    """Several of them, one right after the other: as `issue` of each, after the `fence` and before the `commit` that
-    belong to them."""
-    actor = event.actor
-    if event.fence is not None:
-        _, warp = state.step(actor)
-        warp.wgmma_fenced = True
-    cluster, warp, view = _view(state, actor, len(event.forms))
-    group = _warpgroup(cluster, warp)
-    row = _row(state, group, warp, event)
-    if row is not None:
-        row.issuers.add(actor)
-        row.views[actor.warp % WARPGROUP_WARPS] = view
-        if len(row.issuers) == WARPGROUP_WARPS:
-            add_row_to_batch(state, cluster, batch_of(cluster, group, row), row, event)
-            row.views = {}
-        if event.commit is not None:
-            warp.tick()
-            group.committed[actor] = event.group + 1
-            _committed(group, row, event.group)
-        return
-    for number, form in enumerate(event.forms):
-        operation = _operation(state, group, warp, view, event.operations[number], form.span, form.own_rows)
-        if len(operation.issuers) == WARPGROUP_WARPS:
-            _begin(state, cluster, group, operation, event.issue(number))
-    if event.commit is not None:
-        commit(state, WgmmaCommit(actor, event.group, event.operations, event.commit))
-
-
-def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterState, WarpState, IssueView]:
-    """What a warp knows that issues `count` wgmmas next, each an event of its own."""
+def _view(state: LaunchState, actor: WarpActor) -> tuple[ClusterState, WarpState, IssueView]:
+    """What a warp knows that issues a wgmma. Right after another one: what it knew then."""
     cluster = state.cluster_of(actor.cta)
     warp = cluster.warps.get(actor) or cluster.warp(actor)
     view = warp.view
@@ -108,90 +96,22 @@ def _view(state: LaunchState, actor: WarpActor, count: int) -> tuple[ClusterStat
             state.roles.note(actor, "wgmma")
         warp.tick()
         view = warp.view = IssueView(warp.clock.copy(), warp.order.copy(), warp.epoch)
-        count -= 1
-    # Right after another one: it knows what that one knew.
-    warp.epoch = view.epoch = warp.epoch + count
+    else:
+        warp.epoch = view.epoch = warp.epoch + 1
     return cluster, warp, view
-
-
-def _row(state: LaunchState, group: WarpgroupState, warp: WarpState, event: WgmmaRow) -> OperationState | None:
-    """The operations that a warp issues, as one; None where something is to be said of each, or another warp has not
-    issued the same ones as one."""
-    if not warp.wgmma_fenced or state.readings.wgmma_own_rows is not Level.ERROR:
-        return None
-    actors, operations = event.operations, state.operations
-    found = operations.get(actors[0].operation)
-    if found is not None:
-        return found if found.actors is actors else None
-    if any([actor.operation in operations for actor in actors]):
-        return None
-    found = OperationState(actors, tuple([form.span for form in event.forms]), warp, Completion())
-    operations.update(dict.fromkeys([actor.operation for actor in actors], found))
-    group.operations.append(found)
-    return found
-
-
-def _take_apart(state: LaunchState, group: WarpgroupState, row: OperationState) -> None:
-    """A warp issues the operations of a row one by one, not all of which have been issued by the others."""
-    alone = row.alone()
-    for each in alone:
-        state.operations[each.actors[0].operation] = each
-    at = next(at for at, each in enumerate(group.operations) if each is row)
-    group.operations[at : at + 1] = alone
-    group.last = {number: alone[-1] if last is row else last for number, last in group.last.items()}
-
-
-def _operation(
-    state: LaunchState, group: WarpgroupState, warp: WarpState, view: IssueView, operation: TensorCoreActor,
-    span: Span, own_rows: Ranges,
-) -> OperationState:  # fmt: skip
-    """The operation that a warp issues, which begins with the first of its four warps."""
-    if not warp.wgmma_fenced:
-        state.findings.report(
-            "WG101",
-            f"{name_of(warp.actor)} issues a wgmma without a wgmma.fence before it",
-            span,
-            None,
-            (
-                f"{name_of(warp.actor)} sets the registers of a wgmma",
-                f"it issues the wgmma ({span}); nothing orders its register accesses before it",
-            ),
-        )
-    found = state.operations.get(operation.operation)
-    if found is not None and len(found.actors) > 1:
-        _take_apart(state, group, found)
-        found = state.operations[operation.operation]
-    if found is None:
-        found = state.operations[operation.operation] = OperationState((operation,), (span,), warp, Completion())
-        group.operations.append(found)
-    found.issuers.add(warp.actor)
-    place = warp.actor.warp % WARPGROUP_WARPS
-    found.views[place] = view
-    if own_rows and state.readings.wgmma_own_rows is not Level.ERROR:
-        found.own_rows[place] = own_rows
-    return found
 
 
 def _begin(
     state: LaunchState, cluster: ClusterState, group: WarpgroupState, operation: OperationState, event: WgmmaIssue
 ) -> None:
     """All four warps have issued it, so that the tensor core may start; it knows what all of them know."""
-    batch = batch_of(cluster, group, operation)
-    rows = union(list(operation.own_rows.values())) if operation.own_rows else ()
-    if not rows:
-        add_to_batch(state, cluster, batch, operation, event)
-    else:
-        _enter_rows(state, cluster, operation, batch.clock, rows, event)
-    operation.views = {}
-
-
-def _enter_rows(
-    state: LaunchState, cluster: ClusterState, operation: OperationState, clock: VectorClock, rows: Ranges,
-    event: WgmmaIssue,
-) -> None:  # fmt: skip
-    """Enter the reads of an operation of which each warp reads rows of its own."""
+    views = list(operation.views.values())
+    operation.order = views[0].order.copy()
+    for view in views[1:]:
+        operation.order.join(view.order)
+    clocks = [view.clock for view in views]
     memory = cluster.shared_memory(event.actor.cta)
-    agent = agent_of(event.actor)
+    agent = "wgmma", event.actor.cta, event.actor.warp // WARPGROUP_WARPS
 
     def record(ranges: Ranges) -> Record:
         return Record(
@@ -199,15 +119,16 @@ def _enter_rows(
             issuer=operation.issuer.actor, operation="reads", by_engine=True,
         )  # fmt: skip
 
-    rest = without(event.shared, rows)
-    clocks = [view.clock for view in operation.views.values()]
+    rows = union(list(operation.own_rows.values())) if operation.own_rows else ()
+    rest = without(event.shared, rows) if rows else event.shared
     if rest:
-        state.enter(memory, cluster, record(rest), clock, "shared", clocks)
+        state.enter(memory, cluster, record(rest), common(clocks), "shared", clocks)
     for place, own in operation.own_rows.items():
         state.enter(memory, cluster, record(own), operation.views[place].clock, "shared")
     level = state.readings.wgmma_own_rows
-    if level is not None:
+    if rows and level is not None:
         _look_at_rows(state, cluster, memory, record(rows), clocks, level)
+    operation.views = {}
 
 
 def _look_at_rows(
@@ -226,23 +147,15 @@ def commit(state: LaunchState, event: WgmmaCommit) -> None:
     cluster, warp = state.step(event.actor)
     group = _warpgroup(cluster, warp)
     group.committed[warp.actor] = event.group + 1
-    before: OperationState | None = None
     for actor in event.operations:
         operation = state.operations.get(actor.operation)
         if operation is None:
             state.findings.doubt(f"{event.span}: wgmma {actor.operation} is committed and was never issued")
             continue
-        if operation is before:
-            continue
-        before = operation
-        _committed(group, operation, event.group)
-
-
-def _committed(group: WarpgroupState, operation: OperationState, number: int) -> None:
-    done = operation.done
-    done.track = group.track
-    done.value = max(done.value, number + 1)
-    group.last[number] = operation
+        done = operation.done
+        done.track = group.track
+        done.value = max(done.value, event.group + 1)
+        group.last[event.group] = operation
 
 
 def wait(state: LaunchState, event: WgmmaWait) -> None:
@@ -265,7 +178,7 @@ def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
     """A register of a wgmma in flight is touched."""
     _, warp = state.step(event.actor)
     operation = state.operations.get(event.operation.operation)
-    span = operation.spans[operation.actors.index(event.operation)] if operation is not None else None
+    span = operation.span if operation is not None else None
     verb = "writes" if event.write else "reads"
     if event.after_fence:
         level = state.readings.wgmma_fence_last
@@ -298,7 +211,6 @@ def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
 HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
     WgmmaFence: fence,
     WgmmaIssue: issue,
-    WgmmaRow: issue_row,
     WgmmaCommit: commit,
     WgmmaWait: wait,
     RegisterHazard: register_hazard,

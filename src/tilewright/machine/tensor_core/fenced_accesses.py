@@ -1,10 +1,8 @@
-"""Which reads of a wgmma's registers must a wgmma.fence separate from a later wgmma, and how does a run see them?
+"""Which accesses to a wgmma's registers must a wgmma.fence separate from a later wgmma, and how does a run see them?
 
-A write after a `wgmma.fence` is found by the register's vector, which is no longer the same
-(`machine.tensor_core.warpgroup`). A read leaves it as it was, so steps that read such a register note it with their
-warp, until the next fence. Only steps from which some path leads to a wgmma with no fence on the way need to: a
-backward analysis over the control flow ("a wgmma comes before a fence"), which leaves nothing to do in the usual
-kernel. Which reads matter the run decides.
+Steps that read or write such a register note it with their warp, until the next fence. Only steps from which some path
+leads to a wgmma with no fence on the way need to: a backward analysis over the control flow ("a wgmma comes before a
+fence"), which leaves nothing to do in the usual kernel. Which accesses matter the run decides (`wgmma_registers`).
 
 Not handled: registers that are read by another wgmma (of another shape), which the machine sees otherwise. Where the
 control flow is not known, every step is taken for such a one. Source: PTX ISA 9.7.15.7.1 (wgmma.fence: between a
@@ -79,8 +77,8 @@ def _is_fence(instruction: Instruction) -> bool:
     return instruction.row == "wgmma.fence" and instruction.guard is None
 
 
-def with_reads_seen(decoder: Decoder, steps: Sequence[Step], positions: Sequence[int]) -> list[Step]:
-    """The steps, of which those that read a wgmma's registers where no fence follows note it.
+def with_accesses_seen(decoder: Decoder, steps: Sequence[Step], positions: Sequence[int]) -> list[Step]:
+    """The steps, of which those that access a wgmma's registers where no fence follows note it.
 
     positions: the place of each step's instruction among those of the decoder's kernel.
     """
@@ -90,15 +88,18 @@ def with_reads_seen(decoder: Decoder, steps: Sequence[Step], positions: Sequence
     unfenced = unfenced_positions(decoder.kernel)
     found = list(steps)
     for index, (step, position) in enumerate(zip(steps, positions, strict=True)):
-        if not registers.isdisjoint(step.reads) and position < len(unfenced) and unfenced[position]:
-            found[index] = noting(step, _noted(step.reads & registers))
+        reads, writes = step.reads & registers, step.writes & registers
+        if (reads or writes) and position < len(unfenced) and unfenced[position]:
+            found[index] = noting(step, _noted(reads, writes))
     return found
 
 
-def _noted(slots: frozenset[int]) -> Callable[[Registers], None]:
+def _noted(reads: frozenset[int], writes: frozenset[int]) -> Callable[[Registers], None]:
     def touch(r: Registers) -> None:
         warp: Warp = r[0]
-        warp.wgmma.reads.update(slots)
+        if warp.wgmma is not None:
+            warp.wgmma.reads.update(reads)
+            warp.wgmma.writes.update(writes)
 
     return touch
 
