@@ -26,7 +26,8 @@ from bench.corpus_page import Checked, most_frequent, page, sources_of, totals
 from bench.record import write
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Level
-from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.check.check import check_file
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 
 BUDGET_SECONDS = 60.0

@@ -18,7 +18,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 
 _BUDGET_SECONDS = 3.0
 _MEMORY_MEBIBYTES = 2048

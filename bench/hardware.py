@@ -28,7 +28,8 @@ from tests.mutants.mutations import BROKEN, Mutant, mutants
 
 from bench.foreign import inputs_for
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.run.run_ptx import run_on_gpu
 from tilewright.frontends.ptx.ast import Instruction

@@ -28,11 +28,11 @@ from tests.mutants.mutations import BROKEN
 from bench.record import write
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Repair
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.repair.edits import apply_edits
-from tilewright.driver.repair.repair import STEPS
 from tilewright.frontends.ptx.reader import read
 
 _ROOT = Path(__file__).parent.parent
@@ -155,7 +155,7 @@ def _verdict(text: str, path: Path) -> str:
 
 def _repaired(name: str, text: str, launch: LaunchFile | None, isa: str, times: int) -> Outcome:
     begin = time.process_time()
-    options = CheckOptions(isa, repair_steps=times * STEPS, budget_seconds=None)
+    options = CheckOptions(isa, repair_steps=times * REPAIR_STEPS, budget_seconds=None)
     report = check_text(text, name, launch=launch, options=options)
     seconds = time.process_time() - begin
     if not report.kernels:

@@ -11,7 +11,8 @@ import pytest
 from tests.core_environment import ROOT, linked_packages, run_alone
 from tests.docs.pages import blocks_of
 from tilewright.base.check_report import KernelReport
-from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.check.check import check_file
+from tilewright.driver.check.options import CheckOptions
 
 _PACKED_ROWS = ["--dtype", "bf16", "--dims", "100,4096", "--strides", "200", "--box", "64,128", "--swizzle", "128B"]
 _RACE = "docs/bugs/store-without-a-proxy-fence/buggy.ptx"

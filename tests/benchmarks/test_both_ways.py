@@ -25,8 +25,8 @@ def test_what_differs_is_said() -> None:
     ]
     assert [row.differs for row in rows] == [False, True, False]
     assert summary(rows) == (
-        "Of 2 texts 1 are judged alike both ways; the quick way takes 0.20 s in the median and 0.30 s at most, the slow "
-        "one 0.30 and 0.40; 1 are refused."
+        "Of 2 texts 1 are judged alike both ways; the quick way takes 0.20 s in the median and 0.30 s at most, the "
+        "slow one 0.30 and 0.40; 1 are refused."
     )
 
 

@@ -3,7 +3,8 @@
 import pytest
 from bench.probes.multicast import CTAS, SLOT_BYTES, SLOTS, Reading, cases, kernel_of
 
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import launch_from_json
 
 BUFFER_BYTES = 2 * 16 * SLOT_BYTES

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from tilewright.base.check_report import KernelReport
-from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.check.check import check_file
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 
 _BUGS = Path(__file__).parents[2] / "docs" / "bugs"

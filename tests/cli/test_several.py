@@ -12,7 +12,7 @@ from tests.cli.test_check_command import BAD_EXPECT, NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.check_report import FileReport
-from tilewright.driver.check.check import CheckOptions
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.several import Job, check_jobs
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.diagnostic import Level
-from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.check.check import check_file
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 
 _CORPUS = Path(__file__).parent.parent / "data" / "ptx" / "corpus"

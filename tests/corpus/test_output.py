@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from tilewright.base.check_report import FileReport
-from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.check.check import check_file
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.report.check_text import render_check
 from tilewright.report.finding_groups import grouped_findings

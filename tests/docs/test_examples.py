@@ -12,7 +12,8 @@ from tilewright.base.verdict import Proven
 from tilewright.cli.main import main
 from tilewright.cli.source import load_kernel, load_kernel_or
 from tilewright.contract.schedule.schedule_check import check_schedule
-from tilewright.driver.check.check import CheckOptions, check_file, check_text
+from tilewright.driver.check.check import check_file, check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.views.bank_report import bank_report_of_ptx

@@ -20,10 +20,10 @@ from tests.contract.replay_kernels import copy_text
 
 import tilewright
 from tilewright.driver.check import judge_kernel
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.launch.launch_file import launch_from_json
-from tilewright.driver.repair.repair import STEPS
 from tilewright.report.check_json import check_to_json
 
 SOURCES = Path(tilewright.__file__).parent
@@ -58,7 +58,7 @@ def test_nothing_that_decides_a_verdict_looks_at_a_clock() -> None:
 
 def shown(text: str, launch: LaunchFile | None) -> Any:
     """The report with all that it says, but for the seconds it took."""
-    report = check_text(text, "k.ptx", launch=launch, options=CheckOptions(repair_steps=STEPS))
+    report = check_text(text, "k.ptx", launch=launch, options=CheckOptions(repair_steps=REPAIR_STEPS))
     document = json.loads(json.dumps(check_to_json((report,), tool="t")))
     for kernel in document["files"][0]["kernels"]:
         assert kernel.pop("seconds") >= 0

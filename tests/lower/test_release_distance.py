@@ -10,7 +10,8 @@ from lowered_programs import Lowered, assert_close, gemm, random_inputs, small
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import protocol_claims, verify
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 

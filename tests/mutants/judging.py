@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from tests.mutants.mutations import Mutant
 from tilewright.base.diagnostic import Diagnostic, Level
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.frontends.ptx.reader import read

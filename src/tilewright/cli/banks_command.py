@@ -186,7 +186,7 @@ def _of_bundle(arguments: argparse.Namespace) -> tuple[BankReport, ...]:
 
 def _of_ptx(arguments: argparse.Namespace) -> BankReport:
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check.check import decode_text, read_text
+    from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.views.bank_report import bank_report_of_ptx
 

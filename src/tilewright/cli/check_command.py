@@ -17,7 +17,7 @@ from tilewright.cli.option_values import extents, processes, seconds
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check.check import CheckOptions
+    from tilewright.driver.check.options import CheckOptions
     from tilewright.driver.check.settings import Settings
     from tilewright.driver.check.several import Job
     from tilewright.driver.launch.given_launch import LaunchFile
@@ -125,9 +125,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.check_report import exit_code
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check.check import DEFAULT_BUDGET_SECONDS, CheckOptions
     from tilewright.driver.check.folder import expand
     from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, CheckOptions
     from tilewright.driver.check.settings import settings_of
     from tilewright.driver.launch.launch_file import read_launch_file
 
@@ -211,9 +211,9 @@ def _repair_steps(arguments: argparse.Namespace) -> int:
         if arguments.fix or arguments.diff:
             raise TilewrightError("--no-repair leaves nothing to write or show", remedy="drop it, or --fix and --diff")
         return 0
-    from tilewright.driver.repair.repair import STEPS
+    from tilewright.driver.check.options import REPAIR_STEPS
 
-    return _MORE_REPAIR * STEPS if arguments.fix or arguments.diff else STEPS
+    return _MORE_REPAIR * REPAIR_STEPS if arguments.fix or arguments.diff else REPAIR_STEPS
 
 
 def _jobs(
@@ -254,9 +254,11 @@ def _check(jobs: Sequence[Job], processes: int, progress: Progress) -> tuple[Fil
 def _other(job: Job) -> FileReport | None:
     """The report of standard input, or of a file by whose name it is nothing that can be checked."""
     from tilewright.base.check_report import FileReport
-    from tilewright.driver.check.check import check_text, decode_text
 
     if job.path == "-":
+        from tilewright.driver.check.check import check_text
+        from tilewright.driver.check.text_file import decode_text
+
         try:
             text = decode_text(sys.stdin.buffer.read(), "standard input")
         except TilewrightError as error:

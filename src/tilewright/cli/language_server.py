@@ -30,11 +30,11 @@ from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.driver.check.check import DEFAULT_BUDGET_SECONDS, CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, REPAIR_STEPS, CheckOptions
 from tilewright.driver.check.rules import explain
 from tilewright.driver.check.settings import find_settings
 from tilewright.driver.launch.launch_file import read_launch_file
-from tilewright.driver.repair.repair import STEPS
 from tilewright.report.rule_links import rule_address
 from tilewright.targets.ptx import instruction_row
 
@@ -65,7 +65,7 @@ def checked(text: str, path: str) -> FileReport:
     options = CheckOptions(
         settings.isa or "tolerant",
         budget_seconds=settings.budget_seconds or DEFAULT_BUDGET_SECONDS,
-        repair_steps=STEPS,
+        repair_steps=REPAIR_STEPS,
         allow=settings.allow,
         launches=launches,
     )

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.driver.check.check import decode_text, read_text
+    from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.explore.example_launch import example_launch
     from tilewright.driver.launch.launch_shapes import GivenShape
 

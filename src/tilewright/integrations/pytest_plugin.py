@@ -75,7 +75,8 @@ def assert_proven(
         TilewrightError: There is a mistake in the launch.
     """
     __tracebackhide__ = True
-    from tilewright.driver.check.check import CheckOptions, check_file, check_text
+    from tilewright.driver.check.check import check_file, check_text
+    from tilewright.driver.check.options import CheckOptions
     from tilewright.driver.check.public import is_text, launch_of, ptx_of
     from tilewright.report.check_text import render_check
 

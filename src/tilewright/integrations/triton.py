@@ -40,12 +40,12 @@ from tilewright.base.plan import (
     TensorMap,
     TensorMapParam,
 )
-from tilewright.driver.check.check import CheckOptions, beside_ttgir, check_text
+from tilewright.driver.check.check import beside_ttgir, check_text
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.check.origin import at_origin
 from tilewright.driver.check.ttgir_beside import Ttgir
 from tilewright.driver.launch.given_launch import BufferSize, LaunchFile
 from tilewright.driver.launch.parameter_names import names_in_ttgir
-from tilewright.driver.repair.repair import STEPS
 from tilewright.integrations.triton_compile import compiled_kernel, imported_triton, is_gluon, parameter_names
 from tilewright.report.check_text import render_check
 
@@ -121,7 +121,7 @@ def check(
         launch = launch_of(metadata, [(name, signature[name]) for name in names], arguments, grid)
     options_of_check = CheckOptions(isa, budget_seconds=budget_seconds, allow=allow or {})
     known = replace(
-        options_of_check, repair_steps=STEPS if repair else 0, language="Gluon" if is_gluon(kernel) else "Triton"
+        options_of_check, repair_steps=REPAIR_STEPS if repair else 0, language="Gluon" if is_gluon(kernel) else "Triton"
     )
     return _checked(text, metadata, launch, known, ttgir)
 

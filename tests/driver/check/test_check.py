@@ -15,11 +15,12 @@ from tilewright.base.check_report import FileReport, KernelReport, exit_code
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check import check as check_module
-from tilewright.driver.check.check import CheckOptions, check_paths, check_text, decode_text
+from tilewright.driver.check.check import check_paths, check_text
 from tilewright.driver.check.check_each import decide
 from tilewright.driver.check.judge_kernel import Judgement
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
+from tilewright.driver.check.text_file import decode_text
 from tilewright.driver.launch.launch_file import launch_from_json
-from tilewright.driver.repair.repair import STEPS
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.report.check_json import check_to_json
 
@@ -220,7 +221,7 @@ def test_one_kernel_of_several_can_be_named() -> None:
 
 def test_a_repair_proves_the_kernel_and_is_kept_out_where_none_is_wanted() -> None:
     text = copy_text(**NO_FENCE)
-    report = check_text(text, launch=LAUNCH, options=CheckOptions(repair_steps=STEPS))
+    report = check_text(text, launch=LAUNCH, options=CheckOptions(repair_steps=REPAIR_STEPS))
     repairs = [finding.repair for finding in report.kernels[0].errors if finding.repair and finding.repair.edits]
     assert repairs and repairs[0].rechecked
     report = check_text(text, launch=LAUNCH)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli.main import main
-from tilewright.driver.check.check import CheckOptions, check_file, check_text
+from tilewright.driver.check.check import check_file, check_text
 from tilewright.driver.check.check_mlir import is_mlir
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.rules import explain
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"

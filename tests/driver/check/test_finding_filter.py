@@ -9,8 +9,9 @@ import pytest
 from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
 from tilewright.driver.check.finding_filter import NOTHING_SET_ASIDE, codes_of, finding_filter
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.rules import all_rules
 
 BUGS = Path(__file__).parents[3] / "docs" / "bugs"

@@ -12,7 +12,7 @@ from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.driver.check import several
-from tilewright.driver.check.check import CheckOptions
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.result_cache import fetch, keep, result_key
 from tilewright.driver.check.several import Job, check_job
 from tilewright.driver.launch.launch_buffers import BufferContents

@@ -8,7 +8,8 @@ from tests.cli.test_check_command import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.timeline import Timeline
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.launch.launch_file import launch_from_json
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.check_report import exit_code
-from tilewright.driver.check.check import CheckOptions, check_file
+from tilewright.driver.check.check import check_file
+from tilewright.driver.check.options import CheckOptions
 from tilewright.report.check_text import render_check
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.driver.check.check import CheckOptions, check_file, check_text
+from tilewright.driver.check.check import check_file, check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.explore.explored_ranges import explored_ranges, number_words
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.driver.launch.launch_file import launch_from_json

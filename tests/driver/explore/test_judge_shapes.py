@@ -8,7 +8,8 @@ from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.explore.judge_shapes import judge_shapes
 from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement
 from tilewright.driver.launch.launch_shapes import Choices, LaunchShapes, Shape

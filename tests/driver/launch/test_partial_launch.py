@@ -10,7 +10,8 @@ from tests.driver.checked_kernels import pipe_text
 from tilewright.base.check_report import KernelReport
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import OpaqueParam
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.frontends.ptx.reader import read
 

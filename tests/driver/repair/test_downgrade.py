@@ -6,10 +6,10 @@ import pytest
 from tests.driver.repair.test_repair import HEAD, repair_of
 
 from tilewright.base.check_report import FileReport
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.repair.candidates import candidates
 from tilewright.driver.repair.edits import apply_edits
-from tilewright.driver.repair.repair import STEPS
 from tilewright.driver.repair.text import applied
 from tilewright.frontends.ptx.reader import read
 
@@ -87,7 +87,7 @@ def store(size: int, wait: str = GROUPS) -> str:
 
 
 def checked(text: str) -> FileReport:
-    return check_text(text, "k.ptx", options=CheckOptions(repair_steps=STEPS))
+    return check_text(text, "k.ptx", options=CheckOptions(repair_steps=REPAIR_STEPS))
 
 
 def mended(text: str) -> tuple[str, str]:

@@ -12,11 +12,12 @@ import pytest
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Repair
 from tilewright.driver.check.budget import BudgetSpent, bounded
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.repair.candidates import candidates
 from tilewright.driver.repair.edits import apply_edits
-from tilewright.driver.repair.repair import STEPS, with_repairs
+from tilewright.driver.repair.repair import with_repairs
 from tilewright.driver.repair.text import applied, subject_of
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
@@ -108,7 +109,7 @@ $filled:
 CORRECT = HEAD + RING
 
 
-def checked(text: str, steps: int = STEPS) -> FileReport:
+def checked(text: str, steps: int = REPAIR_STEPS) -> FileReport:
     return check_text(text, "k.ptx", options=CheckOptions(repair_steps=steps))
 
 
@@ -138,7 +139,7 @@ def test_every_bug_is_mended_without_taking_work_away(name: str) -> None:
     launch_file = BUGS / name / "launch.json"
     launch = read_launch_file(str(launch_file)) if launch_file.exists() else None
     isa = PAIRS[name].get("isa", "tolerant")
-    report = check_text(text, name, launch=launch, options=CheckOptions(isa=isa, repair_steps=STEPS))
+    report = check_text(text, name, launch=launch, options=CheckOptions(isa=isa, repair_steps=REPAIR_STEPS))
     repair = repair_of(report.kernels[0])
     assert repair is not None
     mended = apply_edits(text, repair.edits)
@@ -269,7 +270,7 @@ def test_steps_bound_the_search_whatever_the_clock_says() -> None:
         asked.append(other)
         return check_text(other, "k.ptx", options=CheckOptions(entry=kernel))
 
-    found = with_repairs(report, recheck, steps=STEPS)
+    found = with_repairs(report, recheck, steps=REPAIR_STEPS)
     most = len(asked)
     assert repair_of(found.kernels[0]) is not None and most > 1
     steps = sum(check_text(other, "k.ptx").kernels[0].steps + other.count("\n") for other in asked[:-1])

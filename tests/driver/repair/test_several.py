@@ -13,9 +13,10 @@ from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.cli.main import main
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.repair.edits import apply_edits
-from tilewright.driver.repair.repair import STEPS, with_repairs
+from tilewright.driver.repair.repair import with_repairs
 from tilewright.report.text import repair_words
 
 READ = "\tld.shared.b32 %r15, [%r11];\n"
@@ -102,7 +103,7 @@ def test_nothing_is_shown_in_part_that_ends_a_run_earlier() -> None:
         return FileReport("k.ptx", other, (found,))
 
     assert report.kernels[0].cut_short
-    found = with_repairs(plain, recheck, recheck_at=earlier, steps=STEPS)
+    found = with_repairs(plain, recheck, recheck_at=earlier, steps=REPAIR_STEPS)
     assert repair_of(found.kernels[0]) is None
 
 

@@ -7,13 +7,13 @@ from tests.driver.check.test_check_mlir import EXPECT, INIT, LOAD, PARITY, PENDI
 from tests.lower.lowered_programs import gemm
 
 from tilewright.base.diagnostic import Repair
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.repair.edits import apply_edits
-from tilewright.driver.repair.repair import STEPS
 
 
 def repair_of(text: str, name: str) -> Repair | None:
-    report = check_text(text, name, options=CheckOptions(repair_steps=STEPS))
+    report = check_text(text, name, options=CheckOptions(repair_steps=REPAIR_STEPS))
     return next(
         (each.repair for each in report.kernels[0].errors if each.repair is not None and each.repair.rechecked), None
     )

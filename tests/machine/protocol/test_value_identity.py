@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 
 KERNEL = """\
 .version 8.6

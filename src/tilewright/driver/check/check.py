@@ -11,28 +11,26 @@ Checked by: tests/driver/check/test_check.py.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
-from pathlib import Path
 
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.allowance import Allowance, allowances, apply_allowances, unused
 from tilewright.driver.check.budget import BudgetSpent, bounded
-from tilewright.driver.check.check_each import Progress, Share, Task, check_each
-from tilewright.driver.check.check_mlir import is_mlir, mlir_kernels
+from tilewright.driver.check.check_each import Share, Task, check_each
 from tilewright.driver.check.defect import defects_as_errors
-from tilewright.driver.check.embedded import embedded_text
-from tilewright.driver.check.finding_filter import FindingFilter, finding_filter
+from tilewright.driver.check.finding_filter import FindingFilter
 from tilewright.driver.check.folder import expand
 from tilewright.driver.check.isa import readings_of, with_contested
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.origin import mlir_origins, ptx_origins, with_origin
 from tilewright.driver.check.rules import all_rules
 from tilewright.driver.check.source_text import SourceFiles
+from tilewright.driver.check.text_file import is_mlir, read_text
 from tilewright.driver.check.time_for_file import TimeForFile
 from tilewright.driver.check.ttgir_beside import SECONDS, Ttgir, ttgir_beside, with_ttgir
 from tilewright.driver.explore.unallocated import unallocated
@@ -42,60 +40,10 @@ from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
 from tilewright.driver.launch.parameter_names import names_beside
-from tilewright.driver.repair.repair import with_repairs
 from tilewright.driver.repair.source_edits import with_source_edits
-from tilewright.driver.repair.source_terms import Language
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.model import model_of
-
-DEFAULT_BUDGET_SECONDS = 60.0
-FILE_BYTES_MAX = 64 << 20
-"""PTX texts beyond this are refused: no compiler writes such, and reading one would take all memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """isa: interpretation of contested points, as `isa.readings_of` takes it; entry: check this kernel alone;
-    budget_seconds: for each kernel, None for no limit; timeline: record what the roles did; progress: gets each
-    kernel's name; repair_steps: work of the search for edits that fix what is refuted, 0 to look for none;
-    dynamic_smem_bytes: of a launch that is not given; file_budget_seconds: for all kernels of a file, None for no
-    limit; budget_steps: warp instructions for each kernel, None for no limit; block, cluster, grid: of a launch that is
-    not given, or that leaves them out; allow, select, ignore: what is set aside, as `finding_filter` takes it;
-    parameter_names: of the kernel, in the text's order, for messages; without them, those of the TTGIR beside the
-    file; launches: of kernels of the text, each at most one; kernels that none of them names are checked without.
-
-    source_roots: folders to look for the program's files in, as `SourceFiles` does; language: of that program, None
-    where its files say so."""
-
-    isa: str = "tolerant"
-    entry: str | None = None
-    budget_seconds: float | None = DEFAULT_BUDGET_SECONDS
-    timeline: bool = False
-    progress: Progress | None = None
-    repair_steps: int = 0
-    dynamic_smem_bytes: int | None = None
-    file_budget_seconds: float | None = None
-    source_roots: tuple[str, ...] = ()
-    language: Language | None = None
-    budget_steps: int | None = None
-    block: tuple[int, int, int] | None = None
-    cluster: tuple[int, int, int] | None = None
-    grid: tuple[int, int, int] | None = None
-    allow: Mapping[str, str] = field(default_factory=dict[str, str])
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    parameter_names: tuple[str, ...] = ()
-    launches: tuple[LaunchFile, ...] = ()
-
-    @property
-    def set_aside(self) -> FindingFilter:
-        """What the user sets aside. Raises TilewrightError for a name that no rule has."""
-        return finding_filter(self.allow, self.select, self.ignore)
-
-    @property
-    def shape(self) -> GivenShape:
-        return GivenShape(self.block, self.cluster, self.grid)
 
 
 def check_text(
@@ -148,6 +96,8 @@ def _with_repairs(
     """The report with edits that fix what is refuted, if they are asked for and the time of the file is not over."""
     if not options.repair_steps or all(kernel.verdict != "refuted" for kernel in report.kernels):
         return report
+    from tilewright.driver.repair.repair import with_repairs  # which takes long to load, and few texts need
+
     again = replace(options, repair_steps=0, timeline=False, progress=None, file_budget_seconds=None)
 
     def recheck(text: str, kernel: str | None) -> FileReport:
@@ -174,6 +124,8 @@ def _check_mlir_text(
     text: str, file: str, launch: LaunchFile | None, options: CheckOptions, chosen: FindingFilter
 ) -> FileReport:
     """As `check_text`, for TTGIR and nvgpu MLIR, which are judged for all launches."""
+    from tilewright.driver.check.check_mlir import mlir_kernels  # no PTX needs it
+
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
     try:
@@ -233,42 +185,6 @@ def check_paths(
 ) -> tuple[FileReport, ...]:
     """Check files, and folders as `folder.expand` takes them, in order."""
     return tuple(check_file(path, launch=launch, options=options) for path in expand(paths))
-
-
-def read_text(path: str) -> str:
-    """The text of a PTX file. Raises TilewrightError: no such file, a folder without PTX, too large, not text."""
-    try:
-        if os.path.isdir(path):
-            raise TilewrightError(
-                f"{path} has no .ptx file in it, and no .ttgir file", remedy="name a file, or a folder of .ptx files"
-            )
-        if (embedded := embedded_text(path)) is not None:
-            return embedded
-        if os.path.getsize(path) > FILE_BYTES_MAX:
-            raise TilewrightError(
-                f"{path} has more than {FILE_BYTES_MAX >> 20} MiB",
-                remedy="give one kernel's PTX, not a whole library's",
-            )
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        raise TilewrightError(f"cannot read {path!r}: {reason}", remedy="check the path") from error
-    return decode_text(data, path)
-
-
-def decode_text(data: bytes, path: str) -> str:
-    """PTX as text. Raises TilewrightError for what is none, naming a cubin as such."""
-    if data[:4] == b"\x7fELF":
-        raise TilewrightError(f"{path} is a cubin, not PTX text", remedy="give it as a file, or PTX text")
-    # The driver's and nvcc's own texts end in a NUL byte.
-    data = data.rstrip(b"\0")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TilewrightError(f"{path} is no text: byte {error.start} is not UTF-8", remedy="check the file") from error
-    if "\0" in text:
-        raise TilewrightError(f"{path} is no text: it has NUL bytes", remedy="check the file")
-    return text
 
 
 # ---------------------------------------------------------------- one kernel

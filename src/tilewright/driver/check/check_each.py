@@ -24,11 +24,10 @@ from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.defect import DefectError, defects_as_errors
 from tilewright.driver.check.finding_filter import NOTHING_SET_ASIDE, FindingFilter
 from tilewright.driver.check.judge_kernel import Judgement
+from tilewright.driver.check.options import Progress
 from tilewright.driver.check.time_for_file import TimeForFile
 from tilewright.driver.check.work import WorkSpent, counted
 
-Progress = Callable[[str, float], None]
-"""Gets what is being done, and which share of it is done, 0 to 1."""
 Share = Callable[[float], None]
 
 

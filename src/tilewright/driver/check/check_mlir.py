@@ -29,9 +29,6 @@ from tilewright.driver.check.rules import explain
 from tilewright.frontends.mlir.ast import Argument, Document, Operation, Region, walk
 from tilewright.frontends.mlir.reader import arguments_of, joined, read_mlir
 
-MLIR_SUFFIXES = (".mlir", ".ttgir")
-_BEGINS = re.compile(r"^\s*(#[\w$.]+\s*=|module\b|\"builtin\.module\"|tt\.func|gpu\.module|func\.func)")
-_PTX = re.compile(r"^\s*\.version\b", re.MULTILINE)
 _CHIP = re.compile(r'chip="(\w+)"')
 _TARGET = re.compile(r"cuda:(\d+)")
 
@@ -53,18 +50,6 @@ NVGPU_ASSUMPTIONS = (
     "the memory behind each tensor map and pointer is apart from all other",
 )
 """What a proof of thread-level MLIR takes for granted."""
-
-
-def is_mlir(text: str, path: str = "") -> bool:
-    """Is it MLIR rather than PTX? By the path's suffix, else by how the text begins."""
-    if path.endswith(MLIR_SUFFIXES):
-        return True
-    if path.endswith(".ptx") or _PTX.search(text[:4096]):
-        return False
-    for line in text[:4096].splitlines():
-        if line.strip() and not line.strip().startswith("//"):
-            return _BEGINS.match(line) is not None
-    return False
 
 
 @dataclass(frozen=True, slots=True)

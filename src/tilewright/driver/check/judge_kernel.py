@@ -12,26 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
-from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Readings
 from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
 from tilewright.driver.check.role_timeline import TimelineRecorder
-from tilewright.driver.explore.exploration import Effort
-from tilewright.driver.explore.judge_shapes import judge_shapes
-from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, Watchers, judge_unlaunched
 from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch.launch_buffers import BufferContents
-from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
+
+if TYPE_CHECKING:
+    from tilewright.driver.explore.judge_unlaunched import Watchers
 
 STEP_LIMIT = 50_000_000
 """Warp instructions of a run that is only judged."""
@@ -104,7 +103,11 @@ def judge_kernel(
         if span not in peeks
     )
     if isinstance(launch, PartialLaunch):
-        return _without_launch(module, kernel, launch, options, doubts, peeks)
+        from tilewright.driver.check.without_launch import (
+            judge_without_launch,  # what a launch spares takes long to load
+        )
+
+        return judge_without_launch(module, kernel, launch, options, doubts, peeks)
     recorder = TimelineRecorder() if options.timeline else None
     judged, sampled, reached = _all_clusters(module, launch, options, recorder, peeks)
     ran = judged.report.counts
@@ -162,45 +165,3 @@ def _all_clusters(
     said = f"of {count} clusters, {len(chosen)} were run, the first and the last among them; the others are like these"
     whole = judge(chosen, watch)
     return whole, (said,), reached + whole.report.counts.instructions
-
-
-def _without_launch(
-    module: Module,
-    kernel: Kernel,
-    given: PartialLaunch,
-    options: JudgeOptions,
-    doubts: tuple[str, ...],
-    peeks: frozenset[Span],
-) -> Judgement:
-    def judge(shape: Shape, ends: Callable[[Diagnostic], bool], effort: Effort) -> UnlaunchedJudgement:
-        return judge_unlaunched(
-            module,
-            kernel,
-            options.readings,
-            shape=shape,
-            peeks=peeks,
-            effort=effort,
-            timeline=options.timeline,
-            given=given,
-            progress=options.progress,
-            allows=options.allows,
-            ends=ends,
-            watchers=options.watchers,
-        )
-
-    found = judge_shapes(launch_shapes(module, kernel, given.shape), judge)
-    beside = (*found.reviews, *found.allowed)
-    match found.verdict:
-        case Proven(scope, assumptions, claims):
-            return Judgement(
-                beside, doubts, True, scope, assumptions, claims, found.timeline, launches=found.runs,
-                ranges=found.ranges,
-            )  # fmt: skip
-        case Refuted(findings):
-            # Findings of one choice of numbers: what others show is not among them.
-            return Judgement(
-                (*findings, *found.allowed), doubts, complete=False, timeline=found.timeline, launch=found.launch,
-                cut_short=found.cut_short, reached=found.reached,
-            )  # fmt: skip
-        case Unknown(reasons):
-            return Judgement(beside, (*doubts, *reasons), complete=False, timeline=found.timeline)

@@ -28,7 +28,8 @@ from typing import Any, cast
 from tilewright.base.check_report import FileReport, KernelReport, VerdictWord, all_findings
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.check import DEFAULT_BUDGET_SECONDS, CheckOptions, check_paths, check_text
+from tilewright.driver.check.check import check_paths, check_text
+from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile
 
 Subject = str | PathLike[str] | object
@@ -147,11 +148,11 @@ def check(
         TilewrightError: The subject can't be read or has no PTX, or the launch or an option is wrong.
     """
     from tilewright.driver.check.isa import readings_of
-    from tilewright.driver.repair.repair import STEPS
+    from tilewright.driver.check.options import REPAIR_STEPS
 
     readings_of(isa)
     options = CheckOptions(
-        isa, entry, budget_seconds, repair_steps=STEPS if repair else 0,
+        isa, entry, budget_seconds, repair_steps=REPAIR_STEPS if repair else 0,
         block=_extents("block", block), cluster=_extents("cluster", cluster), grid=_extents("grid", grid),
     )  # fmt: skip
     known = launch_of(launch)

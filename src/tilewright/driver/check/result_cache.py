@@ -27,7 +27,7 @@ import numpy as np
 from tilewright.base.check_report import FileReport
 from tilewright.base.extra import EXTRA_OF
 from tilewright.base.record_json import from_json, to_json
-from tilewright.driver.check.check import CheckOptions
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.compile.cache import cache_folder, source_digest
 from tilewright.driver.launch.given_launch import LaunchFile

@@ -13,27 +13,13 @@ from functools import cache
 from tilewright.contract.rules.readings import POINTS, ContestedPoint
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
 from tilewright.contract.rules.schedule_codes import SCHEDULE_RULES
+from tilewright.contract.rules.text_codes import OTHER_TEXT, TILES_MISPLACED
 from tilewright.contract.rules.typestate_codes import RULES, Rule
 from tilewright.driver.check.allowance import ALLOWANCE_RULES
 from tilewright.driver.check.descriptor_rules import descriptor_rules
 from tilewright.driver.check.isa import point_file, point_page
 from tilewright.driver.check.rule_examples import RuleExample, rule_examples
-from tilewright.driver.reproof.tile_places import TILES_MISPLACED
 from tilewright.machine.core.rules import MACHINE_RULES
-
-_OWN_RULES = (
-    Rule(
-        "LV090",
-        "text-is-not-the-proven-text",
-        "the emitted text is not that of its small instance but for extents",
-        "The text that is run stands for the text that is shipped only if they differ in extents alone.",
-        "derived: the argument of the second proof",
-        "A lowering that unrolls by the extent.",
-        "Report the program: this is a fault of the compiler.",
-    ),
-    TILES_MISPLACED,
-)
-
 
 _FAMILIES = {
     "AL": "alignment and places in shared memory",
@@ -64,7 +50,7 @@ def all_rules() -> tuple[Rule, ...]:
     """All rules, by code."""
     machine = (Rule(*astuple(rule)) for rule in MACHINE_RULES.values())
     proofs = (*RULES.values(), *REPLAY_RULES.values(), *SCHEDULE_RULES.values())
-    rules = (*proofs, *machine, *descriptor_rules(), *ALLOWANCE_RULES, *_OWN_RULES)
+    rules = (*proofs, *machine, *descriptor_rules(), *ALLOWANCE_RULES, OTHER_TEXT, TILES_MISPLACED)
     return tuple(sorted(rules, key=lambda rule: rule.code))
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 from tilewright.base.check_report import FileReport
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.check import CheckOptions, check_text, read_text
+from tilewright.driver.check.options import CheckOptions
+from tilewright.driver.check.text_file import read_text
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.launch.launch_file import read_launch_file
 
@@ -44,14 +45,20 @@ def check_job(job: Job) -> FileReport:
         return FileReport(job.path, error=_with_place(error), remedy=error.remedy)
     options = replace(job.options, launches=launches)
     if not job.cached or options.timeline:
-        return check_text(text, job.path, launch=job.launch, options=options)
+        return _checked(text, job, options)
     given = launches if job.launch is None else (job.launch,)
     key = result_key(text, job.path, given, options, alone=job.launch is not None)
     found = fetch(key, text)
     if found is None:
-        found = check_text(text, job.path, launch=job.launch, options=options)
+        found = _checked(text, job, options)
         keep(key, found)
     return found
+
+
+def _checked(text: str, job: Job, options: CheckOptions) -> FileReport:
+    from tilewright.driver.check.check import check_text  # a report that was kept needs none of it
+
+    return check_text(text, job.path, launch=job.launch, options=options)
 
 
 def check_jobs(jobs: Sequence[Job], processes: int, done: Callable[[str], None]) -> tuple[FileReport, ...]:

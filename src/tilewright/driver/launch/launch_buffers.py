@@ -18,12 +18,13 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.machine.core.memory import VirtualBuffer
+if TYPE_CHECKING:
+    from tilewright.machine.core.memory import VirtualBuffer
 
 _NUMPY_TYPES = {
     **{f"{kind}{bits}": f"<{kind}{bits // 8}" for bits in (8, 16, 32, 64) for kind in "ui"},
@@ -62,6 +63,8 @@ def filled(
     """The buffers of a launch, of which those whose contents are given have bytes, and which of these are known.
 
     sizes: bytes by name."""
+    from tilewright.machine.core.memory import VirtualBuffer  # of the machine, which who only reads a launch spares
+
     buffers: dict[str, Bytes | VirtualBuffer] = {name: VirtualBuffer(size) for name, size in sizes.items()}
     known: dict[str, Ranges] = {}
     for each in contents:

@@ -17,7 +17,6 @@ from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.plan import OpaqueParam, Param, PointerParam, TensorMapParam
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Kernel, Module
-from tilewright.legal.tensor_map.tensormap import cautions, violations
 from tilewright.targets import TARGET_NAMES, Target, target
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ def _maps(param: Param | None) -> Iterator[TensorMapParam]:
 
 
 def _of_map(param: TensorMapParam, what: str, span: Span, facts: Target) -> Iterator[Diagnostic]:
+    from tilewright.legal.tensor_map.tensormap import cautions, violations  # few launches have maps
+
     repair = None
     for number, violation in enumerate((*violations(param.map, facts), *cautions(param.map, facts))):
         message = f"the tensor map of {what}: {violation.message}"

@@ -27,7 +27,8 @@ from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.budget import BudgetSpent, bounded
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.rules import codes_named
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.reduce.pieces import folded, normalised, tidied, unused_parameters, without_kernels

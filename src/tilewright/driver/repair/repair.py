@@ -33,7 +33,8 @@ from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.driver.check.check_mlir import is_mlir
+from tilewright.driver.check.options import REPAIR_STEPS
+from tilewright.driver.check.text_file import is_mlir
 from tilewright.driver.repair.candidates import candidates
 from tilewright.driver.repair.progress import fewer, fixed, further, gone, moved
 from tilewright.driver.repair.rechecks import Recheck, RecheckAt, Rechecks, others_worse, rechecks_of
@@ -43,8 +44,6 @@ from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 
 ATTEMPTS = 64
-STEPS = 800_000
-"""Work of a search: some ten seconds."""
 _FINDINGS_TRIED = 3
 _SHARES = (5, 2, 1)
 """Of the edits that are tried, for the first finding, the second and the third."""
@@ -96,7 +95,7 @@ def with_repairs(
     *,
     recheck_at: RecheckAt | None = None,
     attempts: int = ATTEMPTS,
-    steps: int = STEPS,
+    steps: int = REPAIR_STEPS,
     seconds: float | None = None,
     limit: str = "--budget",
 ) -> FileReport:

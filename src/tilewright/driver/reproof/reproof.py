@@ -27,6 +27,7 @@ from tilewright.contract.replay.replay import replay
 from tilewright.contract.replay.staged_bytes import StagedBytes
 from tilewright.contract.replay.unwritten import unwritten_buffers
 from tilewright.contract.rules.readings import Readings
+from tilewright.contract.rules.text_codes import OTHER_TEXT
 from tilewright.contract.sums.product_trace import ProductTrace
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
@@ -80,7 +81,7 @@ def _edited(ptx: str, text: str) -> Refuted | None:
     pairs = zip_longest(ptx.split("\n"), text.split("\n"), fillvalue="nothing")
     number, (given, own) = next((at, pair) for at, pair in enumerate(pairs, start=1) if pair[0] != pair[1])
     message = f"line {number} of the text is not what the program is lowered to: {given.strip()} against {own.strip()}"
-    return Refuted((Diagnostic("LV090", "text-is-not-the-proven-text", message),))
+    return Refuted((Diagnostic(OTHER_TEXT.code, OTHER_TEXT.name, message),))
 
 
 def _judge_instances(
@@ -145,7 +146,7 @@ def _judge_copies(
 
 def _another_text(difference: str) -> Refuted:
     message = f"the text differs from its small instance: {difference}"
-    return Refuted((Diagnostic("LV090", "text-is-not-the-proven-text", message),))
+    return Refuted((Diagnostic(OTHER_TEXT.code, OTHER_TEXT.name, message),))
 
 
 def replay_plan(

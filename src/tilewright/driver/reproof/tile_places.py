@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, PointerParam, TensorMapParam
 from tilewright.base.span import Span
-from tilewright.contract.rules.typestate_codes import Rule
+from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, axes_of_map, result_arrays
 from tilewright.frontends.ptx.ast import (
     Address,
@@ -44,16 +44,6 @@ from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
 
 Words: TypeAlias = "NDArray[np.uint64]"
-
-TILES_MISPLACED = Rule(
-    "UM107",
-    "tiles-misplaced",
-    "the numbers of tiles do not lead each role to every place once",
-    "Roles find a tile's place by its number: all to the same one, and each place of the grid by one number.",
-    "derived: the program's meaning",
-    "The producer takes bands of tiles to be 12 high, and the consumers 11.",
-    "Report this: the emitted text is wrong.",
-)
 _MOST_TILES = 1 << 17
 """More are not looked at: they would take longer than the rest of the proof."""
 _WORD = np.uint64(0xFFFF_FFFF)

@@ -1,0 +1,65 @@
+"""What is known of a kernel whose launch is not given, or not all of it? Launches are made up and explored.
+
+Where the text leaves the shape of a block open, each shape that it allows is judged (`explore.judge_shapes`).
+Checked by: tests/driver/explore/test_judge_shapes.py, tests/driver/check/test_check.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.span import Span
+from tilewright.base.verdict import Proven, Refuted, Unknown
+from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions
+from tilewright.driver.explore.exploration import Effort
+from tilewright.driver.explore.judge_shapes import judge_shapes
+from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
+from tilewright.driver.launch.given_launch import PartialLaunch
+from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
+from tilewright.frontends.ptx.ast import Kernel, Module
+
+
+def judge_without_launch(
+    module: Module,
+    kernel: Kernel,
+    given: PartialLaunch,
+    options: JudgeOptions,
+    doubts: tuple[str, ...],
+    peeks: frozenset[Span],
+) -> Judgement:
+    """The judgement of all launches that the text and what is given of one allow. doubts: of the text; peeks: waits
+    that never block."""
+
+    def judge(shape: Shape, ends: Callable[[Diagnostic], bool], effort: Effort) -> UnlaunchedJudgement:
+        return judge_unlaunched(
+            module,
+            kernel,
+            options.readings,
+            shape=shape,
+            peeks=peeks,
+            effort=effort,
+            timeline=options.timeline,
+            given=given,
+            progress=options.progress,
+            allows=options.allows,
+            ends=ends,
+            watchers=options.watchers,
+        )
+
+    found = judge_shapes(launch_shapes(module, kernel, given.shape), judge)
+    beside = (*found.reviews, *found.allowed)
+    match found.verdict:
+        case Proven(scope, assumptions, claims):
+            return Judgement(
+                beside, doubts, True, scope, assumptions, claims, found.timeline, launches=found.runs,
+                ranges=found.ranges,
+            )  # fmt: skip
+        case Refuted(findings):
+            # Findings of one choice of numbers: what others show is not among them.
+            return Judgement(
+                (*findings, *found.allowed), doubts, complete=False, timeline=found.timeline, launch=found.launch,
+                cut_short=found.cut_short, reached=found.reached,
+            )  # fmt: skip
+        case Unknown(reasons):
+            return Judgement(beside, (*doubts, *reasons), complete=False, timeline=found.timeline)
