@@ -16,7 +16,8 @@ from tilewright.base.check_report import KernelReport, all_findings
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.main import main
 from tilewright.contract.typestate.typestate import verify
-from tilewright.driver.check.check import CheckOptions, check_text
+from tilewright.driver.check.check import check_text
+from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.rule_examples import rule_examples
 from tilewright.driver.check.rules import all_rules, explain
 from tilewright.driver.launch.launch_file import read_launch_file

@@ -11,7 +11,7 @@ from tests.cli.test_check_command import NO_FENCE, launch_document
 from tests.contract.replay_kernels import copy_text
 
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.driver.check import several
+from tilewright.driver.check import check
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.result_cache import fetch, keep, result_key
 from tilewright.driver.check.several import Job, check_job
@@ -33,13 +33,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Paths that were really checked."""
     paths: list[str] = []
-    check_text = several.check_text
+    check_text = check.check_text
 
     def counting(text: str, file: str, **options: object) -> FileReport:
         paths.append(file)
         return check_text(text, file, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(several, "check_text", counting)
+    monkeypatch.setattr(check, "check_text", counting)
     return paths
 
 
