@@ -36,6 +36,9 @@ from bench.probes.tma_model import Judge
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan_json import tensor_map_to_json
 from tilewright.machine.copy.copy_engine import transaction_bytes
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 _KEPT_BYTES, _KEPT_WRONG_BYTES = 500_000, 1_200_000
 _RUNS, _SECONDS, _TOGETHER = 40, 60.0, 3
@@ -221,7 +224,7 @@ def _described(each: Observation, counted: int, same: bool, right_count: bool) -
 
 
 def _said(case: Case) -> int:
-    return transaction_bytes(case.map)
+    return transaction_bytes(case.map, HOPPER)
 
 
 def _counted(each: Observation) -> int:

@@ -21,6 +21,9 @@ from tilewright.machine.copy.copy_engine import transaction_bytes
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.runtime import device as gpu
 from tilewright.runtime.tensormap import encode
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 Bytes = NDArray[np.uint8]
 _GUESS_BYTES = 16
@@ -141,6 +144,6 @@ def _expected_bytes(case: Case) -> int:
     if not case.kernel.startswith("load"):
         return 0
     try:
-        return transaction_bytes(case.map)
+        return transaction_bytes(case.map, HOPPER)
     except EngineFault:
         return _GUESS_BYTES

@@ -17,6 +17,9 @@ from tilewright.base.plan_json import tensor_map_from_json
 from tilewright.machine.copy.copy_engine import CopyMode, load_box, store_box
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.numbers.reduction import reduction
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,11 +83,11 @@ class Judge:
             if case.kernel.startswith("load"):
                 window = np.full(WINDOW_BYTES, POISON, np.uint8)
                 buffer = self.buffer(case.source)[begin:]
-                load = load_box(case.map, case.coordinates, buffer, case.place, mode, case.offsets)
+                load = load_box(case.map, case.coordinates, buffer, case.place, HOPPER, mode, case.offsets)
                 window[load.shared_offsets] = load.values
                 return window, ""
             window = content(case, WINDOW_BYTES, 1, self.special)
-            store = store_box(case.map, case.coordinates, window, case.place, mode)
+            store = store_box(case.map, case.coordinates, window, case.place, HOPPER, mode)
         except EngineFault as fault:
             return None, fault.message
         arena = arena_before(case, self.special)

@@ -22,6 +22,8 @@ from tilewright.lower.tile_to_ac import LoweredProgram, lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 TARGET = "sm_90a"
 # Three tiles or more for each CTA, of slices that are no multiple of the stages, so that each slot begins a tile.
 PROGRAMS: dict[str, tuple[Kernel, dict[str, int], Wanted]] = {
@@ -88,5 +90,5 @@ def emitted(name: str) -> Emitted:
     the_program(module).attributes["decisions"] = to_attribute(one)
     program = lower_program(the_program(module))
     pipeline = program.kernels[-1].module
-    (claims,) = protocol_claims(pipeline)
+    (claims,) = protocol_claims(pipeline, HOPPER)
     return Emitted(lower_to_ptx([pipeline], TARGET), launch_plan(program), claims)

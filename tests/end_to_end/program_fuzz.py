@@ -40,6 +40,8 @@ from tilewright.runtime.arrays import numpy_dtype
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 TARGET = compiled_programs.TARGET
 STEP_LIMIT = 400_000
 """Warp instructions; the longest program takes a tenth of them."""
@@ -165,7 +167,7 @@ def run_program(item: Subject, module: ModuleOp, seeds: Sequence[int], *, claime
         launch = kernel_launch(the_kernel(module))
     except (TilewrightError, AssertionError, KeyError, ValueError, TypeError, IndexError) as refused:
         return Run((), (), f"not emitted: {type(refused).__name__} {refused}")
-    claims = protocol_claims(module)[0] if claimed else None
+    claims = protocol_claims(module, HOPPER)[0] if claimed else None
     return run_text(item, text, launch, seeds, claims)
 
 

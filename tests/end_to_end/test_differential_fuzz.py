@@ -21,6 +21,9 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.lower.ac_to_ptx import lower_to_ptx, the_kernel
 from tilewright.lower.plan import kernel_launch
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 COMPUTES = (
     "ac.affine", "ac.tensor_map", "ac.global", "ac.scalar", "ac.round", "ac.constant", "ac.map", "ac.fragment.load",
@@ -47,7 +50,7 @@ def check_program(name: str, seed: int, edits: int) -> str:
     random = Random(seed)
     done = mutate(module, random, edits)
     what = f"{name}, seed {seed}, {edits} edits: {done}"
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     if not isinstance(verdict, Proven):
         return type(verdict).__name__
     run = run_program(item, module, (0, 1))

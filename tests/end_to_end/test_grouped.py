@@ -26,6 +26,8 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def experts(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G", tw.i32], y: tw.Tensor["T", "N"]):
@@ -112,7 +114,7 @@ def instance() -> tuple[ModuleOp, str]:
 def judged(small: ModuleOp, text: str) -> Proven | Refuted | Unknown:
     lowered = lower_program(the_program(small))
     (kernel,) = lowered.kernels
-    claims = at_these_sizes(small, {kernel.name: protocol_claims(kernel.module)[0]})
+    claims = at_these_sizes(small, {kernel.name: protocol_claims(kernel.module, HOPPER)[0]})
     return replay_plan(read(text), launch_plan(lowered), claims, (0,), limits_of(small))
 
 

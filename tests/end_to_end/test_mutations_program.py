@@ -17,6 +17,9 @@ from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.rules.typestate_codes import RULES
 from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 SOME = ("plain", "direct-store", "cluster-2x1")
 ALL = ("plain", "one-group", "bias-gelu", "direct-store", "materialised", "cluster-2x1", "cluster-1x2-direct")
@@ -128,7 +131,7 @@ MUTATIONS = (
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_the_compiler_emits_is_proven(name: str) -> None:
     for kernel in lowered(name).kernels:
-        verdict = verify(kernel.module)
+        verdict = verify(kernel.module, HOPPER)
         assert isinstance(verdict, Proven), verdict
         assert verdict.scope == "all trip counts"
 
@@ -138,7 +141,7 @@ def test_a_spoiled_program_is_refuted(mutation: Mutation) -> None:
     for name in mutation.programs:
         module = pipeline_of(name)
         mutation.edit(module)
-        verdict = verify(module)
+        verdict = verify(module, HOPPER)
         assert isinstance(verdict, Refuted), f"{name}: {verdict}"
         found = {finding.code: finding.message for finding in verdict.findings}
         assert mutation.code in found, f"{name}: {found}"
@@ -172,5 +175,5 @@ def test_a_harmless_edit_stays_proven(name: str) -> None:
     for program in programs:
         module = pipeline_of(program)
         edit(module)
-        verdict = verify(module)
+        verdict = verify(module, HOPPER)
         assert isinstance(verdict, Proven), f"{program}: {verdict}"

@@ -81,8 +81,8 @@ def test_every_question_of_a_map_is_answered(
             assert all(legal.check(each, name).legal for each in plan.maps)  # pyright: ignore[reportArgumentType]
     answered(lambda: legal.check(map, driver=driver))
     answered(lambda: legal.repair(map, want=driver))  # pyright: ignore[reportArgumentType]
-    answered(lambda: machine.copy_box(map, np.zeros(4096, np.uint8), [0] * map.rank))
-    answered(lambda: machine.copy_box(map, np.zeros(4096, np.uint8), coords))  # pyright: ignore[reportArgumentType]
+    answered(lambda: machine.copy_box(map, np.zeros(4096, np.uint8), [0] * map.rank, target="sm_90a"))
+    answered(lambda: machine.copy_box(map, np.zeros(4096, np.uint8), coords, target="sm_90a"))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("value", STRANGE, ids=lambda value: type(value).__name__)
@@ -110,9 +110,9 @@ def test_anything_in_any_argument(value: Any) -> None:
         lambda: legal.decode_tcgen05(value, "sm_100a"),
         lambda: legal.SymbolicMap("bf16", ("K", 64), ("2*K",), (64, 64), sizes=value),
         lambda: legal.plan_operand(StridedView((64, 64), (128, 2), 0, 2), value, Element.BF16),
-        lambda: machine.copy_box(value, np.zeros(4096, np.uint8), (0, 0)),
-        lambda: machine.copy_box(GOOD, value, (0, 0)),
-        lambda: machine.copy_box(GOOD, np.zeros(8192, np.uint8), (0, 0), value),
+        lambda: machine.copy_box(value, np.zeros(4096, np.uint8), (0, 0), target="sm_90a"),
+        lambda: machine.copy_box(GOOD, value, (0, 0), target="sm_90a"),
+        lambda: machine.copy_box(GOOD, np.zeros(8192, np.uint8), (0, 0), value, target="sm_90a"),
     ):
         answered(question)
 
@@ -188,4 +188,4 @@ def test_im2col_maps_of_any_rank_are_explained(rank: int, wide: bool) -> None:
 def test_columns_of_more_pixels_than_a_map_has_are_refused() -> None:
     map = legal.Im2colMap("u8", (64, 8, 8), (64, 512), (0,), (0,), 16, 1025)
     with pytest.raises(TilewrightError, match="1025 pixels are above a column's 1024"):
-        machine.copy_box(map, np.zeros(4096, np.uint8), (0, 0, 0))
+        machine.copy_box(map, np.zeros(4096, np.uint8), (0, 0, 0), target="sm_90a")

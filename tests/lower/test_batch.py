@@ -16,6 +16,9 @@ from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @tw.kernel
@@ -97,7 +100,7 @@ def elementwise(x: tw.Tensor["B", "M", "N"], s: tw.Tensor["B", "N"], c: tw.Tenso
 
 def proven(lowered: Lowered) -> None:
     for module in lowered.kernels:
-        assert isinstance(verify(module), Proven)
+        assert isinstance(verify(module, HOPPER), Proven)
 
 
 extent = st.one_of(st.integers(1, 100), st.sampled_from([8, 64, 72, 128]))
@@ -183,7 +186,7 @@ def test_a_part_that_may_lie_outside_is_not_proven():
     (module,) = lowered.kernels
     for tiles in [op for op in module.walk() if isinstance(op, ac.TilesOp)]:
         tiles.properties["batch"] = IntAttr(3)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown) and any("may lie outside" in reason for reason in verdict.reasons)
 
 
@@ -198,7 +201,7 @@ def test_results_of_all_matrices_in_one_place_are_not_proven():
     assert block is not None
     block.insert_op_before(constant, store)
     store.operands[len(store.operands) - 1] = constant.result
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown) and any("store an element of c twice" in reason for reason in verdict.reasons)
 
 

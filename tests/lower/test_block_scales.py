@@ -13,6 +13,9 @@ from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.ptx.ast import Immediate
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 E4M3, E5M2, BF16, F32 = Element.F8E4M3, Element.F8E5M2, Element.BF16, Element.F32
 
@@ -84,7 +87,7 @@ def assert_right(lowered: Lowered) -> None:
 
 def assert_proved(lowered: Lowered) -> None:
     for module in lowered.kernels:
-        assert isinstance(verify(module), Proven)
+        assert isinstance(verify(module, HOPPER), Proven)
 
 
 @pytest.mark.parametrize("tile", [(64, 64), (64, 128), (128, 64), (128, 128), (128, 192), (128, 160), (192, 128)])

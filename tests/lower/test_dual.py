@@ -17,6 +17,9 @@ from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @tw.kernel
@@ -72,7 +75,7 @@ def neighbours(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], y: tw.Tensor["M",
 def proven(lowered: Lowered) -> None:
     for module in lowered.kernels:
         if any(isinstance(op, ac.RingOp) for op in module.walk()):
-            assert isinstance(verify(module), Proven)
+            assert isinstance(verify(module, HOPPER), Proven)
 
 
 extent = st.one_of(st.integers(1, 150), st.integers(1, 20).map(lambda n: 8 * n), st.sampled_from([64, 128, 192]))
@@ -130,7 +133,7 @@ def test_a_copy_into_the_other_operands_place_is_refuted():
     copies = [op for op in module.walk() if isinstance(op, ac.CopyIssueOp)]
     assert copies[2].offset_bytes.data == copies[1].box_bytes.data
     copies[2].properties["offset_bytes"] = IntAttr(0)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and "TX005" in {finding.code for finding in verdict.findings}
 
 
@@ -151,7 +154,7 @@ def test_a_map_of_parts_that_do_not_add_up_is_not_proven():
     block.insert_op_before(wide, mapped)
     mapped.result.replace_all_uses_with(wide.result)
     block.erase_op(mapped)
-    assert isinstance(verify(module), Unknown | Refuted)
+    assert isinstance(verify(module, HOPPER), Unknown | Refuted)
 
 
 def test_decisions_of_one_product_have_no_more_operands():

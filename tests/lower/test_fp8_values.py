@@ -16,6 +16,9 @@ from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.frontends.tile.reference import DTYPES, converted
 from tilewright.ir import ac
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 E4M3, E5M2, BF16, F16, F32 = Element.F8E4M3, Element.F8E5M2, Element.BF16, Element.F16, Element.F32
 
@@ -74,7 +77,7 @@ def test_every_result_is_right_and_proved(element, result):
     lowered = lower_scaled((128, 128, 256), element, result, tile=(128, 128))
     assert "tma" in {store.path for store in lowered.decisions.stores}
     for module in lowered.kernels:
-        assert isinstance(verify(module), Proven)
+        assert isinstance(verify(module, HOPPER), Proven)
     assert_right(lowered)
 
 
@@ -164,7 +167,7 @@ def test_a_product_of_bytes_that_is_not_k_major_is_not_proved(major):
     for op in kernel.walk():
         if isinstance(op, ac.WgmmaIssueOp):
             op.properties[major] = type(op.a_major)("MN")
-    assert not isinstance(verify(kernel), Proven)
+    assert not isinstance(verify(kernel, HOPPER), Proven)
 
 
 def test_elements_of_both_kinds_do_not_multiply():

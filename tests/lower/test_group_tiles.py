@@ -16,6 +16,9 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @tw.kernel
@@ -118,26 +121,26 @@ def assert_agrees(lowered: Lowered, limits: list[int]) -> None:
 
 def test_groups_of_every_sort_are_proven_and_right() -> None:
     lowered = build(consecutive, {"T": 200, "G": 6, "K": 136, "N": 136}, (64, 128))
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, list(accumulate([0, 65, 0, 64, 3, 50])))
 
 
 def test_a_result_multiplied_by_a_number_for_each_row() -> None:
     lowered = build(weighed, {"T": 150, "G": 3, "K": 72, "N": 192}, (64, 128))
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, [70, 71, 150])
 
 
 def test_a_bias_for_each_group() -> None:
     lowered = build(bias_of_each, {"T": 150, "G": 3, "K": 72, "N": 200}, (64, 128))
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, [70, 70, 150])
 
 
 @pytest.mark.parametrize("tile", [None, (64, 128), (128, 128)])
 def test_two_products_of_one_operand(tile: tuple[int, int] | None) -> None:
     lowered = build(gated, {"T": 150, "G": 3, "K": 136, "N": 200}, tile)
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, [70, 70, 150])
 
 
@@ -145,13 +148,13 @@ def test_slices_of_two_spans() -> None:
     lowered = lower(
         weighed, {"T": 150, "G": 3, "K": 328, "N": 192}, dict(ENDS), wanted=Wanted(tile=(64, 128), depth=128)
     )
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, [70, 71, 150])
 
 
 def test_everything_beside_groups_that_stand_apart() -> None:
     lowered = build(weighed_apart, {"M": 100, "G": 3, "K": 72, "N": 136}, (64, 128))
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, [100, 0, 65])
 
 
@@ -179,7 +182,7 @@ def test_any_sizes(sizes: list[int], tile: tuple[int, int], slices: int, over: i
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.sampled_from([(64, 128), (128, 128)]))
 def test_groups_that_stand_apart(counts: list[int], tile: tuple[int, int]) -> None:
     lowered = build(apart, {"M": 100, "G": len(counts), "K": 72, "N": 136}, tile)
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, counts)
 
 
@@ -215,7 +218,7 @@ def test_limits_out_of_order_or_out_of_bounds_write_nothing_outside(limits: list
 def test_consumers_that_take_tiles_in_turn(sizes: list[int], tile: tuple[int, int], slices: int) -> None:
     dims = {"T": max(1, sum(sizes)), "G": len(sizes), "K": 64 * slices - 8, "N": 328}
     lowered = lower(consecutive, dims, dict(ENDS), wanted=Wanted(tile=tile, turns=True, stages=2))
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, list(accumulate(sizes)))
 
 
@@ -227,7 +230,7 @@ def test_weights_that_are_read_once_are_given_up_first() -> None:
     copies = [item for item in instructions(lowered.parsed) if item.row == "cp.async.bulk.tensor"]
     rows, *weights = ["L2::cache_hint" in item.modifiers for item in copies]
     assert not rows and weights and all(weights)
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     done = compile_kernel(consecutive, dims=dims, dtype={"ends": "i32"}, assembled=False)
     assert done.text_proof is not None and "evict_first" in done.ptx
 
@@ -251,5 +254,5 @@ def of_eight_bits(
 def test_operands_of_eight_bits_with_a_factor_for_each_row_and_column() -> None:
     elements = {"x": Element.F8E4M3, "w": Element.F8E4M3, "of_x": Element.F32, "of_w": Element.F32} | ENDS
     lowered = lower(of_eight_bits, {"T": 150, "G": 3, "K": 272, "N": 136}, elements, wanted=Wanted(tile=(64, 128)))
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert_agrees(lowered, [70, 70, 150])

@@ -14,6 +14,9 @@ from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def residual(shift):
@@ -51,7 +54,7 @@ def test_values(m, n, shift, element, gap):
     )
     assert paired(lowered) == (() if n % 2 or shift % 2 or gap % 2 else ("r",))
     (module,) = lowered.kernels[-1:]
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
 
 
@@ -76,7 +79,7 @@ def test_pairs_that_may_be_torn_are_not_proven(name, value):
     (module,) = lowered.kernels
     array = next(op for op in module.walk() if isinstance(op, ac.GlobalOp) and op.buffer.data == "r")
     array.properties[name] = value
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown) and any("may be torn" in reason for reason in verdict.reasons)
 
 
@@ -87,5 +90,5 @@ def test_pairs_that_begin_between_two_are_not_proven():
     column = load.column.owner
     assert isinstance(column, ac.AffineOp) and column.constant.data == 2
     column.properties["constant"] = IntAttr(1)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown) and any("may be torn" in reason for reason in verdict.reasons)

@@ -10,6 +10,9 @@ from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir import ac
 from tilewright.ir.tier import int_array
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 _PREFETCH = "cp.async.bulk.prefetch.tensor.2d.L2.global.tile"
 
@@ -21,7 +24,7 @@ def test_boxes_are_asked_for_before_the_wait(wanted):
     lowered = gemm(64, 128, 512, prefetch=4, **wanted)
     before, after = lowered.ptx.split("griddepcontrol.wait")
     assert _PREFETCH in before and _PREFETCH not in after
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
     assert_close(lowered, random_inputs(lowered))
 
@@ -42,7 +45,7 @@ def test_coordinates_that_the_engine_refuses_are_doubted():
         if isinstance(op, ac.PrefetchOp):
             name = "depth_offsets" if op.depth_inner.data else "outer_offsets"
             op.properties[name] = int_array([3])
-    assert isinstance(verify(module), Unknown)
+    assert isinstance(verify(module, HOPPER), Unknown)
 
 
 def test_the_slices_of_the_larger_operand_are_asked_for():

@@ -14,6 +14,9 @@ from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.lower.ac_to_ptx import the_kernel
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 BF16, F16, F32 = Element.BF16, Element.F16, Element.F32
 
@@ -80,7 +83,7 @@ def test_values_and_the_proof_of_the_program(name):
     program = lowered(name)
     assert program.decisions.computed == 1 and len(program.kernels) == 1
     (kernel,) = program.kernels
-    assert isinstance(verify(kernel), Proven)
+    assert isinstance(verify(kernel, HOPPER), Proven)
     assert_close(program, random_inputs(program, seed=3))
 
 
@@ -122,7 +125,7 @@ def test_a_keeps_its_old_values_until_the_wait():
 
 def _verdict(program, text):
     (module,) = program.kernels
-    claims = {the_kernel(module).sym_name.data: protocol_claims(module)[0]}
+    claims = {the_kernel(module).sym_name.data: protocol_claims(module, HOPPER)[0]}
     return replay_plan(read(text), program.plan, claims, (0,))
 
 

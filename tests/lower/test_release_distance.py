@@ -14,6 +14,9 @@ from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def at(distance: int, depth: int = 512, **wanted: object) -> Lowered:
@@ -30,11 +33,11 @@ def loop_of(text: str) -> str:
 
 def verdicts(lowered: Lowered) -> list[object]:
     claims = {
-        launch.entry: protocol_claims(kernel)[0]
+        launch.entry: protocol_claims(kernel, HOPPER)[0]
         for launch, kernel in zip(lowered.plan.launches, lowered.kernels, strict=True)
     }
     return [
-        *(verify(kernel) for kernel in lowered.kernels),
+        *(verify(kernel, HOPPER) for kernel in lowered.kernels),
         replay_plan(read(lowered.ptx), lowered.plan, claims, (0,)),
     ]
 
@@ -56,7 +59,7 @@ def test_a_wait_for_one_product_fewer_is_refuted(distance: int) -> None:
     wait = "wgmma.wait_group.sync.aligned {};"
     broken = text.replace(wait.format(distance), wait.format(distance + 1))
     assert broken != text
-    claims = {lowered.plan.launches[0].entry: protocol_claims(lowered.kernels[0])[0]}
+    claims = {lowered.plan.launches[0].entry: protocol_claims(lowered.kernels[0], HOPPER)[0]}
     verdict = replay_plan(read(lowered.ptx.replace(text, broken)), lowered.plan, claims, (0,))
     assert isinstance(verdict, Refuted)
 

@@ -21,6 +21,9 @@ from tilewright.ir import ac
 from tilewright.ir.tier import IntAttr
 from tilewright.machine.core.run import run_launch
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 FILL_ROWS = 9
 
@@ -111,25 +114,25 @@ def test_a_displaced_operand_is_zero_outside_its_array():
 def test_a_run_that_would_begin_inside_a_unit_is_not_proven():
     lowered = lower(matmul, {"M": FILL_ROWS, "N": 64, "K": 41}, strides={"a": (43, 1)})
     fill = lowered.kernels[0]
-    assert not isinstance(verify(fill), Unknown)
+    assert not isinstance(verify(fill, HOPPER), Unknown)
     for op in fill.walk():
         if isinstance(op, ac.ElementwiseOp):
             op.properties["run"] = IntAttr(5)
-    assert isinstance(verify(fill), Unknown)
+    assert isinstance(verify(fill, HOPPER), Unknown)
 
 
 def test_the_next_grid_may_not_begin_before_this_one_has_waited():
     fill, pipeline = lower(matmul, {"M": 64, "N": 64, "K": 41}).kernels[-2:]
-    assert all(isinstance(verify(module), Proven) for module in (fill, pipeline))
+    assert all(isinstance(verify(module, HOPPER), Proven) for module in (fill, pipeline))
     for op in list(fill.walk()):
         if isinstance(op, ac.GridWaitOp):
             op.detach()
-    assert isinstance(verify(fill), Unknown)
+    assert isinstance(verify(fill, HOPPER), Unknown)
     (wait,) = [op for op in pipeline.walk() if isinstance(op, ac.GridWaitOp)]
     block = wait.parent_block()
     wait.detach()
     block.add_op(wait)
-    assert isinstance(verify(pipeline), Unknown)
+    assert isinstance(verify(pipeline, HOPPER), Unknown)
 
 
 @pytest.mark.parametrize(("columns", "hints"), [(4095, ("evict_first", "evict_last")), (12287, ())])

@@ -14,6 +14,9 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.idle_registers import Idle, choose_idle
 from tilewright.machine.protocol.live_ranges import control_flow, register_widths
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 _HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n"
 _STORE, _LOAD = "st.shared.b32", "ld.shared.b32"
@@ -25,7 +28,7 @@ def with_slots(count: int, **wanted: object) -> Lowered:
 
 def verdict_of(lowered: Lowered, text: str):
     (kernel,) = lowered.kernels
-    claims = {lowered.plan.launches[0].entry: protocol_claims(kernel)[0]}
+    claims = {lowered.plan.launches[0].entry: protocol_claims(kernel, HOPPER)[0]}
     return replay_plan(read(text), lowered.plan, claims, (0,))
 
 
@@ -37,7 +40,7 @@ def test_values_and_proofs(wanted: dict[str, object]) -> None:
     assert lowered.ptx.count(_STORE) - plain.ptx.count(_STORE) == 10
     assert lowered.ptx.count(_LOAD) - plain.ptx.count(_LOAD) == 10
     (kernel,) = lowered.kernels
-    assert isinstance(verify(kernel), Proven)
+    assert isinstance(verify(kernel, HOPPER), Proven)
     assert isinstance(verdict_of(lowered, lowered.ptx), Proven)
     assert_close(lowered, random_inputs(lowered))
 

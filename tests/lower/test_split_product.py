@@ -19,11 +19,14 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def proved(lowered: Lowered) -> Lowered:
     for kernel in lowered.kernels:
-        assert isinstance(verify(kernel), Proven), verify(kernel)
+        assert isinstance(verify(kernel, HOPPER), Proven), verify(kernel, HOPPER)
     verdict = reprove(lowered.module, lowered.ptx, "sm_90a", "product")
     assert isinstance(verdict, Proven), verdict
     for staged in staged_stores(lowered.parsed, lowered.plan.launches):
@@ -91,7 +94,7 @@ def test_a_weaker_meeting_is_refuted(pattern, number):
     instance = small_instance(lowered.module)
     small = lower_program(the_program(instance))
     text = lower_to_ptx([kernel.module for kernel in small.kernels], "sm_90a")
-    claims = {kernel.name: protocol_claims(kernel.module)[0] for kernel in small.kernels}
+    claims = {kernel.name: protocol_claims(kernel.module, HOPPER)[0] for kernel in small.kernels}
     good = replay_plan(read(text), launch_plan(small), claims, (0,))
     bad = replay_plan(read(_without(text, pattern, number)), launch_plan(small), claims, (0,))
     assert isinstance(good, Proven) and not isinstance(bad, Proven)
@@ -108,7 +111,7 @@ def test_an_exchange_at_the_scope_of_a_cta_is_refuted(split, wide, narrow):
     small = lower_program(the_program(small_instance(lowered.module)))
     text = lower_to_ptx([kernel.module for kernel in small.kernels], "sm_90a")
     assert wide in text
-    claims = {kernel.name: protocol_claims(kernel.module)[0] for kernel in small.kernels}
+    claims = {kernel.name: protocol_claims(kernel.module, HOPPER)[0] for kernel in small.kernels}
     verdict = replay_plan(read(text.replace(wide, narrow)), launch_plan(small), claims, (0,))
     assert isinstance(verdict, Refuted) and "CL104" in {finding.code for finding in verdict.findings}
 
@@ -118,7 +121,7 @@ def test_a_cta_without_a_part_that_stores_is_refuted():
     lowered = gemm(40, 8, 64 * 4 + 72, tile=(64, 8), split=4, depth=64, swapped=False)
     small = lower_program(the_program(small_instance(lowered.module)))
     text = lower_to_ptx([kernel.module for kernel in small.kernels], "sm_90a")
-    claims = {kernel.name: protocol_claims(kernel.module)[0] for kernel in small.kernels}
+    claims = {kernel.name: protocol_claims(kernel.module, HOPPER)[0] for kernel in small.kernels}
     moved = str(SPARE_ROWS)
     assert text.count(moved) == 1
     good = replay_plan(read(text), launch_plan(small), claims, (0,))

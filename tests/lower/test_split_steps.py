@@ -11,6 +11,9 @@ from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.ac_split import SplitPartOp
 from tilewright.ir.tier import MemoryType, int_array
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +93,7 @@ def a_barrier_of_no_number(module: ModuleOp) -> None:
 
 
 def test_as_lowered_it_is_proven(product):
-    assert isinstance(verify(product), Proven), verify(product)
+    assert isinstance(verify(product, HOPPER), Proven), verify(product, HOPPER)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_as_lowered_it_is_proven(product):
 def test_without_what_it_needs_it_is_not(product, edit, kind, word):
     module = product.clone()
     edit(module)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, kind), verdict
     words = " ".join(f.code for f in verdict.findings) if isinstance(verdict, Refuted) else " ".join(verdict.reasons)
     assert word in words, words
@@ -160,7 +163,7 @@ def another_number_of_parts(parts: int) -> Callable[[ModuleOp], None]:
 
 
 def test_with_fewer_parts_it_is_proven(few_parts):
-    assert isinstance(verify(few_parts), Proven), verify(few_parts)
+    assert isinstance(verify(few_parts, HOPPER), Proven), verify(few_parts, HOPPER)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +183,7 @@ def test_with_fewer_parts_it_is_proven(few_parts):
 def test_stores_of_ctas_without_a_part_are_not_taken_on_trust(few_parts, edit, word):
     module = few_parts.clone()
     edit(module)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert not isinstance(verdict, Proven)
     if isinstance(verdict, Unknown):
         assert word in " ".join(verdict.reasons), verdict.reasons

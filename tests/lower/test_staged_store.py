@@ -15,6 +15,9 @@ from tilewright.layout.linear import LinearLayout
 from tilewright.legal.descriptor.instruction_layout import instruction_layout
 from tilewright.synth.decide import Wanted
 from tilewright.synth.staged_store import fragment_layout, staged_layout
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def plan_of(lowered):
@@ -34,7 +37,7 @@ def test_values_arrive(element, form, wavefronts):
     lowered = lower(matmul, {"M": 192, "N": 136, "K": 64}, {"c": element}, wanted=Wanted((128, 128)))
     plan, access = plan_of(lowered)
     assert (access.form, access.wavefronts) == (form, wavefronts)
-    assert isinstance(verify(lowered.kernels[-1]), Proven)
+    assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven)
     arrays = random_inputs(lowered)
     found, wanted = run(lowered, arrays)["c"], evaluate(lowered.module, arrays)["c"]
     np.testing.assert_allclose(found.astype(np.float32), wanted.astype(np.float32), rtol=2e-2, atol=1e-2)

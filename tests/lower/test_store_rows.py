@@ -21,6 +21,9 @@ from tilewright.ir import ac
 from tilewright.machine.core.run import run_launch
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 DEPTH = 64
 UNTOUCHED = 0xA7
@@ -90,18 +93,18 @@ def test_words_of_32_lanes_lie_side_by_side():
 def test_an_epilogue_is_computed_on_the_way():
     lowered = lower(residual, {"M": 64, "N": 65, "K": 64}, wanted=Wanted(swapped=False))
     assert lowered.decisions.stores[0].along_rows == 1
-    assert all(isinstance(verify(kernel), Proven) for kernel in lowered.kernels)
+    assert all(isinstance(verify(kernel, HOPPER), Proven) for kernel in lowered.kernels)
 
 
 def edited(edit):
     """Whether a program that stores along rows is still proven when `edit` has changed its kernel."""
     lowered = gemm(256, 255, 256, tile=(128, 128))
     module = lowered.kernels[-1]
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     for op in module.walk():
         if isinstance(op, ac.BufferOp) and op.sym_name.data == "rows":
             edit(op)
-    return isinstance(verify(module), Proven)
+    return isinstance(verify(module, HOPPER), Proven)
 
 
 def resized(op: ac.BufferOp) -> None:

@@ -18,11 +18,14 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def proved(lowered):
     for kernel in lowered.kernels:
-        assert isinstance(verify(kernel), Proven), verify(kernel)
+        assert isinstance(verify(kernel, HOPPER), Proven), verify(kernel, HOPPER)
     verdict = reprove(lowered.module, lowered.ptx, "sm_90a", "product")
     assert isinstance(verdict, Proven), verdict
     for staged in staged_stores(lowered.parsed, lowered.plan.launches):
@@ -65,7 +68,7 @@ def small():
     lowered = gemm(40, 24, 64 * 6 + 72, tile=(64, 16), split=2, teams=3, depth=64, swapped=False)
     instance = lower_program(the_program(small_instance(lowered.module)))
     text = lower_to_ptx([kernel.module for kernel in instance.kernels], "sm_90a")
-    return text, launch_plan(instance), {k.name: protocol_claims(k.module)[0] for k in instance.kernels}
+    return text, launch_plan(instance), {k.name: protocol_claims(k.module, HOPPER)[0] for k in instance.kernels}
 
 
 def without_line(text: str, *words: str, number: int = 0) -> str:
@@ -119,7 +122,7 @@ def test_a_second_tile_that_begins_at_another_slot_is_in_the_small_instance():
     lowered = gemm(64, 32, 64 * 2 * 8, tile=(64, 16), teams=2, depth=64, stages=3, swapped=False)
     instance = lower_program(the_program(small_instance(lowered.module)))
     text = lower_to_ptx([kernel.module for kernel in instance.kernels], "sm_90a")
-    taken = launch_plan(instance), {k.name: protocol_claims(k.module)[0] for k in instance.kernels}
+    taken = launch_plan(instance), {k.name: protocol_claims(k.module, HOPPER)[0] for k in instance.kernels}
     first = re.compile(r"(mad\.lo\.u32 %r\d+, %r\d+), 8,(?=[^:]*?add\.u32[^:]*?\nwait_\d+:)")
     places = list(first.finditer(text))
     assert len(places) >= 3  # the producer's, and a consumer's of the first and of the other slices

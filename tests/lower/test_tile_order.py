@@ -11,6 +11,9 @@ from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir import ac
 from tilewright.lower import raster
 from tilewright.lower.emit import Text
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 _CURVE = {"tile_order": "hilbert", "tile_group": 4}
 _KINDS = {
@@ -27,7 +30,7 @@ def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     # A whole square of 4 x 4 clusters, and tiles beside it that no square covers.
     tiles_n = 6 * wanted.get("cluster", (1, 1))[1]
     lowered = gemm(5 * rows, tiles_n * columns, 128, **wanted, **_CURVE)
-    assert all(isinstance(verify(kernel), Proven) for kernel in lowered.kernels)
+    assert all(isinstance(verify(kernel, HOPPER), Proven) for kernel in lowered.kernels)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
     assert_close(lowered, random_inputs(lowered))
 
@@ -56,7 +59,7 @@ def test_roles_that_disagree_about_the_order_are_not_proven() -> None:
     module, loops = _loops(lowered)
     assert {loop.order for loop in loops} == {StringAttr("hilbert")}
     del loops[0].properties["order"]
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown) and "another order" in str(verdict)
 
 
@@ -65,7 +68,7 @@ def test_orders_of_which_nothing_is_known_are_not_proven(name: str, value: objec
     module, loops = _loops(gemm(320, 48, 128, **_KINDS["alone"], **_CURVE))
     for loop in loops:
         loop.properties[name] = value
-    assert isinstance(verify(module), Unknown)
+    assert isinstance(verify(module, HOPPER), Unknown)
 
 
 def test_the_upstream_dialects_have_no_such_order() -> None:

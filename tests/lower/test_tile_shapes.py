@@ -9,11 +9,14 @@ from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir.decisions import turned_arrays
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def proved(lowered: Lowered) -> Lowered:
     for kernel in lowered.kernels:
-        assert isinstance(verify(kernel), Proven), verify(kernel)
+        assert isinstance(verify(kernel, HOPPER), Proven), verify(kernel, HOPPER)
     verdict = reprove(lowered.module, lowered.ptx, "sm_90a", "product")
     assert isinstance(verdict, Proven), verdict
     for staged in staged_stores(lowered.parsed, lowered.plan.launches, turned_arrays(lowered.decisions)):

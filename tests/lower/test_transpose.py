@@ -21,6 +21,9 @@ from tilewright.ir.decisions import ElementwiseDecisions
 from tilewright.ir.tile_facts import the_program
 from tilewright.ir.transpose import LOADED, STORED, TransposeDecision, places_of, side_layout
 from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @tw.kernel
@@ -75,7 +78,7 @@ element = st.sampled_from([Element.BF16, Element.F16, Element.F32])
 @given(extent, extent, element, element)
 def test_transposes(m, n, given, stored):
     lowered = lower(transpose, {"I": m, "J": n}, {"x": given, "y": stored})
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert decision_of(lowered).plans
     assert_equal(lowered)
 
@@ -94,7 +97,7 @@ def test_transposes(m, n, given, stored):
 def test_programs(kernel, dims, elements):
     """Turned loads beside others, element by element, displaced, along the stored axis, repeated."""
     lowered = lower(kernel, dims, elements)
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     decision_of(lowered)
     assert_equal(lowered)
 
@@ -105,7 +108,7 @@ def test_other_axes(dims, kind):
     count, down, across = dims
     strides = {"x": (down * across, 1, down)}
     lowered = lower(batched, {"B": count, "J": down, "I": across}, {"x": kind, "y": kind}, strides)
-    assert isinstance(verify(lowered.kernels[0]), Proven)
+    assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     assert decision_of(lowered).plans[0].element_bytes == kind.bytes
     assert_equal(lowered)
 

@@ -10,6 +10,9 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @tw.kernel
@@ -37,7 +40,7 @@ def test_the_right_operand(dims: tuple[int, int, int]) -> None:
     lowered = lowered_product(*dims)
     assert len(lowered.decisions.turned_fill) == 1
     for module in lowered.kernels:
-        assert isinstance(verify(module), Proven)
+        assert isinstance(verify(module, HOPPER), Proven)
     assert_right(lowered)
 
 

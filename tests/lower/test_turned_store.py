@@ -15,6 +15,9 @@ from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribut
 from tilewright.layout.linear import LinearLayout
 from tilewright.synth.decide import Wanted
 from tilewright.synth.staged_store import staged_layout
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 C = frozenset({"c"})
 
@@ -45,7 +48,7 @@ def test_values_and_proofs(wanted, dims, widths):
     for plan in store.staging:
         assert plan.steps[0].access.form == "transposed matrix" and plan.steps[0].access.wavefronts <= 4
     assert decisions_of(to_attribute(lowered.decisions)) == lowered.decisions
-    assert isinstance(verify(lowered.kernels[-1]), Proven)
+    assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
     if "split" not in wanted:
         staged = staged_stores(lowered.parsed, lowered.plan.launches, C)
@@ -58,7 +61,7 @@ def test_elementwise_work_and_two_results():
     assert_close(lowered, random_inputs(lowered))
     lowered = turned(two_results, (72, 136, 64), tile=(128, 32))
     assert [store.turned for store in lowered.decisions.stores] == [1, 1]
-    assert isinstance(verify(lowered.kernels[-1]), Proven)
+    assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
 
 
@@ -99,7 +102,7 @@ def test_a_block_that_is_not_there(block):
     module = lowered.kernels[-1].clone()
     write = next(op for op in module.walk() if isinstance(op, ac.StageWriteOp))
     write.properties["block"] = IntAttr(block)
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)
 
 
 @pytest.mark.parametrize("columns", [8, 32, 64])

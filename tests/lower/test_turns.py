@@ -11,6 +11,9 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def in_turn(columns: int, **wanted: object) -> Lowered:
@@ -20,7 +23,7 @@ def in_turn(columns: int, **wanted: object) -> Lowered:
 
 def verdict_of(lowered: Lowered, text: str):
     (kernel,) = lowered.kernels
-    claims = {lowered.plan.launches[0].entry: protocol_claims(kernel)[0]}
+    claims = {lowered.plan.launches[0].entry: protocol_claims(kernel, HOPPER)[0]}
     return replay_plan(read(text), lowered.plan, claims, (0,))
 
 

@@ -13,6 +13,9 @@ from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 _KINDS = {
     "in turn": ({"tile": (128, 152), "turns": True}, 7),
@@ -33,7 +36,7 @@ def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     widths = store.chunks(columns)
     assert len(widths) == count and len(set(widths)) == 2 and sum(widths) == columns
     assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global", lowered.ptx)) == count
-    assert all(isinstance(verify(kernel), Proven) for kernel in lowered.kernels)
+    assert all(isinstance(verify(kernel, HOPPER), Proven) for kernel in lowered.kernels)
     staged = staged_stores(lowered.parsed, lowered.plan.launches)
     assert len(staged) == count and all(isinstance(each.verdict, SameAddresses) for each in staged)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
@@ -46,7 +49,7 @@ def test_a_batch_has_both_maps_in_three_dimensions() -> None:
     assert isinstance(lowered.decisions, PipelineDecisions)
     (store,) = lowered.decisions.stores
     assert [len(each.box) for each in (store.map, *store.tail)] == [3, 3]
-    assert all(isinstance(verify(kernel), Proven) for kernel in lowered.kernels)
+    assert all(isinstance(verify(kernel, HOPPER), Proven) for kernel in lowered.kernels)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "product"), Proven)
     assert_close(lowered, random_inputs(lowered))
 
@@ -56,4 +59,4 @@ def test_a_chunk_through_the_other_length_s_map_is_not_proven() -> None:
     module = kernel.clone()
     stores = [op for op in module.walk() if isinstance(op, ac.CopyStoreOp)]
     stores[-1].operands[0] = stores[0].operands[0]
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)

@@ -18,6 +18,8 @@ from tilewright.synth.async_plan import plan_words
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
@@ -83,7 +85,7 @@ def test_a_plan_that_announces_other_bytes_is_not_proven(field, change):
     load = decisions.async_plans[0]
     wrong = replace(load, **{field: getattr(load, field) + change})
     program.attributes["decisions"] = to_attribute(replace(decisions, async_plans=(wrong, *decisions.async_plans[1:])))
-    assert not isinstance(verify(kernel_of(program)), Proven)
+    assert not isinstance(verify(kernel_of(program), HOPPER), Proven)
 
 
 def test_a_store_that_waits_for_too_few_groups_is_not_proven():
@@ -91,4 +93,4 @@ def test_a_store_that_waits_for_too_few_groups_is_not_proven():
     *loads, store = decisions.async_plans
     wrong = replace(store, pending=store.pending + 1)
     program.attributes["decisions"] = to_attribute(replace(decisions, async_plans=(*loads, wrong)))
-    assert not isinstance(verify(kernel_of(program)), Proven)
+    assert not isinstance(verify(kernel_of(program), HOPPER), Proven)

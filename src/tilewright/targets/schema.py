@@ -1,9 +1,10 @@
 """Is a target's table well formed, and what does each row say?
 
-A table is TOML: `[target]` (name, title, and for a derived target `inherits` and `drops`), then one table per fact,
-`[group.name]`, with `value`, `unit`, `source`, and at least one of `since` (the PTX, CUDA or ROCm version from which
-it holds) and `measured` (the command that found it, as it stands after `python -m`). Anything else is refused: a
-misspelt field would otherwise be a fact without a source, and so would a value that nobody can measure again.
+A table is TOML: `[target]` (name, title, `architectures` where text is read with its limits, and for a derived target
+`inherits` and `drops`), then one table per fact, `[group.name]`, with `value`, `unit`, `source`, and at least one of
+`since` (the PTX, CUDA or ROCm version from which it holds) and `measured` (the command that found it, as it stands
+after `python -m`). Anything else is refused: a misspelt field would otherwise be a fact without a source, and so would
+a value that nobody can measure again.
 
 Not handled: whether the value is true of the hardware. Checked by tests/targets/test_target.py.
 """
@@ -37,7 +38,7 @@ UNITS = frozenset(
 """Units a row may use. `enum` is a value of a CUDA driver enumeration; `feature` is true or false."""
 
 _ROW_FIELDS = ("value", "unit", "source", "since", "measured")
-_TARGET_FIELDS = ("name", "title", "inherits", "drops")
+_TARGET_FIELDS = ("name", "title", "architectures", "inherits", "drops")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _MEASURED = re.compile(r"bench( [a-z0-9-]+|\.probes\.[a-z_]+)( \S+)*\Z")
 _SINCE = re.compile(r"(PTX|CUDA|ROCm) \d+\.\d+\Z")
@@ -61,11 +62,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """One file, before inheritance. `drops` are groups of the inherited table that do not hold here."""
+    """One file, before inheritance. architectures: first and last number `n` of the `sm_n` whose text is
+    read with these limits; drops: groups of the inherited table that do not hold here."""
 
     name: str
     title: str
     facts: tuple[Fact, ...]
+    architectures: tuple[int, int] | None = None
     inherits: str = ""
     drops: tuple[str, ...] = ()
 
@@ -87,6 +90,7 @@ def parse_table(text: str, file: str) -> TargetTable:
     drops = header.get("drops", [])
     if not isinstance(drops, list) or not all(isinstance(group, str) for group in cast("list[object]", drops)):
         raise _fault(file, "target", "drops is not a list of group names")
+    architectures = header.get("architectures")
     inherits = _text(header, "inherits", file, "target") if "inherits" in header else ""
     if drops and not inherits:
         raise _fault(file, "target", "drops without inherits")
@@ -98,6 +102,7 @@ def parse_table(text: str, file: str) -> TargetTable:
         name=_text(header, "name", file, "target"),
         title=_text(header, "title", file, "target"),
         facts=tuple(facts),
+        architectures=None if architectures is None else _pair(architectures, file),
         inherits=inherits,
         drops=tuple(cast("list[str]", drops)),
     )
@@ -148,6 +153,15 @@ def _table(value: object, file: str, where: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise _fault(file, where, "missing, or not a table")
     return cast("dict[str, object]", value)
+
+
+def _pair(value: object, file: str) -> tuple[int, int]:
+    numbers = cast("list[object]", value) if isinstance(value, list) else []
+    match numbers:
+        case [int() as first, int() as last] if 0 <= first <= last:
+            return first, last
+        case _:
+            raise _fault(file, "target", "architectures is not a list of the first and the last number")
 
 
 def _text(table: dict[str, object], field: str, file: str, where: str) -> str:

@@ -10,6 +10,7 @@ one device was measured to be, for cost models. Checked by tests/targets/test_ta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -22,6 +23,8 @@ from tilewright.targets.schema import Fact, TargetTable, parse_table
 
 TARGET_NAMES = ("sm_90a", "sm_100a")
 """Architectures that PTX is compiled and checked for, in order of age."""
+
+_ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
 
 BANK_TARGET_NAMES = (*TARGET_NAMES, "gfx942", "gfx950")
 """Architectures whose shared memory is modelled; those of another vendor state facts of little else."""
@@ -84,6 +87,20 @@ def target(name: str) -> Target:
     return Target(table.name, table.title, MappingProxyType(inherit(inherited, table)))
 
 
+def nearest_target(name: str) -> Target | None:
+    """The table with whose limits text for `name` (such as `sm_103f`) is read; None where there is none.
+
+    Text that names no architecture is read as text for the oldest.
+    """
+    found = _ARCHITECTURE.fullmatch(name or "sm_0")
+    if found is None:
+        return None
+    for each in map(_read, TARGET_NAMES):
+        if each.architectures is not None and each.architectures[0] <= int(found[1]) <= each.architectures[1]:
+            return target(each.name)
+    return None
+
+
 def inherit(inherited: Mapping[str, Fact], table: TargetTable) -> dict[str, Fact]:
     """The facts of `table` over those `inherited`, without the groups it drops.
 
@@ -97,6 +114,7 @@ def inherit(inherited: Mapping[str, Fact], table: TargetTable) -> dict[str, Fact
     return kept | {fact.key: fact for fact in table.facts}
 
 
+@cache
 def _read(name: str) -> TargetTable:
     file = f"{name}.toml"
     text = resources.files("tilewright.targets").joinpath("data", file).read_text(encoding="utf-8")

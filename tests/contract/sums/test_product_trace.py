@@ -20,6 +20,9 @@ from tilewright.machine.copy.copy_engine import load_box
 from tilewright.machine.core import event as ev
 from tilewright.machine.core.memory import GLOBAL_START
 from tilewright.machine.tensor_core.wgmma import operand_addresses
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 _CODES: dict[Swizzle, int] = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
 
@@ -38,7 +41,7 @@ def elements_read(
     """What stands where the operand reads, if every element of the array is its own number."""
     shared = np.full(1 << 16, 0xFF, np.uint8)
     for box in boxes:
-        brought = load_box(box.tensor_map, box.coordinates, array.reshape(-1).view(np.uint8), box.address)
+        brought = load_box(box.tensor_map, box.coordinates, array.reshape(-1).view(np.uint8), box.address, HOPPER)
         shared[brought.shared_offsets] = brought.values
     at = operand_addresses(matrix.descriptor, matrix.rows, matrix.depth, matrix.element_bytes, matrix.major)
     return shared.view(np.uint16)[at // 2]
@@ -62,7 +65,7 @@ def elements_told(parts: tuple[MatrixPart, ...], rows: int, depth: int, columns:
 def test_elements_are_those_that_are_read(swizzle: Swizzle, major: str, inner: int) -> None:
     rows, columns = 192, 192
     array = np.arange(rows * columns, dtype=np.uint16).reshape(rows, columns)
-    boxes = LoadedBoxes()
+    boxes = LoadedBoxes(HOPPER)
     span = 2 * inner
     if major == "k":
         # Two boxes of 64 rows, one behind the other, whose 128 rows are one operand; its second step along K.
@@ -82,7 +85,7 @@ def test_elements_are_those_that_are_read(swizzle: Swizzle, major: str, inner: i
     assert isinstance(parts, tuple) and len(parts) == 1
     told = elements_told(parts, read, 16, columns)
     assert (told == elements_read(matrix, brought, array)).all()
-    moved = LoadedBoxes()
+    moved = LoadedBoxes(HOPPER)
     for box in brought:
         moved.load(ev.BoxPlace(tensor_map, "a", box.coordinates, box.address + 2048))
     same = moved.parts(ev.SharedMatrix(start + (2048 >> 4), read, 16, 2, matrix.major))
@@ -91,7 +94,7 @@ def test_elements_are_those_that_are_read(swizzle: Swizzle, major: str, inner: i
 
 def test_what_is_no_matrix_is_told() -> None:
     tensor_map = a_map(128, 64, (64, 64), "128B")
-    boxes = LoadedBoxes()
+    boxes = LoadedBoxes(HOPPER)
     boxes.load(ev.BoxPlace(tensor_map, "a", (0, 0), 1024))
     right = descriptor(1024, 16, 1024, "128B")
     assert isinstance(boxes.parts(ev.SharedMatrix(right, 64, 16, 2, "k")), tuple)
@@ -106,7 +109,7 @@ def test_what_is_no_matrix_is_told() -> None:
 
 
 def test_boxes_are_there_until_something_else_comes() -> None:
-    random, boxes = Random(0), LoadedBoxes()
+    random, boxes = Random(0), LoadedBoxes(HOPPER)
     maps = [a_map(256, 64, (64, rows), "128B") for rows in (8, 16, 24)]
     there: dict[int, tuple[int, ev.BoxPlace]] = {}
     for _ in range(400):
@@ -149,7 +152,7 @@ def whole_run(
     """Two CTAs, each of which sums products of boxes of a and b (coordinates: K and rows) and stores 64 rows of c, each
     warp its 16, from the row on, columns from the second number on. read_between: the last warp reads the sum between
     the two of a slice."""
-    trace = ProductTrace()
+    trace = ProductTrace(HOPPER)
     matrices = [
         tuple(ev.SharedMatrix(descriptor(begin + 32 * step, 16, 512, "64B"), 64, 16, 2, "k") for begin in (0, 4096))
         for step in range(2)

@@ -16,6 +16,9 @@ from tilewright.contract.typestate.program import read_kernel
 from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.tier import ExecutionAttr
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 KINDS = {
     "plain": {"tile": (128, 64)},
@@ -45,13 +48,13 @@ def test_the_filler_waits_at_its_tiles(wishes: dict[str, object]) -> None:
     module = product(**wishes)
     wait = the(module, ac.GridWaitOp)
     assert isinstance(wait.parent_op(), ac.TilesOp) and isinstance(wait.next_op, ac.GridReleaseOp)
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
 
 
 def test_streamed_tiles_are_waited_for_at_each_part() -> None:
     module = gemm(1792, 1280, 2048, tile=(128, 128), turns=True, stream_k=True).kernels[0]
     assert len([op for op in module.walk() if isinstance(op, ac.GridWaitOp)]) == 3
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     first = next(op for op in module.walk() if isinstance(op, ac.GridWaitOp))
     first.detach()
     assert doubts(module)
@@ -117,9 +120,9 @@ EDITS = (
 
 def doubts(module: ModuleOp) -> list[str]:
     """Of this check alone; nor is the program proven."""
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)
     findings = Findings(ordinal_places(module))
-    check_launch_order(read_kernel(the(module, ac.KernelOp), Findings(ordinal_places(module))), findings)
+    check_launch_order(read_kernel(the(module, ac.KernelOp), HOPPER, Findings(ordinal_places(module))), findings)
     return findings.doubts
 
 

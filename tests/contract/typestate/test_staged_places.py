@@ -23,6 +23,8 @@ from tilewright.synth.staged_store import fragment_layout, staged_layout
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 def plan_of(chunk: Chunk) -> ExchangePlan:
     """The compiler's own for a chunk."""
@@ -61,7 +63,7 @@ CHUNKS = [
 def test_every_number_of_a_plan_counts(chunk: Chunk) -> None:
     plan = plan_of(chunk)
     access = access_of(plan)
-    assert judge_plan(plan, chunk) is None
+    assert judge_plan(plan, chunk, HOPPER) is None
     # Of two matrices the first 16 lanes give the addresses.
     words = len(access.elements[0]) * chunk.element_bytes // 4
     lane_bits = 5 if access.form == "vector" else 2 + words.bit_length()
@@ -71,12 +73,12 @@ def test_every_number_of_a_plan_counts(chunk: Chunk) -> None:
             for other in (0, 1, 16, numbers[at] + 1, numbers[at] + 16, numbers[at] * 2, 1 << 20, -16):
                 if other != numbers[at]:
                     changed = with_access(plan, **{name: (*numbers[:at], other, *numbers[at + 1 :])})
-                    assert judge_plan(changed, chunk) is not None, (name, at, other)
+                    assert judge_plan(changed, chunk, HOPPER) is not None, (name, at, other)
     for at, group in enumerate(access.elements):
         assert group
         for other in ((group[0] ^ 1, *group[1:]), (*group[:-1], group[-1] ^ 2), group[:-1], (*group, 0)):
             changed = with_access(plan, elements=(*access.elements[:at], other, *access.elements[at + 1 :]))
-            assert judge_plan(changed, chunk) is not None, (at, other)
+            assert judge_plan(changed, chunk, HOPPER) is not None, (at, other)
 
 
 def test_plans_of_another_kind() -> None:
@@ -85,7 +87,7 @@ def test_plans_of_another_kind() -> None:
     access = access_of(plan)
     assert access.form == "matrix"
     for form in ("transposed matrix", "vector"):
-        assert isinstance(judge_plan(with_access(plan, form=form), chunk), Elsewhere)
+        assert isinstance(judge_plan(with_access(plan, form=form), chunk, HOPPER), Elsewhere)
     # The fields of an attribute hold what they like.
     others = [
         with_access(plan, form="K"),
@@ -104,10 +106,10 @@ def test_plans_of_another_kind() -> None:
         replace(plan, steps=3),  # type: ignore[arg-type]
     ]
     for other in others:
-        assert isinstance(judge_plan(other, chunk), NotUnderstood), other
+        assert isinstance(judge_plan(other, chunk, HOPPER), NotUnderstood), other
     # A right plan, of another chunk.
     for changes in ({"columns": 32, "swizzle": "64B"}, {"rows": 128}, {"turned": True}, {"swizzle": "64B"}):
-        assert judge_plan(plan, replace(chunk, **changes)) is not None
+        assert judge_plan(plan, replace(chunk, **changes), HOPPER) is not None
 
 
 def lowered(**wanted: Any) -> Lowered:
@@ -127,7 +129,7 @@ def with_plan(module: ModuleOp, plan: ExchangePlan) -> Verdict:
     copy = module.clone()
     write = next(op for op in copy.walk() if isinstance(op, ac.StageWriteOp))
     write.properties["plan"] = to_attribute(plan)
-    return verify(copy)
+    return verify(copy, HOPPER)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -156,16 +158,16 @@ def test_programs_that_stage_elsewhere_are_refuted(name: str) -> None:
     other = module.clone()
     write = next(op for op in other.walk() if isinstance(op, ac.StageWriteOp))
     write.properties["plan"] = DictionaryAttr({"class": StringAttr("Store")})
-    assert isinstance(verify(other), Unknown)
+    assert isinstance(verify(other, HOPPER), Unknown)
 
 
 def test_columns_that_registers_do_not_hold_together() -> None:
     module = gemm(Shape(consumers=1))
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     for write in [op for op in module.walk() if isinstance(op, ac.StageWriteOp)][:1]:
         write.properties["column_begin"] = IntAttr(4)
         write.properties["column_end"] = IntAttr(68)
-    assert isinstance(verify(module), Unknown)
+    assert isinstance(verify(module, HOPPER), Unknown)
 
 
 def test_lines_that_are_shorter_than_the_swizzle() -> None:
@@ -181,7 +183,7 @@ def test_lines_that_are_shorter_than_the_swizzle() -> None:
     map_.properties["box"] = int_array((columns // 2, *rows))
     for store in stores:
         store.properties["box_bytes"] = IntAttr(store.box_bytes.data // 2)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown) and "swizzle" in str(verdict)
 
 
@@ -193,4 +195,4 @@ def test_a_box_of_other_lines_than_were_staged() -> None:
     assert isinstance(map_, ac.TensorMapOp)
     columns, rows = (each.data for each in map_.box)
     map_.properties["box"] = int_array((columns // 2, rows * 2))
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)

@@ -21,6 +21,9 @@ from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.ir import ac
 from tilewright.ir.tier import ExecutionAttr, int_array
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 SHAPES = [
     Shape(),
@@ -41,7 +44,7 @@ def test_correct_program_is_proven_for_all_trip_counts(shape: Shape) -> None:
     module = gemm(shape)
     module.verify()
     for candidate in (module, reparsed(module)):
-        verdict = verify(candidate)
+        verdict = verify(candidate, HOPPER)
         assert isinstance(verdict, Proven), verdict
         assert verdict.scope == "all trip counts"
 
@@ -55,31 +58,31 @@ def test_correct_program_is_proven_for_all_trip_counts(shape: Shape) -> None:
 )
 @settings(max_examples=15, deadline=None)
 def test_every_shape_with_two_stages_or_more_is_proven(**fields: Any) -> None:
-    assert isinstance(verify(gemm(Shape(**fields))), Proven)
+    assert isinstance(verify(gemm(Shape(**fields)), HOPPER), Proven)
 
 
 def test_staging_slots_that_do_not_divide_the_chunks_race_in_the_next_tile() -> None:
     """Two chunks on slots 0 and 1 of three: the next tile begins with slot 0 again, one store sooner than it may."""
-    verdict = verify(gemm(Shape(staging=3, stages=3)))
+    verdict = verify(gemm(Shape(staging=3, stages=3)), HOPPER)
     assert isinstance(verdict, Refuted)
     assert {finding.code for finding in verdict.findings} == {"BG001"}
 
 
 def test_the_proof_takes_little_time() -> None:
     module = gemm()
-    verify(module)
+    verify(module, HOPPER)
     best = min(_seconds(module) for _ in range(3))
     assert best < 0.3
 
 
 def _seconds(module: ModuleOp) -> float:
     begin = time.perf_counter()
-    verify(module)
+    verify(module, HOPPER)
     return time.perf_counter() - begin
 
 
 def test_one_stage_hangs_and_the_run_shows_it() -> None:
-    verdict = verify(gemm(Shape(stages=1)))
+    verdict = verify(gemm(Shape(stages=1)), HOPPER)
     assert isinstance(verdict, Refuted)
     (finding,) = verdict.findings
     assert finding.code == "LV005"
@@ -89,7 +92,7 @@ def test_one_stage_hangs_and_the_run_shows_it() -> None:
 
 def test_places_come_from_the_caller() -> None:
     module = gemm(Shape(stages=1))
-    verdict = verify(module, lambda op: Span("matmul.py", 7, text=op.name))
+    verdict = verify(module, HOPPER, lambda op: Span("matmul.py", 7, text=op.name))
     assert isinstance(verdict, Refuted)
     assert verdict.findings[0].primary == Span("matmul.py", 7, text="ac.mbarrier.wait")
 
@@ -102,7 +105,7 @@ def _role(module: ModuleOp, number: int) -> ac.RoleOp:
 
 
 def _unknown(module: ModuleOp) -> tuple[str, ...]:
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown), verdict
     return verdict.reasons
 
@@ -164,7 +167,7 @@ def test_minimum_below_the_first_index_is_refuted_by_the_run() -> None:
     kernel = module.body.block.first_op
     assert isinstance(kernel, ac.KernelOp)
     kernel.properties["minima"] = DictionaryAttr({"K": IntAttr(0), "tiles": IntAttr(0)})
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted)
     assert verdict.findings[0].code in ("LV004", "LV005")
 
@@ -174,7 +177,7 @@ def test_symbol_below_its_minimum() -> None:
     kernel = module.body.block.first_op
     assert isinstance(kernel, ac.KernelOp)
     kernel.properties["minima"] = DictionaryAttr({"K": IntAttr(65), "tiles": IntAttr(0)})
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted)
     assert [finding.code for finding in verdict.findings] == ["LV009"]
 
@@ -328,8 +331,8 @@ def elementwise(*, indices: tuple[int, ...] = (0, 1), same_buffer: bool = False,
 
 
 def test_elementwise_kernel_is_proven() -> None:
-    assert isinstance(verify(elementwise()), Proven)
-    assert isinstance(verify(elementwise(same_buffer=True)), Proven), "each thread reads only what it writes"
+    assert isinstance(verify(elementwise(), HOPPER), Proven)
+    assert isinstance(verify(elementwise(same_buffer=True), HOPPER), Proven), "each thread reads only what it writes"
 
 
 def test_threads_that_share_an_element_are_unknown() -> None:
@@ -343,7 +346,7 @@ def test_threads_that_share_an_element_are_unknown() -> None:
 
 def test_claims_of_the_default_program() -> None:
     shape = Shape()
-    (claims,) = protocol_claims(gemm(shape))
+    (claims,) = protocol_claims(gemm(shape), HOPPER)
     (ring,) = claims.rings
     assert (ring.stages, ring.full_arrivals, ring.empty_arrivals) == (4, 1, 2)
     assert ring.transaction_bytes == shape.a_bytes + shape.b_bytes
@@ -373,6 +376,6 @@ def test_phases_of_all_stages_add_up_to_the_fills(fills: int, stages: int) -> No
 
 def test_claims_of_an_unproven_program_are_refused() -> None:
     with pytest.raises(TilewrightError, match="LV005"):
-        protocol_claims(gemm(Shape(stages=1)))
+        protocol_claims(gemm(Shape(stages=1)), HOPPER)
     with pytest.raises(TilewrightError, match="not proven"):
-        protocol_claims(ModuleOp([]))
+        protocol_claims(ModuleOp([]), HOPPER)

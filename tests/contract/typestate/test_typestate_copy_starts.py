@@ -11,6 +11,9 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.tier import int_array
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def affine_of(module: ModuleOp, kind: type[ac.CopyIssueOp] | type[ac.CopyStoreOp], coordinate: int) -> ac.AffineOp:
@@ -27,7 +30,7 @@ def with_affine(
     op.properties["constant"] = IntAttr(constant)
     if factor:
         op.properties["coefficients"] = int_array(tuple(factor for _ in op.operands_))
-    return verify(module)
+    return verify(module, HOPPER)
 
 
 @pytest.mark.parametrize("kind", [ac.CopyIssueOp, ac.CopyStoreOp])
@@ -80,6 +83,6 @@ def test_the_rank_moves_a_start_by_whole_chunks_of_a_dimension_that_exists() -> 
             del copy.properties[name]
         else:
             copy.properties[name] = IntAttr(value)
-        verdict = verify(module)
+        verdict = verify(module, HOPPER)
         assert isinstance(verdict, Unknown)
         assert any(words in reason for reason in verdict.reasons), verdict

@@ -14,6 +14,9 @@ from tilewright.contract.typestate.finding import Findings, ordinal_places
 from tilewright.contract.typestate.footprint import box_extent_bytes, box_ranges, merged, operand_ranges, overlap, size
 from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, read_kernel
 from tilewright.ir import ac
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 pieces = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=6)
 
@@ -67,7 +70,7 @@ def test_boxes() -> None:
     module = gemm()
     kernel = module.body.block.first_op
     assert isinstance(kernel, ac.KernelOp)
-    tensor_map = read_kernel(kernel, Findings(ordinal_places(module))).maps["b_map"]
+    tensor_map = read_kernel(kernel, HOPPER, Findings(ordinal_places(module))).maps["b_map"]
     assert tensor_map.box_bytes == size(box_ranges(tensor_map, 0)) == 128 * 128
     assert box_ranges(tensor_map, 1024) == ((1024, 1024 + 128 * 128),)
     narrow = replace(tensor_map, box=(16, 4))

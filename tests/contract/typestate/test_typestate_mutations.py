@@ -18,6 +18,9 @@ from tilewright.contract.rules.typestate_codes import RULES
 from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 Op = TypeVar("Op", bound=Operation)
 SINGLE, DUAL, CLUSTER = Shape(consumers=1), Shape(), Shape(cluster=2)
@@ -585,7 +588,7 @@ def test_mutant_is_refuted_by_its_rule(mutant: Mutant) -> None:
     mutate_changes_something = str(module)
     mutant.mutate(module)
     assert mutant.code == "LV005" or str(module) != mutate_changes_something
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted), verdict
     codes = [finding.code for finding in verdict.findings]
     assert mutant.code in codes, [f"{finding.code} {finding.message}" for finding in verdict.findings]
@@ -616,7 +619,7 @@ def test_any_number_gets_a_verdict(place: tuple[int, str], value: int) -> None:
     module = gemm(CLUSTER)
     number, name = place
     list(module.walk())[number].properties[name] = IntAttr(value)
-    match verify(module):
+    match verify(module, HOPPER):
         case Refuted(findings):
             assert findings and all(finding.code and finding.source for finding in findings)
         case Unknown(reasons):
@@ -702,5 +705,5 @@ HARMLESS = [
 def test_harmless_edit_stays_proven(mutate: Callable[[ModuleOp], None]) -> None:
     module = gemm()
     mutate(module)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Proven), verdict

@@ -21,6 +21,8 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 def unknown_function(module: ModuleOp) -> None:
     every(module, ac.ScalarOp)[0].properties["function"] = StringAttr("cosine")
@@ -72,9 +74,9 @@ def argument_more(module: ModuleOp) -> None:
 )
 def test_a_region_that_computes_nothing_is_not_proven(edit: Callable[[ModuleOp], None], words: str) -> None:
     module = pipeline_of("bias-gelu")
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     edit(module)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown)
     assert any(words in reason for reason in verdict.reasons), verdict
 
@@ -88,7 +90,7 @@ def elementwise() -> ModuleOp:
 
 def test_points_of_an_elementwise_kernel_have_places_of_their_own() -> None:
     module = elementwise()
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     destination = every(module, ac.ElementStoreOp)[0].destination.owner
     assert isinstance(destination, ac.GlobalOp)
     for name, value, words in (
@@ -100,7 +102,7 @@ def test_points_of_an_elementwise_kernel_have_places_of_their_own() -> None:
         changed = elementwise()
         op = next(op for op in every(changed, ac.GlobalOp) if op.sym_name == destination.sym_name)
         op.properties[name] = int_array(value)
-        verdict = verify(changed)
+        verdict = verify(changed, HOPPER)
         assert isinstance(verdict, Unknown)
         assert any(words in reason for reason in verdict.reasons), verdict
 
@@ -110,7 +112,7 @@ def test_points_are_dealt_out_along_x() -> None:
     (kernel,) = every(module, ac.KernelOp)
     for name in ("grid", "cluster"):
         kernel.properties[name] = int_array((1, 2, 1))
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown)
     assert "along x" in verdict.reasons[0]
 
@@ -118,4 +120,4 @@ def test_points_are_dealt_out_along_x() -> None:
 def test_a_constant_is_an_image_of_32_bits() -> None:
     module = elementwise()
     every(module, ac.ConstantOp)[0].properties["bits"] = IntAttr(1 << 32)
-    assert isinstance(verify(module), Unknown)
+    assert isinstance(verify(module, HOPPER), Unknown)

@@ -13,10 +13,13 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.tier import ExecutionAttr, int_array
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def doubts(module: ModuleOp) -> str:
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown), verdict
     return "\n".join(verdict.reasons)
 
@@ -61,11 +64,11 @@ def test_the_fence_of_initialised_barriers_comes_before_a_synchronization() -> N
     (sync,) = every(module, ac.CtaSyncOp)
     fence.detach()
     after(sync, fence)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted)
     assert [finding.code for finding in verdict.findings] == ["MB003"]
     after(fence, ac.CtaSyncOp.create())
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
 
 
 def test_a_value_of_a_loop_is_not_seen_behind_it() -> None:
@@ -84,7 +87,7 @@ def test_a_role_of_no_units_is_refuted(count: int) -> None:
     role = every(module, ac.RoleOp)[1]
     execution = role.execution
     role.properties["execution"] = ExecutionAttr(execution.unit, IntAttr(count), execution.first_thread)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted)
     assert "SR004" in {finding.code for finding in verdict.findings}
 

@@ -21,13 +21,16 @@ from tilewright.contract.typestate.finding import Findings, ordinal_places
 from tilewright.contract.typestate.program import Kernel, read_kernel
 from tilewright.contract.words.token_machine import boundary_counts, run_boundary_counts
 from tilewright.ir import ac
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def kernel_of(module: ModuleOp) -> tuple[Kernel, Findings]:
     op = module.body.block.first_op
     assert isinstance(op, ac.KernelOp)
     findings = Findings(ordinal_places(module))
-    return read_kernel(op, findings), findings
+    return read_kernel(op, HOPPER, findings), findings
 
 
 @pytest.mark.parametrize("shape", [Shape(), Shape(stages=2, consumers=3), Shape(cluster=2)], ids=str)

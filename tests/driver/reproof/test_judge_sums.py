@@ -30,6 +30,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 LOAD = re.compile(r"cp\.async\.bulk\.tensor\.\dd\.shared::cluster.*\[%rd\d+, \{([^}]*)\}\]")
 STORE = re.compile(r"cp\.async\.bulk\.tensor\.\dd\.global.*\[%rd\d+, \{([^}]*)\}\]")
 PLACE = re.compile(r"%(?:ctaid|clusterid)\.x\b")
@@ -69,7 +71,7 @@ def instance(name: str) -> Instance:
     small = small_instance(module)
     lowered = lower_program(the_program(small))
     modules = {item.name: item.module for item in lowered.kernels}
-    claims = {entry: protocol_claims(each, boundaries=False)[0] for entry, each in modules.items()}
+    claims = {entry: protocol_claims(each, HOPPER, boundaries=False)[0] for entry, each in modules.items()}
     claims, limits, plan = at_these_sizes(small, claims), limits_of(small), launch_plan(lowered)
     sums = program_sums(the_program(small), limits)
     assert sums is not None

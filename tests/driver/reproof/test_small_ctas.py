@@ -27,6 +27,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 PLACE = re.compile(r"%(ctaid|clusterid)\.x\b")
 
 
@@ -108,7 +110,7 @@ def judged(kind: Kind, spoiled: str | None) -> Verdict:
         before = list(parts)
         parts = [PLACE.sub("0", part) if f".entry {spoiled}(" in part else part for part in parts]
         assert parts != before, "the kernel does not ask for its place"
-    claims = {entry: protocol_claims(each, boundaries=False)[0] for entry, each in modules.items()}
+    claims = {entry: protocol_claims(each, HOPPER, boundaries=False)[0] for entry, each in modules.items()}
     text = read("".join(parts), "small.ptx")
     return replay_plan(text, launch_plan(lowered), at_these_sizes(instance, claims), (0,), limits_of(instance))
 

@@ -26,6 +26,8 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def apart(x: tw.Tensor["G", "T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G"], y: tw.Tensor["G", "T", "N"]):
@@ -77,7 +79,7 @@ def test_a_slot_that_is_lost_between_tiles_of_few_rows_is_refuted() -> None:
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     claims = at_these_sizes(
-        instance, {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
+        instance, {entry: protocol_claims(module, HOPPER, boundaries=False)[0] for entry, module in modules.items()}
     )
     lines = lower_to_ptx(list(modules.values()), "sm_90a").split("\n")
     # The producer's: where its loop over slices ends.
@@ -125,7 +127,7 @@ def test_another_number_of_tiles_than_the_sizes_make_is_refuted() -> None:
     instance = small_instance(decided())
     lowered = lower_program(the_program(instance))
     (kernel,) = lowered.kernels
-    claims = at_these_sizes(instance, {kernel.name: protocol_claims(kernel.module)[0]})
+    claims = at_these_sizes(instance, {kernel.name: protocol_claims(kernel.module, HOPPER)[0]})
     text, limits = read(lower_to_ptx([kernel.module], "sm_90a")), limits_of(instance)
     plan = launch_plan(lowered)
     assert isinstance(replay_plan(text, plan, claims, (0,), limits), Proven)

@@ -24,6 +24,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 WANTED = Wanted(tile=(128, 128), stages=4, turns=True, stream_k=True)
 
 
@@ -107,7 +109,7 @@ def test_a_cursor_that_is_lost_between_whole_tiles_is_refuted(edit: str) -> None
     instance = small_instance(module)
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
-    claims = {entry: protocol_claims(kernel, boundaries=False)[0] for entry, kernel in modules.items()}
+    claims = {entry: protocol_claims(kernel, HOPPER, boundaries=False)[0] for entry, kernel in modules.items()}
     text = lower_to_ptx(list(modules.values()), "sm_90a")
     begin = [found.start() for found in re.finditer(r"^tiles_\d+:", text, re.MULTILINE)][-1]
     lines = text[begin:].split("\n")

@@ -24,6 +24,9 @@ from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 STAGES, TEAMS, SHARES, DEPTH = 8, 4, 8, 64
 
@@ -57,7 +60,7 @@ def small() -> tuple[str, LaunchPlan, dict[str, ProtocolClaims]]:
     """The instance of a product of which a CTA takes many shares: its text, plan and claims."""
     instance = lower_program(the_program(small_instance(decided(640, 512, 41))))
     text = lower_to_ptx([kernel.module for kernel in instance.kernels], "sm_90a")
-    claims = {kernel.name: protocol_claims(kernel.module, boundaries=False)[0] for kernel in instance.kernels}
+    claims = {kernel.name: protocol_claims(kernel.module, HOPPER, boundaries=False)[0] for kernel in instance.kernels}
     return text, launch_plan(instance), claims
 
 

@@ -29,6 +29,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 def compiled(stages: int, k: int = 4096) -> tuple[ModuleOp, PipelineDecisions]:
     wanted = Wanted(turns=True, consumers=2, tile=(128, 64), stages=stages, stream_k=False)
@@ -67,7 +69,7 @@ def test_a_step_over_the_other_consumers_tile_that_ignores_the_rings_end_is_refu
     instance = small_instance(compiled(5 if k == 4096 else 4, k)[0])
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
-    claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
+    claims = {entry: protocol_claims(module, HOPPER, boundaries=False)[0] for entry, module in modules.items()}
     text = lower_to_ptx(list(modules.values()), "sm_90a")
 
     def judged(text: str) -> Verdict:

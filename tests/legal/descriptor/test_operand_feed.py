@@ -27,6 +27,8 @@ from tilewright.machine.tensor_core.tensor_operand import tile_chunks
 from tilewright.machine.tensor_core.wgmma import operand_addresses
 from tilewright.targets import Target, target
 
+HOPPER = target("sm_90a")
+
 DATA = Path(__file__).parents[2] / "data"
 HOPPER, BLACKWELL = target("sm_90a"), target("sm_100a")
 DTYPES = {1: "u8", 2: "bf16", 4: "f32"}
@@ -49,7 +51,7 @@ class Case:
         shared = np.full(1 << 20, 0xCC, np.uint8)
         plan = self.map.to_plan()
         for start, place in zip(self.coordinates, self.destinations, strict=True):
-            load = load_box(plan, start, MEMORY, place)
+            load = load_box(plan, start, MEMORY, place, HOPPER)
             shared[load.shared_offsets] = load.values
         width = plan.element.bytes
         indices: list[NDArray[np.int64]] = []

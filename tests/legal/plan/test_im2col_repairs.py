@@ -78,7 +78,7 @@ def test_windows_of_images_are_taken_by_im2col() -> None:
     memory = np.random.default_rng(3).integers(0, 256, 8 * 6 * 6 * 2 * 2 + 64, dtype=np.uint8)
     for tap, start in product(product(range(3), range(3)), ((0, 0), (0, 2))):
         for image in range(2):
-            column = copy_box(im2col, memory, (0, start[0], start[1], image), tap).data
+            column = copy_box(im2col, memory, (0, start[0], start[1], image), tap, target="sm_90a").data
             wanted: list[int] = []
             for row, place in product(range(2), range(4)):
                 at = image * 576 + (start[1] + row + tap[1]) * 96 + (place + tap[0]) * 16

@@ -108,7 +108,7 @@ def _check_box(plan: Repair, memory: NDArray[np.uint8], tensor: NDArray[np.uint8
 
 def _rows(map: TensorMap, memory: NDArray[np.uint8], coords: tuple[int, ...]) -> NDArray[np.uint8]:
     """The box that one copy left, outermost dimension first, elements as bytes: rows at their pitch, not swizzled."""
-    image = copy_box(map, memory, coords)
+    image = copy_box(map, memory, coords, target="sm_90a")
     counts = [map.box[0], *(-(-size // step) for size, step in zip(map.box[1:], map.steps[1:], strict=True))]
     width = WIDTH_BYTES[str(map.dtype)]
     assert map.swizzle == "none"

@@ -43,8 +43,8 @@ def copied(map: legal.TensorMap | legal.Im2colMap) -> bool:
 
 
 def modelled(map: plan.TensorMap) -> tuple[int, int]:
-    engine = box_of(map) if map.im2col is None else column_of(map)
-    return footprint_bytes(map), engine.transaction_bytes
+    engine = box_of(map, HOPPER) if map.im2col is None else column_of(map, HOPPER)
+    return footprint_bytes(map, HOPPER), engine.transaction_bytes
 
 
 def test_boxes_are_as_large_as_the_engine_makes_them() -> None:

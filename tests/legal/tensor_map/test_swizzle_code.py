@@ -28,6 +28,8 @@ from tilewright.machine.tensor_core import wgmma as tensor_core
 from tilewright.machine.tensor_core.tensor_operand import read_descriptor
 from tilewright.targets import TARGET_NAMES, target
 
+HOPPER = target("sm_90a")
+
 HOPPER, BLACKWELL = target("sm_90a"), target("sm_100a")
 
 
@@ -75,7 +77,7 @@ def test_tcgen05_numbers_are_those_that_the_machine_reads(code: int) -> None:
 
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 def test_replace_numbers_are_those_of_the_machines_tensor_maps(swizzle: Any) -> None:
-    content = tensor_map_bytes.encode(PlanMap(Element.BF16, (64, 8), (128,), (8, 8), swizzle=swizzle), 0)
+    content = tensor_map_bytes.encode(PlanMap(Element.BF16, (64, 8), (128,), (8, 8), swizzle=swizzle), 0, HOPPER)
     fields = tensor_map_bytes.decode(content)
     assert fields is not None
     assert (fields.swizzle, fields.atomicity) == replace_codes(swizzle, BLACKWELL)

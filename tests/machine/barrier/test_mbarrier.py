@@ -10,31 +10,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.machine.barrier import mbarrier
-from tilewright.machine.barrier.mbarrier import COUNT_LIMIT, Mbarrier, ProtocolFault
+from tilewright.machine.barrier.mbarrier import Mbarrier, ProtocolFault, mbarrier_limits
+from tilewright.targets import target
+
+LIMITS = mbarrier_limits(target("sm_90a"))
+COUNT_LIMIT = LIMITS.count_max
 
 
 def test_a_fresh_object_has_its_preceding_phase_complete() -> None:
-    barrier = mbarrier.initialize(None, 2)
+    barrier = mbarrier.initialize(None, 2, LIMITS)
     assert mbarrier.parity_complete(barrier, 1) and mbarrier.parity_complete(barrier, 0xFFFF_FFFF)
     assert not mbarrier.parity_complete(barrier, 0)
     assert mbarrier.complete_phase(barrier) == -1
 
 
 def test_a_phase_ends_when_arrivals_and_bytes_are_all_in() -> None:
-    barrier = mbarrier.initialize(None, 1)
+    barrier = mbarrier.initialize(None, 1, LIMITS)
     barrier = mbarrier.arrive(barrier, expect_bytes=1024)
-    assert barrier == Mbarrier(expected=1, pending=0, transaction_bytes=1024, phase=0)
+    assert barrier == Mbarrier(LIMITS, expected=1, pending=0, transaction_bytes=1024, phase=0)
     barrier = mbarrier.complete(barrier, 512)
     assert not mbarrier.parity_complete(barrier, 0)
     barrier = mbarrier.complete(barrier, 512)
-    assert barrier == Mbarrier(expected=1, pending=1, transaction_bytes=0, phase=1)
+    assert barrier == Mbarrier(LIMITS, expected=1, pending=1, transaction_bytes=0, phase=1)
     assert mbarrier.parity_complete(barrier, 0)
     assert not mbarrier.parity_complete(barrier, 1) and not mbarrier.parity_complete(barrier, 0xFFFF_FFFF)
     assert mbarrier.complete_phase(barrier) == 0
 
 
 def test_completions_may_run_ahead_of_the_expectation() -> None:
-    barrier = mbarrier.complete(mbarrier.initialize(None, 1), 256)
+    barrier = mbarrier.complete(mbarrier.initialize(None, 1, LIMITS), 256)
     assert barrier.transaction_bytes == -256
     assert mbarrier.arrive(barrier, expect_bytes=256).phase == 1
 
@@ -48,7 +52,7 @@ def test_completions_may_run_ahead_of_the_expectation() -> None:
 def test_any_order_of_expected_bytes_ends_each_phase_once(
     count: int, sizes: list[int], phases: int, order: Random
 ) -> None:
-    barrier = mbarrier.initialize(None, count)
+    barrier = mbarrier.initialize(None, count, LIMITS)
     for phase in range(phases):
         operations: list[tuple[str, int]] = [("arrive", 0)] * (count - 1)
         operations += [("expect", 16 * size) for size in sizes] + [("complete", 16 * size) for size in sizes]
@@ -65,18 +69,18 @@ def test_any_order_of_expected_bytes_ends_each_phase_once(
                 case _:
                     barrier, balance = mbarrier.complete(barrier, size), balance - size
         barrier = mbarrier.arrive(barrier)
-        assert barrier == Mbarrier(expected=count, pending=count, transaction_bytes=0, phase=phase + 1)
+        assert barrier == Mbarrier(LIMITS, expected=count, pending=count, transaction_bytes=0, phase=phase + 1)
 
 
 def test_drop_lowers_the_later_phases() -> None:
-    barrier = mbarrier.arrive_drop(mbarrier.initialize(None, 3), 1)
+    barrier = mbarrier.arrive_drop(mbarrier.initialize(None, 3, LIMITS), 1)
     assert (barrier.expected, barrier.pending, barrier.phase) == (2, 2, 0)
     barrier = mbarrier.arrive(barrier, 2)
     assert (barrier.expected, barrier.pending, barrier.phase) == (2, 2, 1)
 
 
 def test_states() -> None:
-    barrier = mbarrier.initialize(None, 3)
+    barrier = mbarrier.initialize(None, 3, LIMITS)
     barrier, state = mbarrier.arrive(barrier), mbarrier.token(barrier)
     assert mbarrier.token_pending(state) == 3
     assert not mbarrier.token_complete(barrier, state)
@@ -87,14 +91,14 @@ def test_states() -> None:
     assert caught.value.code == "MB219"
 
 
-READY = Mbarrier(expected=2, pending=1)
+READY = Mbarrier(LIMITS, expected=2, pending=1)
 
 
 @pytest.mark.parametrize(
     ("code", "misuse"),
     [
-        ("MB201", lambda: mbarrier.initialize(None, 0)),
-        ("MB201", lambda: mbarrier.initialize(None, COUNT_LIMIT + 1)),
+        ("MB201", lambda: mbarrier.initialize(None, 0, LIMITS)),
+        ("MB201", lambda: mbarrier.initialize(None, COUNT_LIMIT + 1, LIMITS)),
         ("MB201", lambda: mbarrier.arrive(READY, 0)),
         ("MB201", lambda: mbarrier.expect(mbarrier.expect(READY, COUNT_LIMIT), 1)),
         ("MB201", lambda: mbarrier.complete(mbarrier.complete(READY, COUNT_LIMIT), 1)),
@@ -103,9 +107,9 @@ READY = Mbarrier(expected=2, pending=1)
         ("MB202", lambda: mbarrier.complete(None, 16)),
         ("MB202", lambda: mbarrier.parity_complete(None, 0)),
         ("MB202", lambda: mbarrier.invalidate(None)),
-        ("MB203", lambda: mbarrier.initialize(READY, 1)),
+        ("MB203", lambda: mbarrier.initialize(READY, 1, LIMITS)),
         ("MB209", lambda: mbarrier.arrive(READY, 2)),
-        ("MB209", lambda: mbarrier.arrive(Mbarrier(1, 0, transaction_bytes=16))),
+        ("MB209", lambda: mbarrier.arrive(Mbarrier(LIMITS, 1, 0, transaction_bytes=16))),
         ("MB210", lambda: mbarrier.arrive(READY, 1, no_complete=True)),
         ("MB212", lambda: mbarrier.parity_complete(READY, 2)),
         ("MB212", lambda: mbarrier.parity_complete(READY, 0xFFFF_FFFE)),
@@ -119,12 +123,12 @@ def test_misuse_names_its_rule(code: str, misuse: Callable[[], object]) -> None:
 
 
 def test_limits_themselves_are_allowed() -> None:
-    barrier = mbarrier.expect(mbarrier.initialize(None, COUNT_LIMIT), COUNT_LIMIT)
+    barrier = mbarrier.expect(mbarrier.initialize(None, COUNT_LIMIT, LIMITS), COUNT_LIMIT)
     assert mbarrier.complete(barrier, COUNT_LIMIT).transaction_bytes == 0
-    assert mbarrier.arrive(mbarrier.initialize(None, COUNT_LIMIT), COUNT_LIMIT).phase == 1
+    assert mbarrier.arrive(mbarrier.initialize(None, COUNT_LIMIT, LIMITS), COUNT_LIMIT).phase == 1
 
 
 def test_more_bytes_than_expected_hold_the_phase() -> None:
-    barrier = mbarrier.complete(mbarrier.arrive(mbarrier.initialize(None, 1), expect_bytes=16), 32)
-    assert barrier == Mbarrier(expected=1, pending=0, transaction_bytes=-16, phase=0)
+    barrier = mbarrier.complete(mbarrier.arrive(mbarrier.initialize(None, 1, LIMITS), expect_bytes=16), 32)
+    assert barrier == Mbarrier(LIMITS, expected=1, pending=0, transaction_bytes=-16, phase=0)
     assert mbarrier.expect(barrier, 16).phase == 1

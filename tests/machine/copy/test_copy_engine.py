@@ -22,6 +22,9 @@ from tilewright.base.plan import Interleave, OutOfBounds, Swizzle, TensorMap
 from tilewright.machine.copy.box import merged
 from tilewright.machine.copy.copy_engine import BoxLoad, footprint_bytes, load_box, store_box, transaction_bytes
 from tilewright.machine.core.engine_fault import EngineFault
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 DATA = Path(__file__).parents[2] / "data"
 POISON = 0xCC
@@ -84,7 +87,7 @@ def after(row: Row, load: BoxLoad) -> NDArray[np.uint8]:
 @pytest.mark.parametrize("name", ["tma_11s.npz", "tma_11e.npz", "tma_11es.npz", "tma_3i.npz"])
 def test_loads_match_the_hardware(name: str) -> None:
     for index, row in enumerate(rows(name)):
-        load = load_box(row.map, row.coordinates, measured_buffer()[row.offset :], 0)
+        load = load_box(row.map, row.coordinates, measured_buffer()[row.offset :], 0, HOPPER)
         shared = after(row, load)
         assert np.array_equal(shared[: row.payload.size], row.payload), (name, index, row.map, row.coordinates)
         # The harness read 64 KiB back and counted bytes that differ from the poison past the expected transaction.
@@ -97,8 +100,8 @@ def test_loads_match_the_hardware(name: str) -> None:
         else:
             assert row.map.interleave != "none", (name, index)
         assert load.shared_ranges == merged(load.shared_offsets)
-        assert load.transaction_bytes == load.values.size == transaction_bytes(row.map)
-        assert load.shared_ranges[-1][1] <= footprint_bytes(row.map)
+        assert load.transaction_bytes == load.values.size == transaction_bytes(row.map, HOPPER)
+        assert load.shared_ranges[-1][1] <= footprint_bytes(row.map, HOPPER)
 
 
 def cases(name: str) -> list[tuple[TensorMap, dict[str, Any], NDArray[np.uint8]]]:
@@ -123,7 +126,9 @@ def cases(name: str) -> list[tuple[TensorMap, dict[str, Any], NDArray[np.uint8]]
 
 def test_loads_to_any_line_of_the_swizzle_match_the_hardware() -> None:
     for index, (tensor_map, case, seen) in enumerate(cases("tma_phase.npz")):
-        load = load_box(tensor_map, tuple(case["coordinates"]), measured_buffer()[: 1 << 19], case["shared_address"])
+        load = load_box(
+            tensor_map, tuple(case["coordinates"]), measured_buffer()[: 1 << 19], case["shared_address"], HOPPER
+        )
         shared = np.full(SHARED_BYTES, POISON, np.uint8)
         shared[load.shared_offsets] = load.values
         assert np.array_equal(shared[1024 : 1024 + seen.size], seen), (index, tensor_map, case)
@@ -138,11 +143,11 @@ def test_stores_match_the_hardware() -> None:
     shared[1024 : 1024 + source.size] = (source >> np.uint32(24)).astype(np.uint8)
     clipped = overrun = 0
     for index, (tensor_map, case, seen) in enumerate(cases("tma_store.npz")):
-        store = store_box(tensor_map, tuple(case["coordinates"]), shared, case["shared_address"])
+        store = store_box(tensor_map, tuple(case["coordinates"]), shared, case["shared_address"], HOPPER)
         tensor = np.full(seen.size, POISON, np.uint8)
         tensor[store.global_offsets] = store.values
         assert np.array_equal(tensor, seen), (index, tensor_map, case)
-        clipped += store.values.size < transaction_bytes(tensor_map)
+        clipped += store.values.size < transaction_bytes(tensor_map, HOPPER)
         inner_bytes = tensor_map.dims[0] * tensor_map.element.bytes
         pitch = tensor_map.strides_bytes[0] if tensor_map.strides_bytes else 1 << 20
         if tensor_map.interleave == "none" and store.values.size:
@@ -185,10 +190,10 @@ def test_a_store_undoes_a_load(
     tensor_map = matrix(rows_, columns, swizzle=swizzle, box=(width, height))
     source = image(rows_ * tensor_map.strides_bytes[0])
     coordinates = (column * 8, row)
-    load = load_box(tensor_map, coordinates, source, page * 128)
+    load = load_box(tensor_map, coordinates, source, page * 128, HOPPER)
     shared = np.zeros(1 << 15, np.uint8)
     shared[load.shared_offsets] = load.values
-    store = store_box(tensor_map, coordinates, shared, page * 128)
+    store = store_box(tensor_map, coordinates, shared, page * 128, HOPPER)
     target = np.full(source.size, POISON, np.uint8)
     target[store.global_offsets] = store.values
     picture, original = target.view(np.uint16), source.view(np.uint16)
@@ -207,19 +212,19 @@ def test_a_store_undoes_a_load(
 
 def test_a_store_past_the_inner_edge_runs_to_16_bytes() -> None:
     tensor_map = matrix(4, 60, strides_bytes=(256,), box=(64, 2))
-    store = store_box(tensor_map, (0, 0), image(256), 0)
+    store = store_box(tensor_map, (0, 0), image(256), 0, HOPPER)
     assert store.global_ranges == ((0, 128), (256, 384))
     far = matrix(4, 56, strides_bytes=(256,), box=(64, 2))
-    assert store_box(far, (0, 3), image(256), 0).global_ranges == ((768, 880),)
+    assert store_box(far, (0, 3), image(256), 0, HOPPER).global_ranges == ((768, 880),)
 
 
 def test_a_box_wholly_outside_is_filled_and_not_stored() -> None:
     tensor_map = matrix(4, 64, out_of_bounds="nan")
-    load = load_box(tensor_map, (-64, 0), image(4 * 128), 0)
+    load = load_box(tensor_map, (-64, 0), image(4 * 128), 0, HOPPER)
     assert set(load.values.view(np.uint16).tolist()) == {0x7FF7}
     assert load.global_ranges == ()
     assert load.transaction_bytes == 1024
-    store = store_box(tensor_map, (64, 0), image(1024), 0)
+    store = store_box(tensor_map, (64, 0), image(1024), 0, HOPPER)
     assert store.global_offsets.size == 0
     assert store.shared_ranges == ((0, 1024),)
 
@@ -241,21 +246,21 @@ def test_misuse_is_a_fault(
     fields: dict[str, object], coordinates: tuple[int, ...], address: int, size: int, name: str
 ) -> None:
     with pytest.raises(EngineFault) as caught:
-        load_box(matrix(8, 64, **fields), coordinates, image(size), address)
+        load_box(matrix(8, 64, **fields), coordinates, image(size), address, HOPPER)
     assert caught.value.name == name
 
 
 def test_store_faults() -> None:
     with pytest.raises(EngineFault) as caught:
-        store_box(matrix(8, 64), (-8, 0), image(1024), 0)
+        store_box(matrix(8, 64), (-8, 0), image(1024), 0, HOPPER)
     assert caught.value.name == "store-coordinate"
     with pytest.raises(EngineFault) as caught:
-        store_box(matrix(8, 64), (0, 0), image(1000), 0)
+        store_box(matrix(8, 64), (0, 0), image(1000), 0, HOPPER)
     assert caught.value.name == "shared-range"
 
 
 def test_a_box_within_bounds_reads_just_its_rows() -> None:
     tensor_map = matrix(64, 128, swizzle="128B")
-    load = load_box(tensor_map, (64, 3), image(64 * 256), 1024)
+    load = load_box(tensor_map, (64, 3), image(64 * 256), 1024, HOPPER)
     assert load.global_ranges == tuple((256 * r + 128, 256 * r + 256) for r in range(3, 11))
     assert load.shared_ranges == ((1024, 2048),)

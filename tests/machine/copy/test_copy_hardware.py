@@ -18,6 +18,9 @@ from bench.probes.tma_model import Judge, Measured, read_archive
 from tilewright.legal import check
 from tilewright.legal.tensor_map.im2col_map import any_from_plan
 from tilewright.machine.copy.copy_engine import footprint_bytes, transaction_bytes
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 ARCHIVE = Path(__file__).parents[2] / "data" / "tma_copies.npz"
 REFUSED = ("huge", "im2col_wild", "im2col_store_outside", "misaligned", "misaligned_im2col")
@@ -47,7 +50,7 @@ def test_copies_match_the_hardware(name: str) -> None:
         assert image is not None, (name, index, problem)
         assert np.array_equal(image, each.image), (name, index, each.case)
         if each.case.kernel.startswith("load"):
-            assert each.counted_bytes == transaction_bytes(each.case.map), (name, index, each.case)
+            assert each.counted_bytes == transaction_bytes(each.case.map, HOPPER), (name, index, each.case)
 
 
 def test_the_data_has_every_type_rank_and_mode() -> None:
@@ -70,5 +73,5 @@ def test_the_judge_takes_every_map_and_sizes_it_alike() -> None:
             plan = each.case.map
             judged = check(any_from_plan(plan, 0))
             assert judged.legal, (plan, judged.violations)
-            assert judged.transaction_bytes == transaction_bytes(plan), plan
-            assert judged.footprint_bytes == footprint_bytes(plan), plan
+            assert judged.transaction_bytes == transaction_bytes(plan, HOPPER), plan
+            assert judged.footprint_bytes == footprint_bytes(plan, HOPPER), plan

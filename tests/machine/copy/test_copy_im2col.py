@@ -17,6 +17,9 @@ from tilewright.machine.copy.copy_engine import load_box, store_box, transaction
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.run import run_launch
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 def images(count: int, height: int, width: int, channels: int) -> NDArray[np.uint16]:
@@ -70,7 +73,11 @@ def test_columns_are_the_patches_of_a_convolution(
             image, rest = divmod(first, rows * columns)
             row, column = divmod(rest, columns)
             start = (0, column * steps[0] - pad, row * steps[1] - pad, image)
-            found = copy_box(tensor_map, as_bytes(tensor), start, (tap_w, tap_h)).data.view(np.uint16).reshape(-1, 8)
+            found = (
+                copy_box(tensor_map, as_bytes(tensor), start, (tap_w, tap_h), target="sm_90a")
+                .data.view(np.uint16)
+                .reshape(-1, 8)
+            )
             expected = np.zeros((pixels, 8), np.uint16)
             there = patches[first : first + pixels]
             expected[: len(there)] = there
@@ -152,8 +159,8 @@ def test_a_column_begins_inside_its_bounding_box(at: tuple[int, ...], name: str)
     tensor = images(1, 6, 6, 16)
     tensor_map = map_of(tensor, Im2col((-1, 0), (-1, 0), 16, 16))
     with pytest.raises(TilewrightError, match=f"an im2col copy starts at {name}, outside its bounding box"):
-        copy_box(tensor_map, as_bytes(tensor), at)
-    assert not copy_box(tensor_map, as_bytes(tensor), (0, 0, 0, 7)).data.any()
+        copy_box(tensor_map, as_bytes(tensor), at, target="sm_90a")
+    assert not copy_box(tensor_map, as_bytes(tensor), (0, 0, 0, 7), target="sm_90a").data.any()
 
 
 @pytest.mark.parametrize("taps", [(256, 0), (0, -1)])
@@ -161,20 +168,20 @@ def test_offsets_have_limits(taps: tuple[int, ...]) -> None:
     tensor = images(1, 6, 6, 16)
     tensor_map = map_of(tensor, Im2col((-1, 0), (-1, 0), 16, 16))
     with pytest.raises(TilewrightError, match="are not in 0 to 255"):
-        copy_box(tensor_map, as_bytes(tensor), (0, 0, 0, 0), taps)
+        copy_box(tensor_map, as_bytes(tensor), (0, 0, 0, 0), taps, target="sm_90a")
 
 
 def test_a_store_needs_a_bounding_box_inside_the_tensor() -> None:
     tensor_map = map_of(images(1, 6, 6, 16), Im2col((-1, 0), (0, 0), 16, 16))
     with pytest.raises(EngineFault, match="bounding box leaves the tensor"):
-        store_box(tensor_map, (0, 0, 0, 0), np.zeros(512, np.uint8), 0, "im2col")
+        store_box(tensor_map, (0, 0, 0, 0), np.zeros(512, np.uint8), 0, HOPPER, "im2col")
 
 
 @pytest.mark.parametrize("mode", ["im2col::w", "im2col::w::128"])
 def test_the_wide_modes_are_refused_by_name(mode: Im2colMode) -> None:
     tensor_map = map_of(images(1, 6, 6, 16), Im2col((0,), (0,), 16, 16, mode))
     with pytest.raises(EngineFault, match=f"no model of mode {mode}"):
-        transaction_bytes(tensor_map)
+        transaction_bytes(tensor_map, HOPPER)
 
 
 @pytest.mark.parametrize(
@@ -188,4 +195,4 @@ def test_the_wide_modes_are_refused_by_name(mode: Im2colMode) -> None:
 )
 def test_fields_that_do_not_fit(im2col: Im2col, message: str) -> None:
     with pytest.raises(EngineFault, match=message):
-        load_box(map_of(images(1, 6, 6, 16), im2col), (0, 0, 0, 0), np.zeros(1152, np.uint8), 0, "im2col")
+        load_box(map_of(images(1, 6, 6, 16), im2col), (0, 0, 0, 0), np.zeros(1152, np.uint8), 0, HOPPER, "im2col")

@@ -40,6 +40,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 # ---------------------------------------------------------------- a product's plain stores
 
 
@@ -51,7 +53,7 @@ def emitted() -> tuple[str, LaunchPlan, ProtocolClaims]:
     lowered = lower_program(the_program(small_instance(module)))
     (kernel,) = lowered.kernels
     text = lower_to_ptx([kernel.module], "sm_90a")
-    return text, launch_plan(lowered), protocol_claims(kernel.module, boundaries=False)[0]
+    return text, launch_plan(lowered), protocol_claims(kernel.module, HOPPER, boundaries=False)[0]
 
 
 def judged(text: str, *, joins: bool, claimed: bool = True) -> Verdict | str:

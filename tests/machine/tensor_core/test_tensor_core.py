@@ -29,6 +29,9 @@ from tilewright.machine.tensor_core.wgmma import (
     operand_addresses,
     operand_ranges,
 )
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 DATA = Path(__file__).parents[2] / "data"
 SPANS: dict[Swizzle, int] = {"32B": 32, "64B": 64, "128B": 128}
@@ -67,7 +70,7 @@ def loaded(bits: NDArray[np.uint16], box: tuple[int, int], swizzle: Swizzle, par
     shared = np.zeros(1 << 17, np.uint8)
     for part in range(parts):
         place = address + part * box[0] * box[1] * 2
-        load = load_box(tensor_map, (part * box[0], 0), bits.reshape(-1).view(np.uint8), place)
+        load = load_box(tensor_map, (part * box[0], 0), bits.reshape(-1).view(np.uint8), place, HOPPER)
         shared[load.shared_offsets] = load.values
     return shared
 

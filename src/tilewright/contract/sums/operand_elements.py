@@ -27,6 +27,7 @@ from tilewright.machine.copy.box import box_of, shared_addresses
 from tilewright.machine.copy.swizzle import period_bytes
 from tilewright.machine.core.event import BoxPlace, Ranges, SharedMatrix
 from tilewright.machine.tensor_core import wgmma as tensor_core
+from tilewright.targets import Target
 
 _CHUNK_BYTES = 16
 _PERIOD_BYTES = 1024
@@ -74,6 +75,7 @@ class LoadedBoxes:
     """The boxes that tensor copies have brought into the shared memory of one CTA, the newest at each place: where each
     ends, and the box, by where it begins, ascending. No two share a byte."""
 
+    facts: Target
     boxes: dict[int, tuple[int, BoxPlace]] = field(default_factory=dict[int, tuple[int, BoxPlace]])
     _starts: list[int] = field(default_factory=list[int])
 
@@ -83,7 +85,7 @@ class LoadedBoxes:
         if before is not None and before[1].tensor_map == box.tensor_map:
             self.boxes[box.address] = before[0], box
             return
-        end = box.address + box_of(box.tensor_map).footprint_bytes
+        end = box.address + box_of(box.tensor_map, self.facts).footprint_bytes
         self._remove(box.address, end)
         last = not self._starts or self._starts[-1] < box.address
         self.boxes[box.address] = end, box
@@ -146,17 +148,19 @@ def _extent(matrix: SharedMatrix) -> tuple[int, int]:
     return ranges[0][0], ranges[-1][1]
 
 
-def _distances(matrix: SharedMatrix, met: list[BoxPlace]) -> tuple[Placed, ...] | NoMatrix:
+def _distances(matrix: SharedMatrix, met: list[BoxPlace], facts: Target) -> tuple[Placed, ...] | NoMatrix:
     origin = met[0].address - met[0].address % _PERIOD_BYTES
     start = tensor_core.decode_descriptor(matrix.descriptor).start_address
     if start >= origin:
         matrix = replace(matrix, descriptor=matrix.descriptor - (origin >> 4))
-        return _put_together(matrix, tuple((box.address - origin, box.tensor_map) for box in met))
-    return _put_together(matrix, tuple((box.address, box.tensor_map) for box in met))
+        return _put_together(matrix, tuple((box.address - origin, box.tensor_map) for box in met), facts)
+    return _put_together(matrix, tuple((box.address, box.tensor_map) for box in met), facts)
 
 
 @lru_cache(maxsize=1024)
-def _put_together(matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...]) -> tuple[Placed, ...] | NoMatrix:
+def _put_together(
+    matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...], facts: Target
+) -> tuple[Placed, ...] | NoMatrix:
     """Empty where some rows come from no box."""
     size = matrix.element_bytes
     per_chunk = _CHUNK_BYTES // size
@@ -169,8 +173,8 @@ def _put_together(matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...]
     for number, (address, tensor_map) in enumerate(boxes):
         if not _plain(tensor_map, size):
             return ()
-        table = _chunk_numbers(tensor_map, address % period_bytes(tensor_map.swizzle))
-        inside = (chunks >= address) & (chunks < address + box_of(tensor_map).footprint_bytes)
+        table = _chunk_numbers(tensor_map, address % period_bytes(tensor_map.swizzle), facts)
+        inside = (chunks >= address) & (chunks < address + box_of(tensor_map, facts).footprint_bytes)
         lines = np.flatnonzero(inside.any(axis=1))
         if not lines.size:
             continue
@@ -181,7 +185,7 @@ def _put_together(matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...]
         numbers = table[(chunks[begin:end] - address) // _CHUNK_BYTES]
         if int(numbers.min()) < 0:
             return NoMatrix("it reads bytes between a box's rows")
-        coordinates = _coordinates(numbers, tensor_map, per_chunk)
+        coordinates = _coordinates(numbers, tensor_map, per_chunk, facts)
         placed = _as_matrix(coordinates, along_depth, per_chunk)
         if isinstance(placed, NoMatrix):
             return placed
@@ -200,19 +204,21 @@ def _plain(tensor_map: TensorMap, element_bytes: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _chunk_numbers(tensor_map: TensorMap, phase: int) -> NDArray[np.int64]:
+def _chunk_numbers(tensor_map: TensorMap, phase: int, facts: Target) -> NDArray[np.int64]:
     """The numbers, in the box's order, of the chunks that stand where a box begins `phase` bytes into the swizzle's
     pattern; -1 where none does."""
-    box = box_of(tensor_map)
+    box = box_of(tensor_map, facts)
     places = (shared_addresses(box.row, box.row_count, tensor_map, phase)[::_CHUNK_BYTES] - phase) // _CHUNK_BYTES
     table = np.full(max(int(places.max()) + 1, box.footprint_bytes // _CHUNK_BYTES), -1, np.int64)
     table[places] = np.arange(places.size)
     return table
 
 
-def _coordinates(numbers: NDArray[np.int64], tensor_map: TensorMap, per_chunk: int) -> list[NDArray[np.int64]]:
+def _coordinates(
+    numbers: NDArray[np.int64], tensor_map: TensorMap, per_chunk: int, facts: Target
+) -> list[NDArray[np.int64]]:
     """By dimension of the map, how far from the box's first element these chunks' first elements are."""
-    box = box_of(tensor_map)
+    box = box_of(tensor_map, facts)
     rest, chunk = np.divmod(numbers, box.row.shared_bytes // _CHUNK_BYTES)
     found = [chunk * per_chunk]
     for count in box.counts[1:]:

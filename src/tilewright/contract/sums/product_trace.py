@@ -28,6 +28,7 @@ from tilewright.machine.core.event import (
     WarpActor,
     WgmmaIssue,
 )
+from tilewright.targets import Target
 
 _WARPGROUP_WARPS = 4
 
@@ -68,9 +69,10 @@ class GroupSteps:
 
 @dataclass(slots=True)
 class ProductTrace:
-    """Feed it the events of a plan's launches in order (`replay`). groups: the warpgroups that multiplied, by launch,
-    CTA and number."""
+    """Feed it the events of a plan's launches in order (`replay`). facts: of the target that runs them; groups: the
+    warpgroups that multiplied, by launch, CTA and number."""
 
+    facts: Target
     groups: dict[tuple[int, int, int], GroupSteps] = field(default_factory=dict[tuple[int, int, int], GroupSteps])
     launch: int = -1
     _loaded: dict[int, LoadedBoxes] = field(default_factory=dict[int, LoadedBoxes])
@@ -88,7 +90,7 @@ class ProductTrace:
     def _boxes_of(self, cta: int) -> LoadedBoxes:
         found = self._loaded.get(cta)
         if found is None:
-            found = self._loaded[cta] = LoadedBoxes()
+            found = self._loaded[cta] = LoadedBoxes(self.facts)
         return found
 
     def _copy(self, event: CopyIssue) -> None:

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.contract.typestate.program import TARGET, Map
+from tilewright.contract.typestate.program import Map
 from tilewright.contract.typestate.token import UNIT, Index
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
-
-_MULTIPLE_BYTES = TARGET.limit("tensor_map.coordinate_0_multiple_bytes")
 
 
 def check_start(
@@ -33,10 +31,11 @@ def check_start(
     moves = [coefficient * tensor_map.element_bytes for _, coefficient in _varying(walk, inner)]
     if isinstance(op, ac.CopyIssueOp):
         moves += _rank_moves(walk, op, tensor_map)
-    if any(move % _MULTIPLE_BYTES for move in moves):
-        walk.findings.doubt(f"its innermost coordinate may be no multiple of {_MULTIPLE_BYTES} bytes", op)
-    elif constant % _MULTIPLE_BYTES:
-        walk.report("TX008", op, f"starts {constant} bytes into a row, no multiple of {_MULTIPLE_BYTES}")
+    multiple = walk.kernel.facts.limit("tensor_map.coordinate_0_multiple_bytes")
+    if any(move % multiple for move in moves):
+        walk.findings.doubt(f"its innermost coordinate may be no multiple of {multiple} bytes", op)
+    elif constant % multiple:
+        walk.report("TX008", op, f"starts {constant} bytes into a row, no multiple of {multiple}")
     if isinstance(op, ac.CopyStoreOp):
         for number, index in enumerate(coordinates):
             if index.constant < 0 or any(coefficient < 0 for _, coefficient in _varying(walk, index)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.contract.typestate.program import TARGET, integers
+from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 
@@ -43,7 +43,7 @@ def check_exchange_array(
 def meet_as_units(walk: RoleWalk, op: Operation, first_barrier: int) -> None:
     """Every unit meets at a named barrier of its own, from `first_barrier` on; NB001 where there are too few."""
     count = walk.role.count
-    if first_barrier < 1 or first_barrier + count > TARGET.limit("cta.named_barriers"):
+    if first_barrier < 1 or first_barrier + count > walk.kernel.facts.limit("cta.named_barriers"):
         walk.report("NB001", op, f"barriers {first_barrier} to {first_barrier + count - 1} for {count} units")
     if walk.recording:
         for unit in range(count):

@@ -27,10 +27,7 @@ from tilewright.ir import ac
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.ir.tile_order import fits_order
 from tilewright.legal.tensor_map.tensormap import violations
-from tilewright.targets import target
-
-TARGET = target("sm_90a")
-"""The architecture whose operations the dialect has."""
+from tilewright.targets import Target
 
 SWIZZLE_SPAN_BYTES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 """Width of a swizzled row (PTX ISA 5.5.7). The pattern repeats every 8 spans' worth of 128-byte lines."""
@@ -165,6 +162,8 @@ class Kernel:
     exit_sync: Operation | None
     op: ac.KernelOp
     operations: Operations
+    facts: Target
+    """Of the architecture that it is to run on."""
 
 
 def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
@@ -180,7 +179,7 @@ def reaches_peers(operations: Operations) -> bool:
     )
 
 
-def _check_extents(op: ac.KernelOp, operations: Operations, findings: Findings) -> None:
+def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findings: Findings) -> None:
     extents = [integers(item) for item in (op.grid, op.cluster, op.block)]
     if any(len(extent) != 3 or min(extent) < 1 for extent in extents):
         findings.doubt("grid, cluster and block are not three positive integers each", op)
@@ -190,9 +189,9 @@ def _check_extents(op: ac.KernelOp, operations: Operations, findings: Findings) 
         # Tiles are dealt out to clusters along x and to a cluster's CTAs in x and y, roles to threads along x: others
         # would share them. CTAs along z share a tile, and `store_places` asks that their stores differ.
         findings.doubt("clusters, or threads, beside one another in y or z", op)
-    elif prod(extents[1]) > TARGET.limit("cluster.ctas_max"):
+    elif prod(extents[1]) > facts.limit("cluster.ctas_max"):
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
-    elif (threads := prod(extents[2])) > TARGET.limit("cta.threads_max") or threads % 32:
+    elif (threads := prod(extents[2])) > facts.limit("cta.threads_max") or threads % 32:
         findings.doubt(f"a CTA of {threads} threads", op)
     _check_tile_orders(operations, findings)
 
@@ -239,8 +238,8 @@ def _counts(attribute: DictionaryAttr, op: Operation, findings: Findings) -> dic
     return counts
 
 
-def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
-    """The declarations of `op`. What does not make sense is reported or doubted in `findings`."""
+def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
+    """The declarations of `op`, for a target with these facts; what does not make sense is reported or doubted."""
     rings: dict[str, Ring] = {}
     buffers: dict[str, Buffer] = {}
     maps: dict[str, Map] = {}
@@ -264,7 +263,7 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
                 if buffer is not None:
                     buffers[buffer.name] = declared[inner.result] = buffer
             case ac.TensorMapOp():
-                tensor_map = _map(inner, findings)
+                tensor_map = _map(inner, facts, findings)
                 if tensor_map is not None:
                     maps[tensor_map.name] = declared[inner.result] = tensor_map
             case ac.GlobalOp():
@@ -282,14 +281,14 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
             case ac.PrefetchOp():
                 asked = declared.get(inner.descriptor)
                 boxes = (len(asked.box), asked.element_bytes) if isinstance(asked, Map) else None
-                check_prefetch(inner, boxes, findings)
+                check_prefetch(inner, boxes, facts, findings)
             case ac.GridReleaseOp():
                 if not waits_for_grids:
                     findings.doubt("lets the next grid begin before it has waited for those before", inner)
             case _:
                 findings.doubt("is not understood in a kernel's body", inner)
     cluster_ctas, operations = prod(integers(op.cluster)), Operations.inside(op)
-    _check_extents(op, operations, findings)
+    _check_extents(op, operations, facts, findings)
     _check_setup(sequence, rings, declared, cluster_ctas > 1 and reaches_peers(operations), op, findings)
     symbols, minima = _counts(op.symbols, op, findings), _counts(op.minima, op, findings)
     for name, value in symbols.items():
@@ -312,6 +311,7 @@ def read_kernel(op: ac.KernelOp, findings: Findings) -> Kernel:
         exit_sync=last if roles and isinstance(last, ac.ClusterSyncOp) else None,
         op=op,
         operations=operations,
+        facts=facts,
     )
 
 
@@ -348,7 +348,7 @@ def _buffer(op: ac.BufferOp, findings: Findings) -> Buffer | None:
     )
 
 
-def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
+def _map(op: ac.TensorMapOp, facts: Target, findings: Findings) -> Map | None:
     kind = type_of(op.result)
     element = parse_element(op.element.data)
     box, dims = integers(op.box), integers(op.dims)
@@ -368,7 +368,7 @@ def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
         return None
     if op.l2_promotion.data not in get_args(L2Promotion):
         findings.doubt(f"unknown L2 promotion {op.l2_promotion.data!r}", op)
-    _check_legal(op, element, kind.swizzle.data, findings)
+    _check_legal(op, element, kind.swizzle.data, facts, findings)
     tensor_map = Map(
         name=op.sym_name.data,
         buffer=op.buffer.data,
@@ -384,7 +384,7 @@ def _map(op: ac.TensorMapOp, findings: Findings) -> Map | None:
     return tensor_map
 
 
-def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, findings: Findings) -> None:
+def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, facts: Target, findings: Findings) -> None:
     """The encoder's own rules, by `legal`: what it would refuse at launch must not be called proven."""
     try:
         described = TensorMap(
@@ -394,7 +394,7 @@ def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, findings: F
             box=integers(op.box),
             swizzle=cast("Swizzle", swizzle),
         )
-        for violation in violations(described, TARGET):
+        for violation in violations(described, facts):
             findings.illegal(violation, op)
     except TilewrightError as problem:
         findings.doubt(problem.message, op)

@@ -16,10 +16,8 @@ from xdsl.ir import Operation
 
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, TARGET, Kernel, Role
+from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Kernel, Role
 from tilewright.ir.tier import UNITS
-
-WARPGROUP_THREADS = TARGET.limit("warpgroup.threads")
 
 
 def check_resources(kernel: Kernel, findings: Findings) -> None:
@@ -31,8 +29,9 @@ def check_resources(kernel: Kernel, findings: Findings) -> None:
 
 def _check_shared_memory(kernel: Kernel, findings: Findings) -> None:
     ranges: list[tuple[int, int, str, Operation]] = []
-    barrier_alignment, most_arrivals = TARGET.limit("mbarrier.alignment_bytes"), TARGET.limit("mbarrier.count_max")
-    most_bytes = TARGET.limit("cta.shared_bytes_max")
+    facts = kernel.facts
+    barrier_alignment, most_arrivals = facts.limit("mbarrier.alignment_bytes"), facts.limit("mbarrier.count_max")
+    most_bytes = facts.limit("cta.shared_bytes_max")
     if not 0 <= kernel.dynamic_smem_bytes <= most_bytes:
         findings.report("AL004", kernel.op, f"asks for {kernel.dynamic_smem_bytes} bytes; a CTA can have {most_bytes}")
     for ring in kernel.rings.values():
@@ -93,7 +92,7 @@ def _check_shared_memory(kernel: Kernel, findings: Findings) -> None:
 def _check_threads(kernel: Kernel, findings: Findings) -> None:
     for role in kernel.roles:
         whole_warpgroups = role.unit != "warp32" or role.registers
-        alignment = WARPGROUP_THREADS if whole_warpgroups else UNITS["warp32"]
+        alignment = kernel.facts.limit("warpgroup.threads") if whole_warpgroups else UNITS["warp32"]
         if role.count < 1 or role.first_thread < 0 or role.first_thread % alignment:
             findings.report(
                 "SR004", role.op, f"role {role.name} begins at thread {role.first_thread}, no multiple of {alignment}"
@@ -118,12 +117,12 @@ def _check_threads(kernel: Kernel, findings: Findings) -> None:
 
 def _check_registers(kernel: Kernel, findings: Findings) -> None:
     changed = [role for role in kernel.roles if role.registers]
-    least, most = TARGET.limit("setmaxnreg.registers_min"), TARGET.limit("setmaxnreg.registers_max")
-    step = TARGET.limit("setmaxnreg.registers_step")
+    least, most = kernel.facts.limit("setmaxnreg.registers_min"), kernel.facts.limit("setmaxnreg.registers_max")
+    step = kernel.facts.limit("setmaxnreg.registers_step")
     for role in changed:
         if role.registers % step or not least <= role.registers <= most:
             findings.report("SR001", role.op, f"role {role.name} asks for {role.registers} registers per thread")
-    launch, registers = kernel.launch_registers, TARGET.limit("cta.registers_max")
+    launch, registers = kernel.launch_registers, kernel.facts.limit("cta.registers_max")
     if launch < 0 or (changed and launch == 0):
         findings.doubt("setmaxnreg without a known number of registers at launch", kernel.op)
         return

@@ -24,12 +24,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, TARGET, Buffer
+from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, Buffer
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.decisions import BLOCK_ROWS, exchange_of
 from tilewright.ir.exchange import Access, ExchangePlan, Store
 from tilewright.machine.tensor_core.fragment import accumulator_coordinates, matrix_fragment
+from tilewright.targets import Target
 
 _COLUMNS = 8
 """Columns of an accumulator that whole registers hold: value v + 4 is eight columns from value v."""
@@ -97,7 +98,7 @@ def check_places(walk: RoleWalk, op: ac.StageWriteOp, buffer: Buffer, chunk: Chu
     except (KeyError, TypeError):
         walk.findings.doubt("stages by a plan that is not understood", op)
         return
-    match judge_plan(plan, chunk):
+    match judge_plan(plan, chunk, walk.kernel.facts):
         case Elsewhere(why):
             walk.report("BG004", op, why)
         case NotUnderstood(why):
@@ -107,7 +108,7 @@ def check_places(walk: RoleWalk, op: ac.StageWriteOp, buffer: Buffer, chunk: Chu
 
 
 @lru_cache(maxsize=256)
-def judge_plan(plan: ExchangePlan, chunk: Chunk) -> Answer:
+def judge_plan(plan: ExchangePlan, chunk: Chunk, facts: Target) -> Answer:
     """Whether a plan's stores put every element of a chunk in its place, once.
 
     The chunk has whole groups of eight columns, at most 256, and whole blocks of 64 rows.
@@ -117,7 +118,7 @@ def judge_plan(plan: ExchangePlan, chunk: Chunk) -> Answer:
     access = step.access
     if not _is(access, Access):
         return NotUnderstood("its store has no accesses")
-    doubt = _unknown_form(plan, access, chunk)
+    doubt = _unknown_form(plan, access, chunk, facts)
     if doubt:
         return NotUnderstood(doubt)
     stored = sorted(element for elements in access.elements for element in elements)
@@ -145,13 +146,13 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-def _unknown_form(plan: ExchangePlan, access: Access, chunk: Chunk) -> str:
+def _unknown_form(plan: ExchangePlan, access: Access, chunk: Chunk, facts: Target) -> str:
     """Why the plan is none that the lowering follows, or nothing. Attributes hold any numbers and words."""
     lists = (access.elements, access.constants, access.lane_bytes, access.warp_bytes)
     if not all(_is(each, tuple) for each in lists) or not all(_is(each, tuple) for each in access.elements):
         return "lists are missing"
     elements = [each for group in access.elements for each in group]
-    most = TARGET.limit("cta.shared_bytes_max")
+    most = facts.limit("cta.shared_bytes_max")
     numbers = (*elements, *access.constants, *access.lane_bytes, *access.warp_bytes)
     if not all(_is(each, int) and 0 <= each < most for each in numbers):
         return "its numbers lie in no shared memory"

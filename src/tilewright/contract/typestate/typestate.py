@@ -52,6 +52,7 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.contract.typestate.well_formed import is_well_formed
 from tilewright.contract.words.token_machine import run_boundary_counts
 from tilewright.ir import ac
+from tilewright.targets import Target
 
 SCOPE = "all trip counts"
 ASSUMPTIONS = (
@@ -63,21 +64,21 @@ ASSUMPTIONS = (
 """What the proof takes for granted; the second proof, of the emitted text, does not."""
 
 
-def verify(module: ModuleOp, source: Places | None = None) -> Verdict:
-    """The verdict on every kernel of `module`.
+def verify(module: ModuleOp, facts: Target, source: Places | None = None) -> Verdict:
+    """The verdict on every kernel of `module`, for a target with these facts.
 
     source: where an operation stands, for findings; without it a place is an ordinal in the module.
     """
-    return judge(module, source)[0]
+    return judge(module, facts, source)[0]
 
 
-def protocol_claims(module: ModuleOp, *, boundaries: bool = True) -> tuple[ProtocolClaims, ...]:
+def protocol_claims(module: ModuleOp, facts: Target, *, boundaries: bool = True) -> tuple[ProtocolClaims, ...]:
     """What each kernel of a proven module promises. boundaries: run its roles at boundary counts as well, which need
     not be done again for a module that differs in extents alone from one that was proved.
 
     Raises TilewrightError, with the findings, if the module is not proven.
     """
-    verdict, claims = judge(module, boundaries=boundaries)
+    verdict, claims = judge(module, facts, boundaries=boundaries)
     match verdict:
         case Proven():
             return claims
@@ -91,7 +92,7 @@ def protocol_claims(module: ModuleOp, *, boundaries: bool = True) -> tuple[Proto
 
 
 def judge(
-    module: ModuleOp, source: Places | None = None, *, boundaries: bool = True
+    module: ModuleOp, facts: Target, source: Places | None = None, *, boundaries: bool = True
 ) -> tuple[Verdict, tuple[ProtocolClaims, ...]]:
     """Both of the above: the verdict, and what each kernel promises, where it is proven."""
     findings = Findings(source or ordinal_places(module))
@@ -100,7 +101,7 @@ def judge(
         return Unknown(tuple(findings.doubts)), ()
     for op in module.body.block.ops:
         if isinstance(op, ac.KernelOp):
-            claims.append(_judge_kernel(op, findings, boundaries=boundaries))
+            claims.append(_judge_kernel(op, facts, findings, boundaries=boundaries))
         else:
             findings.doubt("is not understood in a module", op)
     if not claims:
@@ -131,8 +132,8 @@ _STEPS = (
 )
 
 
-def _judge_kernel(op: ac.KernelOp, findings: Findings, *, boundaries: bool) -> ProtocolClaims:
-    kernel = read_kernel(op, findings)
+def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundaries: bool) -> ProtocolClaims:
+    kernel = read_kernel(op, facts, findings)
     check_resources(kernel, findings)
     check_group_orders(kernel, findings)
     check_streams(kernel, findings)
@@ -175,7 +176,7 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
             RoleClaim(role.name, role.unit, role.first_thread, role.threads, role.registers, summary.takes_turns)
             for role, summary in zip(kernel.roles, summaries, strict=True)
         ),
-        turns=turn_claims(summaries),
+        turns=turn_claims(kernel, summaries),
         stream=stream_claim(kernel),
     )
 

@@ -50,6 +50,7 @@ from tilewright.runtime.assemble import Assembly, find_ptxas
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.demanded_maps import check_demanded_maps
+from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
 Progress = Callable[[str], None]
@@ -236,7 +237,7 @@ def _compile_once(
         lowered = lower_program(the_program(module))
         modules = {item.name: item.module for item in lowered.kernels}
     with clock.step("prove"):
-        proof, claims = prove_modules(kernel.name, modules)
+        proof, claims = prove_modules(kernel.name, modules, facts)
     with clock.step("emit"):
         ptx = lower_to_ptx(list(modules.values()), target)
         plan = launch_plan(lowered)
@@ -316,13 +317,16 @@ def operations_of(module: ModuleOp) -> int:
     return sum(2 * math.prod(extents[axis] for axis in {*axes_of(dot.left), *axes_of(dot.right)}) for dot in products)
 
 
-def prove_modules(name: str, modules: Mapping[str, ModuleOp]) -> tuple[Proven, dict[str, ProtocolClaims]]:
-    """Typestate proof of every kernel of a program, with the claims of those that have a protocol."""
+def prove_modules(
+    name: str, modules: Mapping[str, ModuleOp], facts: Target
+) -> tuple[Proven, dict[str, ProtocolClaims]]:
+    """Typestate proof of every kernel of a program for a target with these facts, with the claims of those that have a
+    protocol."""
     lines: list[str] = []
     assumptions: dict[str, None] = {}
     claims: dict[str, ProtocolClaims] = {}
     for entry, module in modules.items():
-        verdict, promised = judge(module)
+        verdict, promised = judge(module, facts)
         proven = accept(verdict, f"kernel {entry} of {name}")
         lines.extend(proven.claims)
         assumptions.update(dict.fromkeys(proven.assumptions))

@@ -48,8 +48,10 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_copies, lower_program
 from tilewright.machine.core.event import Access, Event
+from tilewright.machine.core.model import model_of
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
 from tilewright.machine.protocol.protocol_run import run_protocol
+from tilewright.targets import target as facts_of
 
 _READINGS = Readings(grid_wait=Level.ERROR)
 """Text of this compiler waits for the grids before it touches global memory; nothing is assumed of them."""
@@ -117,7 +119,8 @@ def _judge_instance(
         plan, held = replace(plan, launches=(product,)), copied_workspaces(the_program(instance))
         del modules[copying.entry]
     # The program's own proof has run its roles at boundary counts, and the instance's are the same but for extents.
-    claims = {entry: protocol_claims(module, boundaries=False)[0] for entry, module in modules.items()}
+    facts = facts_of(target)
+    claims = {entry: protocol_claims(module, facts, boundaries=False)[0] for entry, module in modules.items()}
     claims = at_these_sizes(instance, claims)
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
@@ -140,7 +143,7 @@ def _judge_copies(
     difference = same_but_for_extents(copying, small, immediate_pairs(the_program(program), the_program(instance)))
     if difference:
         return _another_text(difference)
-    claims = {launch.entry: protocol_claims(kernel.module, boundaries=False)[0]}
+    claims = {launch.entry: protocol_claims(kernel.module, facts_of(target), boundaries=False)[0]}
     return replay_plan(small, plan, claims, seeds, whole=copied_workspaces(the_program(instance)), slow=slow)
 
 
@@ -252,7 +255,7 @@ def _replay_plan(
     assumptions: list[str] = []
     unwritten = unwritten_buffers(plan)
     unwritten.ranges |= {buffer.name: outside_elements(buffer) for buffer in plan.buffers if buffer.name in held}
-    products, arrivals, staged = ProductTrace(), LeftArrivals(), StagedBytes()
+    products, arrivals, staged = ProductTrace(model_of(module)), LeftArrivals(), StagedBytes()
     watchers = (products, arrivals, staged) if sums is not None else (arrivals, staged)
     for launch in plan.launches:
         verdict = replay(

@@ -37,6 +37,8 @@ from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.arrays import numpy_dtype
+from tilewright.targets import Target
+from tilewright.targets import target as target_named
 
 TARGET = "sm_90a"
 COMPILED_EXTENT = 4096
@@ -143,7 +145,7 @@ def demonstrate(tell: Tell, progress: Progress | None = None) -> Demo:
     comparison = compare(compilation, tell, progress)
     specimen = Specimen.of(compilation)
     tell("judging a small instance of it, as it is and broken")
-    original = (verify(specimen.module), specimen.judge(specimen.ptx))
+    original = (verify(specimen.module, specimen.facts), specimen.judge(specimen.ptx))
     broken = tuple(break_it(specimen, variant, tell) for variant in VARIANTS)
     return Demo(compilation, comparison, specimen.history(), original, broken)
 
@@ -265,12 +267,15 @@ class Specimen:
     module: ModuleOp
     ptx: str
     plan: LaunchPlan
+    facts: Target
+    """Of the architecture that it is compiled for."""
 
     @staticmethod
     def of(compilation: Compilation) -> Specimen:
         lowered = lower_program(the_program(small_instance(compilation.tile)))
+        facts = target_named(compilation.target)
         (kernel,) = lowered.kernels
-        return Specimen(kernel.module, lower_to_ptx([kernel.module], compilation.target), launch_plan(lowered))
+        return Specimen(kernel.module, lower_to_ptx([kernel.module], compilation.target), launch_plan(lowered), facts)
 
     def judge(self, ptx: str, name: str = "matmul.ptx") -> Verdict:
         """What the proof of texts says of `ptx`, launched as this specimen is. It is told nothing of the program."""
@@ -279,7 +284,7 @@ class Specimen:
     def history(self) -> History | None:
         """What slots and roles do in a run."""
         (launch,) = self.plan.launches
-        (claims,) = protocol_claims(self.module)
+        (claims,) = protocol_claims(self.module, self.facts)
         buffers = {buffer.name: np.zeros(buffer.span_bytes, np.uint8) for buffer in self.plan.buffers}
         return ring_history(read(self.ptx, "matmul.ptx"), launch, buffers, claims)
 
@@ -292,7 +297,7 @@ def break_it(specimen: Specimen, variant: Variant, tell: Tell) -> Broken:
     before, _ = listing(specimen.module, "matmul.ac.mlir")
     text, places = listing(broken, "matmul.ac.mlir")
     begin = time.perf_counter()
-    verdict = verify(broken, places)
+    verdict = verify(broken, specimen.facts, places)
     program = Judged(text, changes(before, text), verdict, time.perf_counter() - begin)
     broken_ptx, count = re.subn(variant.pattern, variant.replacement, specimen.ptx, count=1)
     if count != 1:

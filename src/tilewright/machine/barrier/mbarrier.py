@@ -17,12 +17,11 @@ Checked by: `tests/machine/barrier/test_mbarrier.py`.
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilewright.base.value import value
 from tilewright.machine.core.engine_fault import EngineFault
-from tilewright.targets import target
-
-COUNT_LIMIT = target("sm_90a").limit("mbarrier.count_max")
-"""Largest arrival count, and largest magnitude of the transaction count in bytes (PTX ISA 9.7.13.15, "Contents")."""
+from tilewright.targets import Target
 
 TOKEN_PHASE = 1 << 20
 """What the state that an arrival returns gains with a phase (`token`)."""
@@ -49,32 +48,50 @@ class ProtocolFault(EngineFault):
 
 
 @value
+class MbarrierLimits:
+    """What an object of a target holds (PTX ISA 9.7.13.15, "Contents").
+
+    count_max: largest arrival count; transaction_bytes_max: largest magnitude of the transaction count.
+    """
+
+    count_max: int
+    transaction_bytes_max: int
+
+
+@cache
+def mbarrier_limits(facts: Target) -> MbarrierLimits:
+    """The limits of a target's objects."""
+    return MbarrierLimits(facts.limit("mbarrier.count_max"), facts.limit("mbarrier.transaction_bytes_max"))
+
+
+@value
 class Mbarrier:
     """A valid mbarrier object.
 
-    expected: arrivals that each phase takes; pending: arrivals the current phase still takes; transaction_bytes:
-    bytes expected minus bytes completed in the current phase (negative while completions run ahead); phase: absolute
-    index of the current, incomplete phase.
+    limits: of the target that it lives on; expected: arrivals that each phase takes; pending: arrivals the current
+    phase still takes; transaction_bytes: bytes expected minus bytes completed in the current phase (negative while
+    completions run ahead); phase: absolute index of the current, incomplete phase.
     """
 
+    limits: MbarrierLimits
     expected: int
     pending: int
     transaction_bytes: int = 0
     phase: int = 0
 
 
-def initialize(barrier: Mbarrier | None, count: int) -> Mbarrier:
+def initialize(barrier: Mbarrier | None, count: int, limits: MbarrierLimits) -> Mbarrier:
     """`mbarrier.init`: `barrier` is what the memory held before. Raises MB203 over a valid object, MB201 on `count`."""
     if barrier is not None:
         raise ProtocolFault("MB203", "mbarrier.init on an object that is already valid; mbarrier.inval comes first")
-    if not 1 <= count <= COUNT_LIMIT:
-        raise ProtocolFault("MB201", f"mbarrier.init with count {count}, outside 1..{COUNT_LIMIT}")
-    return Mbarrier(expected=count, pending=count)
+    if not 1 <= count <= limits.count_max:
+        raise ProtocolFault("MB201", f"mbarrier.init with count {count}, outside 1..{limits.count_max}")
+    return Mbarrier(limits, expected=count, pending=count)
 
 
 def is_fresh(barrier: Mbarrier, count: int) -> bool:
     """Is the object as an init with `count` leaves it?"""
-    return barrier == Mbarrier(expected=count, pending=count)
+    return barrier == Mbarrier(barrier.limits, expected=count, pending=count)
 
 
 def invalidate(barrier: Mbarrier | None) -> None:
@@ -101,8 +118,9 @@ def arrive(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0, no_c
     whose lanes arrive in one instruction, each with count c, may end several phases: call once a lane.
     """
     before = barrier if barrier is not None else _valid(barrier, "mbarrier.arrive")
-    if not 1 <= count <= COUNT_LIMIT:
-        raise ProtocolFault("MB201", f"mbarrier.arrive with count {count}, outside 1..{COUNT_LIMIT}")
+    most = before.limits.count_max
+    if not 1 <= count <= most:
+        raise ProtocolFault("MB201", f"mbarrier.arrive with count {count}, outside 1..{most}")
     transaction_bytes = before.transaction_bytes
     if expect_bytes:
         transaction_bytes = _transaction(before, expect_bytes, "mbarrier.arrive.expect_tx")
@@ -123,7 +141,7 @@ def arrive_drop(barrier: Mbarrier | None, count: int = 1, expect_bytes: int = 0,
     before = _valid(barrier, "mbarrier.arrive_drop")
     if count >= before.expected:
         raise ProtocolFault("MB217", f"mbarrier.arrive_drop of {count} leaves none of {before.expected} expected")
-    fewer = Mbarrier(before.expected - count, before.pending, before.transaction_bytes, before.phase)
+    fewer = Mbarrier(before.limits, before.expected - count, before.pending, before.transaction_bytes, before.phase)
     return arrive(fewer, count, expect_bytes, no_complete)
 
 
@@ -155,7 +173,7 @@ def token(barrier: Mbarrier | None) -> int:
 
 def token_pending(state: int) -> int:
     """`mbarrier.pending_count` of a state."""
-    return state & COUNT_LIMIT
+    return state & TOKEN_PHASE - 1
 
 
 def token_complete(barrier: Mbarrier | None, state: int) -> bool:
@@ -178,10 +196,11 @@ def _valid(barrier: Mbarrier | None, operation: str) -> Mbarrier:
 def _transaction(barrier: Mbarrier, byte_count: int, operation: str) -> int:
     """The transaction count after `byte_count` more bytes are expected."""
     count = barrier.transaction_bytes + byte_count
-    if abs(byte_count) > COUNT_LIMIT or abs(count) > COUNT_LIMIT:
+    most = barrier.limits.transaction_bytes_max
+    if abs(byte_count) > most or abs(count) > most:
         raise ProtocolFault(
             "MB201",
-            f"{operation} of {abs(byte_count)} bytes takes the transaction count to {count}, beyond +-{COUNT_LIMIT}",
+            f"{operation} of {abs(byte_count)} bytes takes the transaction count to {count}, beyond +-{most}",
         )
     return count
 
@@ -189,5 +208,5 @@ def _transaction(barrier: Mbarrier, byte_count: int, operation: str) -> int:
 def _after(before: Mbarrier, pending: int, transaction_bytes: int) -> Mbarrier:
     """The object once these are what its phase still takes: in the next phase, if that is nothing."""
     if pending == 0 and transaction_bytes == 0:
-        return Mbarrier(before.expected, before.expected, 0, before.phase + 1)
-    return Mbarrier(before.expected, pending, transaction_bytes, before.phase)
+        return Mbarrier(before.limits, before.expected, before.expected, 0, before.phase + 1)
+    return Mbarrier(before.limits, before.expected, pending, transaction_bytes, before.phase)

@@ -228,7 +228,7 @@ def arrive_when_landed(
             span, "PTX ISA, cp.async.mbarrier.arrive",
         )  # fmt: skip
     if not no_increment:
-        if before.pending + count > mbarrier.COUNT_LIMIT:
+        if before.pending + count > before.limits.count_max:
             raise MachineFault(
                 "MB201", "mbarrier-range", f"{count} more arrivals than {before.pending} leave the counter's range",
                 span, "PTX ISA, cp.async.mbarrier.arrive",

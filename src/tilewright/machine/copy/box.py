@@ -32,7 +32,7 @@ from tilewright.base.plan import Swizzle, TensorMap
 from tilewright.machine.copy.swizzle import SPAN_BYTES, period_bytes, swizzled
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Ranges
-from tilewright.targets import target
+from tilewright.targets import Target
 
 SLICE_BYTES = {"none": 0, "16B": 16, "32B": 32}
 _PACKED = {"u4x16_align8": (2, 1, 1), "u4x16_align16": (16, 8, 16), "u6x16_align16": (16, 12, 16)}
@@ -105,8 +105,8 @@ def row_of(tensor_map: TensorMap, inner_extent: int) -> Row:
     return Row(values, unit_bytes, shared_unit_bytes, count, max(inner_bytes, span))
 
 
-def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
-    """The map's element strides.
+def check_rank(tensor_map: TensorMap, facts: Target) -> tuple[int, ...]:
+    """The map's element strides. facts: of the target that copies.
 
     Raises EngineFault `tensor-map` where rank, strides or extents do not fit together, and `tensor-extent` where a copy
     would raise CUDA_ERROR_ILLEGAL_INSTRUCTION, although the driver encodes the map.
@@ -117,12 +117,12 @@ def check_rank(tensor_map: TensorMap) -> tuple[int, ...]:
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
     if min(strides) < 1 or min(tensor_map.dims) < 1:
         raise EngineFault("MF007", "tensor-map", "an extent of the tensor or of the element strides is below 1")
-    if max(strides) > target("sm_90a").limit("tensor_map.element_stride_max"):
+    if max(strides) > facts.limit("tensor_map.element_stride_max"):
         raise EngineFault("MF007", "tensor-map", f"an element stride of {max(strides)} is no tensor map's")
     for stride in tensor_map.strides_bytes:
-        if not 0 <= stride < target("sm_90a").limit("tensor_map.stride_limit_bytes"):
+        if not 0 <= stride < facts.limit("tensor_map.stride_limit_bytes"):
             raise EngineFault("MF007", "tensor-map", f"a stride of {stride} bytes is no tensor map's")
-    most = target("sm_90a").limit("tensor_copy.extent_max")
+    most = facts.limit("tensor_copy.extent_max")
     if max(tensor_map.dims) > most:
         raise EngineFault("MF007", "tensor-extent", f"an extent of {max(tensor_map.dims)} is beyond a copy's {most}")
     if SLICE_BYTES[tensor_map.interleave] and rank < 3:
@@ -146,9 +146,12 @@ _MOST_BYTES = 1 << 22
 
 
 @lru_cache(maxsize=256)
-def box_of(tensor_map: TensorMap) -> Box:
-    """The box of a map of tile mode. Raises EngineFault `tensor-map` where its fields do not fit together."""
-    strides, rank = check_rank(tensor_map), tensor_map.rank
+def box_of(tensor_map: TensorMap, facts: Target) -> Box:
+    """The box of a map of tile mode, as a target with these facts copies it.
+
+    Raises EngineFault `tensor-map` where its fields do not fit together.
+    """
+    strides, rank = check_rank(tensor_map, facts), tensor_map.rank
     if tensor_map.im2col is not None or len(tensor_map.box) != rank:
         raise EngineFault("MF007", "tensor-map", f"rank {rank} does not fit its strides, box or element strides")
     if min(tensor_map.box) < 1:
@@ -159,7 +162,7 @@ def box_of(tensor_map: TensorMap) -> Box:
     row = row_of(tensor_map, counts[0])
     counts[0] = row.count
     if interleaved:
-        counts[rank - 2] = target("sm_90a").limit("tensor_copy.slice_groups")
+        counts[rank - 2] = facts.limit("tensor_copy.slice_groups")
     strides_bytes = (row.unit_bytes, *tensor_map.strides_bytes)
     row_count = prod(counts[1:])
     check_size(row, row_count)

@@ -18,6 +18,8 @@ from tilewright.base.plan import TensorMap
 from tilewright.legal.argument import integers, shown
 from tilewright.machine.copy.copy_engine import CopyMode, footprint_bytes, load_box
 from tilewright.machine.core.engine_fault import EngineFault
+from tilewright.targets import Target
+from tilewright.targets import target as target_by_name
 
 
 class DescribedMap(Protocol):
@@ -52,15 +54,19 @@ def copy_box(
     memory: NDArray[np.uint8],
     coords: Iterable[SupportsIndex],
     offsets: Iterable[SupportsIndex] | None = None,
+    *,
+    target: str | Target,
 ) -> BoxImage:
     """One `cp.async.bulk.tensor` load. Source: PTX ISA 9.7.9.27 and 5.5.
 
     map: a tensor map of `legal`, whose tensor begins at `address`, or of a launch plan, where it begins at
     `offset_bytes`; memory: global memory, byte i at address i; coords: start coordinates, innermost first (five for a
-    gather of four rows is not this function's); offsets: of an im2col map, in pixels along W, H and D, none if missing.
+    gather of four rows is not this function's); offsets: of an im2col map, in pixels along W, H and D, none if missing;
+    target: the architecture whose copy engine it is.
     Raises TilewrightError: coordinates of the wrong number, or misaligned (an illegal instruction on a GPU); a map
     whose fields do not fit together; memory that ends before the box does.
     """
+    facts = target if isinstance(target, Target) else target_by_name(target)
     dtype, dimensions = getattr(memory, "dtype", None), getattr(memory, "ndim", None)
     if dtype != np.uint8 or dimensions != 1:
         kind = "no array" if dtype is None else f"an array of {dtype} with {dimensions} dimensions"
@@ -88,10 +94,10 @@ def copy_box(
             remedy="im2col maps take rank minus two offsets, others none",
         )
     try:
-        load = load_box(plan, at, memory[begin:], 0, mode, taps)
+        load = load_box(plan, at, memory[begin:], 0, facts, mode, taps)
     except EngineFault as fault:
         raise TilewrightError(fault.message, remedy=_REMEDIES.get(fault.name, "fix the tensor map")) from fault
-    data = np.zeros(footprint_bytes(plan), np.uint8)
+    data = np.zeros(footprint_bytes(plan, facts), np.uint8)
     written = np.zeros(data.size, np.bool_)
     data[load.shared_offsets] = load.values
     written[load.shared_offsets] = True

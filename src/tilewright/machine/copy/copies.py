@@ -151,16 +151,17 @@ def load_tensor(
     offset: int, mode: CopyMode = "tile", pixel_offsets: tuple[int, ...] = (),
 ) -> None:  # fmt: skip
     """A tensor copy, global to shared, of one box or column to the same offset in each target."""
-    ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
+    facts = issued.cluster.target
+    ranges, byte_count = copy_engine.footprint(tensor_map, offset, facts, mode)
 
     def read() -> Delivery | None:
         base = tensor_map.offset_bytes
         if _moves_nothing(issued):
             size = buffer.size_bytes - base
-            reached, origin = copy_engine.load_reach(tensor_map, coordinates, size, offset, mode, pixel_offsets)
+            reached, origin = copy_engine.load_reach(tensor_map, coordinates, size, offset, facts, mode, pixel_offsets)
             _access(issued, buffer, reached, False, distance=base + origin)
             return None
-        box = copy_engine.load_box(tensor_map, coordinates, buffer.data[base:], offset, mode, pixel_offsets)
+        box = copy_engine.load_box(tensor_map, coordinates, buffer.data[base:], offset, facts, mode, pixel_offsets)
         _access(issued, buffer, box.global_ranges, False, distance=base)
         return Delivery(box.shared_offsets, box.values)
 
@@ -316,11 +317,12 @@ def store_tensor(
 ) -> None:  # fmt: skip
     """A tensor copy, shared to global, of one box. combine: what to make of old and new bytes (None: overwrite)."""
     cta = issued.warp.cta
-    ranges, byte_count = copy_engine.footprint(tensor_map, offset, mode)
+    facts = issued.cluster.target
+    ranges, byte_count = copy_engine.footprint(tensor_map, offset, facts, mode)
 
     def read_nothing() -> Callable[[], None]:
         shared_ranges, global_ranges, origin = copy_engine.store_reach(
-            tensor_map, coordinates, cta.shared.size_bytes, offset, mode
+            tensor_map, coordinates, cta.shared.size_bytes, offset, facts, mode
         )
         _access(issued, cta.shared, shared_ranges, False)
 
@@ -337,7 +339,7 @@ def store_tensor(
     def read() -> Callable[[], None]:
         if _moves_nothing(issued):
             return read_nothing()
-        box = copy_engine.store_box(tensor_map, coordinates, cta.shared.data, offset, mode)
+        box = copy_engine.store_box(tensor_map, coordinates, cta.shared.data, offset, facts, mode)
         _access(issued, cta.shared, box.shared_ranges, False)
 
         def write() -> None:

@@ -47,13 +47,7 @@ from tilewright.machine.copy.box import (
 from tilewright.machine.copy.im2col import check_offsets, check_start, column_bytes, column_of, stays_inside
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Ranges
-from tilewright.targets import target
-
-_FACTS = target("sm_90a")
-# The engine writes 16-byte chunks whole: the chunk that holds the last element of a row goes out as it is.
-_STORE_EDGE_BYTES = _FACTS.limit("tensor_copy.store_edge_bytes")
-SHARED_ALIGN_BYTES = _FACTS.limit("tensor_map.shared_alignment_bytes")
-"""Alignment of a tensor copy's shared address (PTX ISA 9.7.9.27.1; CUDA programming guide, tensor memory access)."""
+from tilewright.targets import Target
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -88,49 +82,49 @@ CopyMode = Literal["tile", "rows4", "im2col"]
 """rows4: `.tile::gather4` of a load, `.tile::scatter4` of a store."""
 
 
-def footprint(tensor_map: TensorMap, address: int, mode: CopyMode) -> tuple[Ranges, int]:
+def footprint(tensor_map: TensorMap, address: int, facts: Target, mode: CopyMode) -> tuple[Ranges, int]:
     """The shared-memory bytes of a copy to or from `address`, and what it adds to its mbarrier."""
     if mode == "tile" and tensor_map.im2col is None:
-        box = box_of(tensor_map)
+        box = box_of(tensor_map, facts)
         return box_ranges(box, address), box.transaction_bytes
-    four = _four_rows(tensor_map) if mode == "rows4" else tensor_map
-    row, row_count = _rows(four)
+    four = _four_rows(tensor_map, facts) if mode == "rows4" else tensor_map
+    row, row_count = _rows(four, facts)
     return shared_ranges(row, row_count, four, address), row_count * row.shared_bytes
 
 
-def transaction_bytes(tensor_map: TensorMap) -> int:
+def transaction_bytes(tensor_map: TensorMap, facts: Target) -> int:
     """Bytes one load adds to its mbarrier: the full box or column, whatever is out of bounds."""
-    row, row_count = _rows(tensor_map)
+    row, row_count = _rows(tensor_map, facts)
     return row_count * row.shared_bytes
 
 
-def footprint_bytes(tensor_map: TensorMap) -> int:
+def footprint_bytes(tensor_map: TensorMap, facts: Target) -> int:
     """Bytes of shared memory that a copy takes: more than the transaction where rows are narrower than the swizzle."""
-    row, row_count = _rows(tensor_map)
+    row, row_count = _rows(tensor_map, facts)
     return footprint_of(row, row_count, tensor_map.swizzle)
 
 
 def load_box(
     tensor_map: TensorMap, coordinates: tuple[int, ...], tensor: NDArray[np.uint8], destination_address: int,
-    mode: CopyMode = "tile", offsets: tuple[int, ...] = (),
+    facts: Target, mode: CopyMode = "tile", offsets: tuple[int, ...] = (),
 ) -> BoxLoad:  # fmt: skip
     """Global to shared: `cp.async.bulk.tensor.Nd.shared::cluster.global.tile`, or `.im2col`.
 
     coordinates: of the box's first unit, innermost first, signed. tensor: 1-D view of the buffer's bytes from the
-    tensor's base address on. offsets: of an im2col copy, one for each of W, H and D. Raises EngineFault where the box
-    reads inside the tensor but beyond `tensor`.
+    tensor's base address on. facts: of the target that copies. offsets: of an im2col copy, one for each of W, H and D.
+    Raises EngineFault where the box reads inside the tensor but beyond `tensor`.
     """
     if offsets and mode == "im2col":
-        check_offsets(tensor_map, offsets)
-    placed = _placed(tensor_map, coordinates, destination_address, mode, offsets, edge_bytes=1)
+        check_offsets(tensor_map, offsets, facts)
+    placed = _placed(tensor_map, coordinates, destination_address, facts, mode, offsets, edge_bytes=1)
     four = placed.tensor_map
     if placed.ranges:
         _check_reach(placed.ranges[-1][1], tensor.size)
     if placed.keep is None:
-        values = _converted(tensor[placed.global_bytes], four.variant)
+        values = _converted(tensor[placed.global_bytes], four.variant, facts)
     else:
-        values = _fill(four, placed.keep.size)
-        values[placed.keep] = _converted(tensor[placed.global_bytes[placed.keep]], four.variant)
+        values = _fill(four, placed.keep.size, facts)
+        values[placed.keep] = _converted(tensor[placed.global_bytes[placed.keep]], four.variant, facts)
     return BoxLoad(
         shared_offsets=shared_addresses(placed.row, placed.row_count, four, destination_address),
         values=values,
@@ -142,28 +136,28 @@ def load_box(
 
 def load_reach(
     tensor_map: TensorMap, coordinates: tuple[int, ...], tensor_bytes: int, destination_address: int,
-    mode: CopyMode = "tile", offsets: tuple[int, ...] = (),
+    facts: Target, mode: CopyMode = "tile", offsets: tuple[int, ...] = (),
 ) -> tuple[Ranges, int]:  # fmt: skip
     """The bytes that `load_box` reads, moving nothing: ranges, and how far beyond the tensor's base they lie.
 
     Raises what `load_box` raises. tensor_bytes: of the buffer, from the tensor's base on.
     """
     if offsets and mode == "im2col":
-        check_offsets(tensor_map, offsets)
+        check_offsets(tensor_map, offsets, facts)
     if mode == "tile" and tensor_map.im2col is None and len(coordinates) == tensor_map.rank:
-        box = box_of(tensor_map)
-        _check_address(destination_address)
+        box = box_of(tensor_map, facts)
+        _check_address(destination_address, facts)
         ranges, origin, whole = _box_reach(box, coordinates, 1)
         if ranges:
             _check_reach(ranges[-1][1] + origin, tensor_bytes)
         if not whole:
-            _fill(tensor_map, 0)
+            _fill(tensor_map, 0, facts)
         return ranges, origin
-    placed = _placed(tensor_map, coordinates, destination_address, mode, offsets, edge_bytes=1)
+    placed = _placed(tensor_map, coordinates, destination_address, facts, mode, offsets, edge_bytes=1)
     if placed.ranges:
         _check_reach(placed.ranges[-1][1], tensor_bytes)
     if placed.keep is not None:
-        _fill(placed.tensor_map, 0)
+        _fill(placed.tensor_map, 0, facts)
     return placed.ranges, 0
 
 
@@ -191,7 +185,7 @@ def _check_reach(end: int, tensor_bytes: int) -> None:
 
 def store_box(
     tensor_map: TensorMap, coordinates: tuple[int, ...], shared: NDArray[np.uint8], source_address: int,
-    mode: CopyMode = "tile",
+    facts: Target, mode: CopyMode = "tile",
 ) -> BoxStore:  # fmt: skip
     """Shared to global: `cp.async.bulk.tensor.Nd.global.shared::cta.tile.bulk_group`, or `.im2col_no_offs`.
 
@@ -200,7 +194,7 @@ def store_box(
     EngineFault on a negative start coordinate, which PTX ISA 9.7.9.27 forbids for stores and which an H200 answers with
     CUDA_ERROR_ILLEGAL_INSTRUCTION.
     """
-    placed, ranges_read = _placed_store(tensor_map, coordinates, shared.size, source_address, mode)
+    placed, ranges_read = _placed_store(tensor_map, coordinates, shared.size, source_address, facts, mode)
     addresses = shared_addresses(placed.row, placed.row_count, placed.tensor_map, source_address)
     keep = slice(None) if placed.keep is None else placed.keep
     return BoxStore(
@@ -212,29 +206,31 @@ def store_box(
 
 
 def store_reach(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, mode: CopyMode = "tile"
+    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, facts: Target,
+    mode: CopyMode = "tile",
 ) -> tuple[Ranges, Ranges, int]:
     """The bytes that `store_box` reads and writes, moving nothing; the latter as ranges, with how far beyond the
     tensor's base they lie. Raises what it raises. shared_bytes: of the CTA."""
     if mode == "tile" and tensor_map.im2col is None and len(coordinates) == tensor_map.rank:
         _check_stored(tensor_map, mode)
-        box = box_of(tensor_map)
-        _check_address(source_address)
-        ranges, origin, _ = _box_reach(box, coordinates, _STORE_EDGE_BYTES)
+        box = box_of(tensor_map, facts)
+        _check_address(source_address, facts)
+        ranges, origin, _ = _box_reach(box, coordinates, _store_edge_bytes(facts))
         _check_start(coordinates, mode)
         ranges_read = box_ranges(box, source_address)
         _check_source(ranges_read, shared_bytes)
         return ranges_read, ranges, origin
-    placed, ranges_read = _placed_store(tensor_map, coordinates, shared_bytes, source_address, mode)
+    placed, ranges_read = _placed_store(tensor_map, coordinates, shared_bytes, source_address, facts, mode)
     return ranges_read, placed.ranges, 0
 
 
 def _placed_store(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, mode: CopyMode
+    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, facts: Target,
+    mode: CopyMode,
 ) -> tuple[_Placed, Ranges]:
     """Where a store writes, and what it reads of shared memory."""
     _check_stored(tensor_map, mode)
-    placed = _placed(tensor_map, coordinates, source_address, mode, (), _STORE_EDGE_BYTES)
+    placed = _placed(tensor_map, coordinates, source_address, facts, mode, (), _store_edge_bytes(facts))
     _check_start(coordinates, mode)
     ranges_read = shared_ranges(placed.row, placed.row_count, placed.tensor_map, source_address)
     _check_source(ranges_read, shared_bytes)
@@ -276,12 +272,12 @@ class _Placed:
 
 
 def _placed(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], address: int, mode: CopyMode, offsets: tuple[int, ...],
-    edge_bytes: int,
+    tensor_map: TensorMap, coordinates: tuple[int, ...], address: int, facts: Target, mode: CopyMode,
+    offsets: tuple[int, ...], edge_bytes: int,
 ) -> _Placed:  # fmt: skip
     """edge_bytes: what the tensor's edge along dimension 0 is rounded up to."""
-    four = _four_rows(tensor_map) if mode == "rows4" else tensor_map
-    row, row_count = _rows(four)
+    four = _four_rows(tensor_map, facts) if mode == "rows4" else tensor_map
+    row, row_count = _rows(four, facts)
     if (mode == "im2col") != (four.im2col is not None):
         raise EngineFault("TM202", "tensor-map-mode", f"{_a_mode(mode)} copy through a tensor map of another mode")
     expected = 5 if mode == "rows4" else four.rank
@@ -293,16 +289,16 @@ def _placed(
             if mode == "rows4"
             else f"{len(coordinates)} coordinates for a tensor map of rank {four.rank}",
         )
-    _check_address(address)
+    _check_address(address, facts)
     _check_coordinate(four, coordinates[0], row)
     inner_extent = _inner_extent(four, row, edge_bytes)
     if mode == "im2col":
-        check_start(four, coordinates)
-        global_bytes, keep = column_bytes(four, coordinates, offsets or (0,) * (four.rank - 2), inner_extent)
+        check_start(four, coordinates, facts)
+        global_bytes, keep = column_bytes(four, coordinates, offsets or (0,) * (four.rank - 2), inner_extent, facts)
     elif mode == "rows4":
         global_bytes, keep = _row_offsets(four, row, coordinates, inner_extent)
     else:
-        box = box_of(four)
+        box = box_of(four, facts)
         starts, origin = _placed_box(box, coordinates)
         if box_inside(four, box, starts):
             ranges = shifted(box.global_ranges, origin)
@@ -323,12 +319,12 @@ def _inner_extent(tensor_map: TensorMap, row: Row, edge_bytes: int) -> int:
     return -(-extent * row.unit_bytes // edge_bytes) * edge_bytes // row.unit_bytes
 
 
-def _rows(tensor_map: TensorMap) -> tuple[Row, int]:
+def _rows(tensor_map: TensorMap, facts: Target) -> tuple[Row, int]:
     """The rows of a box or column, and how many there are."""
     if tensor_map.im2col is not None:
-        column = column_of(tensor_map)
+        column = column_of(tensor_map, facts)
         return column.row, column.row_count
-    box = box_of(tensor_map)
+    box = box_of(tensor_map, facts)
     return box.row, box.row_count
 
 
@@ -336,7 +332,7 @@ def _a_mode(mode: CopyMode) -> str:
     return {"tile": "a tile", "rows4": "a gather4 or scatter4", "im2col": "an im2col"}[mode]
 
 
-def _four_rows(tensor_map: TensorMap) -> TensorMap:
+def _four_rows(tensor_map: TensorMap, facts: Target) -> TensorMap:
     """The map whose box is the four rows of a gather or scatter."""
     box = tensor_map.box
     if tensor_map.rank != 2 or len(box) != 2 or box[1] != 1 or tensor_map.interleave != "none":
@@ -345,7 +341,7 @@ def _four_rows(tensor_map: TensorMap) -> TensorMap:
             "tensor-map-field",
             f"gather4 and scatter4 take a map of rank 2 with a box of one row, not {tensor_map.box}",
         )
-    return replace(tensor_map, box=(tensor_map.box[0], 4))
+    return replace(tensor_map, box=(tensor_map.box[0], facts.limit("tensor_copy.gather_rows")))
 
 
 def _row_offsets(
@@ -361,12 +357,19 @@ def _row_offsets(
     return offsets, keep
 
 
-def _check_address(address: int) -> None:
-    if address % SHARED_ALIGN_BYTES:
+def _store_edge_bytes(facts: Target) -> int:
+    """The engine writes chunks whole: the one that holds the last element of a row goes out as it is."""
+    return facts.limit("tensor_copy.store_edge_bytes")
+
+
+def _check_address(address: int, facts: Target) -> None:
+    """Raises EngineFault AL201 or MF001. Source: PTX ISA 9.7.9.27.1; CUDA programming guide, tensor memory access."""
+    alignment = facts.limit("tensor_map.shared_alignment_bytes")
+    if address % alignment:
         raise EngineFault(
             "AL201",
             "shared-alignment",
-            f"shared address {address} of a tensor copy is no multiple of {SHARED_ALIGN_BYTES}",
+            f"shared address {address} of a tensor copy is no multiple of {alignment}",
         )
     if address < 0:
         raise EngineFault("MF001", "shared-range", f"shared address {address} of a tensor copy is negative")
@@ -396,7 +399,7 @@ _PADDED_COORDINATE = 128
 """Of `.b4x16_p64` and `.b6x16_p32`, start coordinates along dimension 0 are multiples of this (PTX ISA 9.7.9.27.1)."""
 
 
-def _converted(values: NDArray[np.uint8], variant: ElementVariant) -> NDArray[np.uint8]:
+def _converted(values: NDArray[np.uint8], variant: ElementVariant, facts: Target) -> NDArray[np.uint8]:
     """What a load makes of elements: those of `.tf32` are rounded to 10 bits of fraction, every NaN becomes one NaN.
 
     As an H200 does it: to nearest even, subnormal numbers included, whether the type says `.ftz` or not; and `.f32.ftz`
@@ -407,21 +410,20 @@ def _converted(values: NDArray[np.uint8], variant: ElementVariant) -> NDArray[np
     words = values.view(np.uint32)
     nearest = words + 0x0FFF + (words >> 13 & 1) & np.uint32(0xFFFF_E000)
     nan = words & np.uint32(0x7FFF_FFFF) > _INFINITY
-    return np.where(nan, _TF32_NAN, nearest).astype(np.uint32).view(np.uint8)
+    return np.where(nan, np.uint32(facts.limit("tensor_copy.tf32_nan")), nearest).astype(np.uint32).view(np.uint8)
 
 
-_INFINITY, _TF32_NAN = np.uint32(0x7F80_0000), np.uint32(_FACTS.limit("tensor_copy.tf32_nan"))
+_INFINITY = np.uint32(0x7F80_0000)
 
 
-def _fill(tensor_map: TensorMap, byte_count: int) -> NDArray[np.uint8]:
+def _fill(tensor_map: TensorMap, byte_count: int, facts: Target) -> NDArray[np.uint8]:
+    """What stands for elements outside the tensor. The NaN of CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA is 16
+    bits, repeated over the element."""
     if tensor_map.out_of_bounds == "zero":
         return np.zeros(byte_count, np.uint8)
     if not tensor_map.element.is_float:
         raise EngineFault(
             "MF007", "tensor-map", f"NaN fill needs a floating-point element, not {tensor_map.element.value}"
         )
-    return np.full(byte_count // 2, _NAN_HALF, np.uint16).view(np.uint8)
+    return np.full(byte_count // 2, facts.limit("tensor_copy.fill_nan_half"), np.uint16).view(np.uint8)
 
-
-# The special NaN of CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA: these 16 bits, repeated over the element.
-_NAN_HALF = _FACTS.limit("tensor_copy.fill_nan_half")

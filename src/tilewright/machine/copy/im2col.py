@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tilewright.base.plan import Im2col, TensorMap
 from tilewright.machine.copy.box import SLICE_BYTES, Row, check_rank, check_size, row_of
 from tilewright.machine.core.engine_fault import EngineFault
-from tilewright.targets import target
+from tilewright.targets import Target
 
 _RANKS = (3, 4, 5)
 
@@ -54,14 +54,17 @@ class Column:
 
 
 @lru_cache(maxsize=256)
-def column_of(tensor_map: TensorMap) -> Column:
-    """The column of an im2col map. Raises EngineFault where its fields do not fit together."""
+def column_of(tensor_map: TensorMap, facts: Target) -> Column:
+    """The column of an im2col map, as a target with these facts copies it.
+
+    Raises EngineFault where its fields do not fit together.
+    """
     im2col, rank = tensor_map.im2col, tensor_map.rank
     if im2col is None:
         raise EngineFault("TM202", "tensor-map-mode", "an im2col copy through a tensor map of tile mode")
     if im2col.mode != "im2col":
         raise EngineFault("MF007", "tensor-map", f"the machine has no model of mode {im2col.mode}")
-    strides = check_rank(tensor_map)
+    strides = check_rank(tensor_map, facts)
     if rank not in _RANKS or not len(im2col.lower_corner) == len(im2col.upper_corner) == rank - 2:
         raise EngineFault(
             "MF007",
@@ -71,7 +74,7 @@ def column_of(tensor_map: TensorMap) -> Column:
         )
     if im2col.channels_per_pixel < 1 or im2col.pixels_per_column < 1:
         raise EngineFault("MF007", "tensor-map", "a column has no pixels, or a pixel no channels")
-    most = target("sm_90a").limit("tensor_map.im2col_pixels_max")
+    most = facts.limit("tensor_map.im2col_pixels_max")
     if im2col.pixels_per_column > most:
         raise EngineFault("MF007", "tensor-map", f"{im2col.pixels_per_column} pixels are above a column's {most}")
     interleaved = SLICE_BYTES[tensor_map.interleave] > 0
@@ -102,10 +105,10 @@ def stays_inside(im2col: Im2col) -> bool:
     return min(im2col.lower_corner) >= 0 and max(im2col.upper_corner) <= 0
 
 
-def check_start(tensor_map: TensorMap, coordinates: tuple[int, ...]) -> None:
+def check_start(tensor_map: TensorMap, coordinates: tuple[int, ...], facts: Target) -> None:
     """Raises EngineFault `column-start` where a column begins outside its bounding box: an H200 answers that with
     CUDA_ERROR_ILLEGAL_INSTRUCTION. Images may be any."""
-    column = column_of(tensor_map)
+    column = column_of(tensor_map, facts)
     for name, dimension, first, last in zip("WHD", column.spatial, column.first, column.last, strict=False):
         at = coordinates[dimension]
         if not first <= at <= last:
@@ -116,18 +119,20 @@ def check_start(tensor_map: TensorMap, coordinates: tuple[int, ...]) -> None:
             )
 
 
-def check_offsets(tensor_map: TensorMap, offsets: tuple[int, ...]) -> None:
+def check_offsets(tensor_map: TensorMap, offsets: tuple[int, ...], facts: Target) -> None:
     """Raises EngineFault `column-offset` where an offset is beyond what PTX allows at the map's rank."""
-    limits = target("sm_90a").limits("tensor_copy.im2col_offset_limits")
+    limits = facts.limits("tensor_copy.im2col_offset_limits")
     limit = limits[_RANKS.index(tensor_map.rank)] if tensor_map.rank in _RANKS else 0
     if min(offsets) < 0 or max(offsets) >= limit:
         raise EngineFault("MF007", "column-offset", f"im2col offsets {offsets} are not in 0 to {limit - 1}")
 
 
 @lru_cache(maxsize=256)
-def pixels(tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> NDArray[np.int64]:
+def pixels(
+    tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...], facts: Target
+) -> NDArray[np.int64]:
     """The coordinates of every pixel of a column, offsets added, dimension 0 in units. [pixels, rank]"""
-    column = column_of(tensor_map)
+    column = column_of(tensor_map, facts)
     at, images = [coordinates[dimension] for dimension in column.spatial], coordinates[column.batch]
     found = np.empty((column.row_count, tensor_map.rank), np.int64)
     found[:] = coordinates
@@ -149,13 +154,13 @@ def pixels(tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[i
 
 
 def column_bytes(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...], inner_extent: int
+    tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...], inner_extent: int, facts: Target
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Of each byte of a column, in shared-memory order: its distance from the tensor's base, and is it inside?
 
     inner_extent: the extent of dimension 0, in units, to hold the column against.
     """
-    column, at = column_of(tensor_map), pixels(tensor_map, coordinates, offsets)
+    column, at = column_of(tensor_map, facts), pixels(tensor_map, coordinates, offsets, facts)
     extents = np.array((inner_extent, *tensor_map.dims[1:]), np.int64)
     fits: NDArray[np.bool_] = (at >= 0) & (at < extents)
     starts = at @ np.array(column.strides_bytes, np.int64)

@@ -24,10 +24,8 @@ from struct import Struct
 from tilewright.base.element import Element
 from tilewright.base.plan import ElementVariant, Im2col, Im2colMode, Interleave, OutOfBounds, Swizzle, TensorMap
 from tilewright.machine.core.engine_fault import EngineFault
-from tilewright.targets import target
+from tilewright.targets import Target
 
-SIZE_BYTES = target("sm_90a").limit("tensor_map.bytes")
-ALIGNMENT_BYTES = target("sm_90a").limit("tensor_map.alignment_bytes")
 _MARK = 0x50_41_4D_57_54_31_30_01
 _LAYOUT = Struct("<QQQqBBBBBB5I4Q5H5HB3h3hHH")
 _MOST_RANK = 5
@@ -97,8 +95,8 @@ class MapFields:
     pixels_per_column: int = 0
 
 
-def encode(tensor_map: TensorMap, buffer_address: int) -> bytes:
-    """The 128 bytes of a map whose buffer begins at `buffer_address`. Raises EngineFault for one of rank over 5."""
+def encode(tensor_map: TensorMap, buffer_address: int, facts: Target) -> bytes:
+    """The bytes of a target's map whose buffer begins at `buffer_address`. Raises EngineFault for a rank over 5."""
     swizzle, atomicity = next(codes for codes, mode in _SWIZZLES.items() if mode == tensor_map.swizzle)
     strides = tensor_map.element_strides or (1,) * tensor_map.rank
     im2col = tensor_map.im2col or Im2col((), (), 0, 0)
@@ -120,7 +118,8 @@ def encode(tensor_map: TensorMap, buffer_address: int) -> bytes:
             upper_corner=_filled(im2col.upper_corner, _MOST_SPATIAL),
             channels_per_pixel=im2col.channels_per_pixel,
             pixels_per_column=im2col.pixels_per_column,
-        )
+        ),
+        size_bytes(facts),
     )
 
 
@@ -129,9 +128,20 @@ def _moved_as(element: Element) -> Element:
     return Element.U8 if element.is_float8 else element
 
 
-def encode_unknown(box_bytes: int | None, origin: int) -> bytes:
-    """The 128 bytes of a map of which nothing is known, but perhaps what one copy transfers."""
-    return _pack(MapFields(origin=origin, unknown=True, box_bytes=-1 if box_bytes is None else box_bytes))
+def size_bytes(facts: Target) -> int:
+    """What a map takes in a target's memory."""
+    return facts.limit("tensor_map.bytes")
+
+
+def alignment_bytes(facts: Target) -> int:
+    """What a map's address is a multiple of."""
+    return facts.limit("tensor_map.alignment_bytes")
+
+
+def encode_unknown(box_bytes: int | None, origin: int, facts: Target) -> bytes:
+    """The bytes of a target's map of which nothing is known, but perhaps what one copy transfers."""
+    fields = MapFields(origin=origin, unknown=True, box_bytes=-1 if box_bytes is None else box_bytes)
+    return _pack(fields, size_bytes(facts))
 
 
 def _filled(values: tuple[int, ...], length: int) -> tuple[int, ...]:
@@ -140,7 +150,7 @@ def _filled(values: tuple[int, ...], length: int) -> tuple[int, ...]:
     return values + (0,) * (length - len(values))
 
 
-def _pack(fields: MapFields) -> bytes:
+def _pack(fields: MapFields, size: int) -> bytes:
     # Extents may be 2^32, which 32 bits hold as zero; unused ones are zero, too, and nobody asks for those.
     content = _LAYOUT.pack(
         _MARK,
@@ -163,7 +173,7 @@ def _pack(fields: MapFields) -> bytes:
         min(fields.channels_per_pixel, 0xFFFF),
         min(fields.pixels_per_column, 0xFFFF),
     )
-    return content.ljust(SIZE_BYTES, b"\0")
+    return content.ljust(size, b"\0")
 
 
 @lru_cache(maxsize=1024)
@@ -250,7 +260,7 @@ def replaced(content: bytes, field: str, ordinal: int, value: int) -> bytes:
             changed = replace(fields, atomicity=value)
         case _:
             changed = replace(fields, fill=value)
-    return _pack(changed)
+    return _pack(changed, len(content))
 
 
 def _at(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:

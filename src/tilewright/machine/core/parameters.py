@@ -40,8 +40,9 @@ from tilewright.frontends.ptx.ast import (
     Symbol,
     SymbolOffset,
 )
-from tilewright.machine.copy.tensor_map_bytes import ALIGNMENT_BYTES, encode, encode_unknown
+from tilewright.machine.copy.tensor_map_bytes import alignment_bytes, encode, encode_unknown
 from tilewright.machine.core.memory import PARAM_WINDOW, GlobalMemory
+from tilewright.targets import Target
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,7 @@ class ParameterBlock:
     symbols: dict[str, int]
 
 
-def parameter_block(kernel: Kernel, launch: Launch, memory: GlobalMemory) -> ParameterBlock:
+def parameter_block(kernel: Kernel, launch: Launch, memory: GlobalMemory, facts: Target) -> ParameterBlock:
     """Lay out the launch's values. Raises TilewrightError where they do not fit the kernel's declarations."""
     if len(kernel.parameters) != len(launch.params):
         raise TilewrightError(
@@ -65,7 +66,7 @@ def parameter_block(kernel: Kernel, launch: Launch, memory: GlobalMemory) -> Par
         block.extend(bytes(-len(block) % parameter.align))
         address = PARAM_WINDOW + len(block)
         symbols[parameter.name] = address
-        value = _value(parameter, given, memory, address)
+        value = _value(parameter, given, memory, address, facts)
         if len(value) != parameter.size_bytes:
             raise TilewrightError(
                 f"parameter {parameter.name} has {parameter.size_bytes} bytes, the launch gives {len(value)}",
@@ -75,16 +76,17 @@ def parameter_block(kernel: Kernel, launch: Launch, memory: GlobalMemory) -> Par
     return ParameterBlock(np.frombuffer(bytes(block), np.uint8), symbols)
 
 
-def _value(parameter: Parameter, given: Param, memory: GlobalMemory, address: int) -> bytes:
+def _value(parameter: Parameter, given: Param, memory: GlobalMemory, address: int, facts: Target) -> bytes:
+    alignment = alignment_bytes(facts)
     match given:
         case PointerParam() | NullPointerParam() | TensorMapParam() | UnknownTensorMapParam():
-            if isinstance(given, (TensorMapParam, UnknownTensorMapParam)) and parameter.align % ALIGNMENT_BYTES:
+            if isinstance(given, (TensorMapParam, UnknownTensorMapParam)) and parameter.align % alignment:
                 raise TilewrightError(
                     f"parameter {parameter.name} holds a tensor map and is aligned to {parameter.align} bytes",
                     span=parameter.span,
-                    remedy=f"declare it .align {ALIGNMENT_BYTES}",
+                    remedy=f"declare it .align {alignment}",
                 )
-            return _member(parameter, given, memory, address)
+            return _member(parameter, given, memory, address, facts)
         case ScalarParam("f32", value):
             return np.array([value], np.float32).tobytes()
         case ScalarParam("i32", value):
@@ -96,7 +98,7 @@ def _value(parameter: Parameter, given: Param, memory: GlobalMemory, address: in
         case OpaqueParam(size_bytes, data, fields):
             content = bytearray(data.ljust(size_bytes, b"\0"))
             for offset, member in fields:
-                placed = _member(parameter, member, memory, address + offset)
+                placed = _member(parameter, member, memory, address + offset, facts)
                 if offset < 0 or offset + len(placed) > size_bytes:
                     raise TilewrightError(
                         f"parameter {parameter.name} has {size_bytes} bytes, a member stands at {offset}",
@@ -111,6 +113,7 @@ def _member(
     given: PointerParam | NullPointerParam | TensorMapParam | UnknownTensorMapParam,
     memory: GlobalMemory,
     address: int,
+    facts: Target,
 ) -> bytes:
     match given:
         case NullPointerParam():
@@ -118,14 +121,14 @@ def _member(
         case PointerParam(buffer, offset, maps, pointers):
             begin = _buffer(memory, buffer, parameter)
             for at, each in pointers:
-                memory.put_bytes(begin + at, _member(parameter, each, memory, begin + at))
+                memory.put_bytes(begin + at, _member(parameter, each, memory, begin + at, facts))
             for at, held in maps:
-                memory.put_map(begin + at, _member(parameter, held, memory, begin + at))
+                memory.put_map(begin + at, _member(parameter, held, memory, begin + at, facts))
             return (begin + offset).to_bytes(8, "little")
         case TensorMapParam(buffer, tensor_map):
-            return encode(tensor_map, _buffer(memory, buffer, parameter))
+            return encode(tensor_map, _buffer(memory, buffer, parameter), facts)
         case UnknownTensorMapParam(box_bytes):
-            return encode_unknown(box_bytes, address)
+            return encode_unknown(box_bytes, address, facts)
 
 
 def _buffer(memory: GlobalMemory, name: str, parameter: Parameter) -> int:

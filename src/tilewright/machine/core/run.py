@@ -159,7 +159,7 @@ def prepare(
             memory.place(name, data)
         else:
             raise TilewrightError(f"buffer {name} must be contiguous bytes, one dimension")
-    block = parameter_block(kernel, launch, memory)
+    block = parameter_block(kernel, launch, memory, target)
     memory.place_parameters(block.data)
     shared = shared_layout(module, kernel, launch.dynamic_smem_bytes, target, high=shared_high)
     fixed = block.symbols | {

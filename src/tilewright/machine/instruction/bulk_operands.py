@@ -18,11 +18,11 @@ from tilewright.frontends.ptx.ast import Instruction, Operand, TensorAddress
 from tilewright.machine.barrier import signals
 from tilewright.machine.copy.copies import Destination
 from tilewright.machine.copy.tensor_map_bytes import (
-    ALIGNMENT_BYTES,
-    SIZE_BYTES,
     MapFields,
+    alignment_bytes,
     decode,
     encode_unknown,
+    size_bytes,
     tensor_map_of,
 )
 from tilewright.machine.core.decoder import WORD32, Decoder, unsupported
@@ -184,17 +184,18 @@ class Tensor:
             content = _map_at(warp, address, self.instruction)
             where = memory.find(address)
             if content is not None and where is not None and not where.virtual and len(self._found) < _MAPS_KEPT:
-                self._found[address] = where.data[address - where.base :][:SIZE_BYTES]
+                self._found[address] = where.data[address - where.base :][: len(content)]
             return content
         return found.tobytes()
 
 
 def _map_at(warp: Warp, address: int, instruction: Instruction) -> bytes | None:
     """What stands at a tensor map's generic address, None where nothing can. Raises MachineFault for a crooked one."""
-    if address % ALIGNMENT_BYTES:
+    alignment = alignment_bytes(warp.cta.cluster.target)
+    if address % alignment:
         raise MachineFault(
             "TM201", "no-tensor-map",
-            f"a tensor map's address is a multiple of {ALIGNMENT_BYTES}, not {address:#x}: no tensor map stands there",
+            f"a tensor map's address is a multiple of {alignment}, not {address:#x}: no tensor map stands there",
             instruction.span,
         )  # fmt: skip
     return map_bytes(warp, address)
@@ -209,18 +210,19 @@ def _decoded(content: bytes | None, address: int, instruction: Instruction) -> M
 
 
 def map_bytes(warp: Warp, address: int) -> bytes | None:
-    """The 128 bytes at a generic address outside shared memory; None where they are not in one region."""
-    memory = warp.cta.cluster.memory
+    """The bytes of a map at a generic address outside shared memory; None where they are not in one region."""
+    cluster = warp.cta.cluster
+    memory, size = cluster.memory, size_bytes(cluster.target)
     kept = memory.virtual_maps.get(address)
     if kept is not None:
         return kept
     where = memory.find(address) if address < SHARED_WINDOW else None
-    if where is None or address + SIZE_BYTES > where.base + where.size_bytes:
+    if where is None or address + size > where.base + where.size_bytes:
         return None
     if where.virtual:
-        return encode_unknown(None, address)
+        return encode_unknown(None, address, cluster.target)
     begin = address - where.base
-    return where.data[begin : begin + SIZE_BYTES].tobytes()
+    return where.data[begin : begin + size].tobytes()
 
 
 def check_bulk(size: int, instruction: Instruction, *addresses: int) -> None:

@@ -132,6 +132,7 @@ def _init(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     operand = BarrierOperand(decoder, instruction, modifiers, address)
     modifiers.flag("b64")
     count_slot = decoder.source(instruction, count_operand, WORD32)
+    limits = mbarrier.mbarrier_limits(decoder.target)
 
     def act(warp: Warp, mask: int) -> None:
         for key, lanes in operand.of(warp, mask).items():
@@ -139,7 +140,7 @@ def _init(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             for lane in lanes:
                 count = int(warp.r[count_slot][lane])
                 if not _initialised_alike(cta, offset, count):
-                    cta.barriers[offset] = mbarrier.initialize(cta.barriers.get(offset), count)
+                    cta.barriers[offset] = mbarrier.initialize(cta.barriers.get(offset), count, limits)
                 if cta.cluster.observe is not None:
                     cta.cluster.observe(BarrierInit(warp.actor, cta.linear, offset, count, instruction.span, lane))
 

@@ -40,9 +40,7 @@ from tilewright.machine.tensor_core.tensor_operand import (
 )
 from tilewright.machine.tensor_core.tensor_operation import issue
 from tilewright.machine.tensor_core.tensor_product import Product, blocks, data_path, multiply
-from tilewright.targets import target
 
-_TARGET = target("sm_100a")
 _SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
 _DEFAULT_SCALE_VECTORS = {"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}
 
@@ -108,8 +106,9 @@ class _MultiplyText:
         if self.weight_stationary:
             self.zero_columns = decoder.source(self.instruction, last, WORD64)
             return
-        if not isinstance(last, Immediate) or not 0 <= last.value <= _TARGET.limit("tcgen05.scale_input_shift_max"):
-            raise unsupported(self.instruction, "the scale of D is a constant from 0 to 15")
+        most = decoder.target.limit("tcgen05.scale_input_shift_max")
+        if not isinstance(last, Immediate) or not 0 <= last.value <= most:
+            raise unsupported(self.instruction, f"the scale of D is a constant from 0 to {most}")
         self.input_shift = last.value
 
     def refused(self, zero_columns: int) -> str:
@@ -193,7 +192,8 @@ def _product(text: _MultiplyText, warp: Warp, lane: int) -> Product:
 
     bits = int(r[text.descriptor][lane])
     fields = decode_instruction(bits, text.kind)
-    problems = instruction_problems(fields, _TARGET, cta_group=text.cta_group, weight_stationary=text.weight_stationary)
+    facts = warp.cta.cluster.target
+    problems = instruction_problems(fields, facts, cta_group=text.cta_group, weight_stationary=text.weight_stationary)
     if fields.sparse != text.sparse:
         problems = (*problems, f"its sparsity bit is {int(fields.sparse)}")
     if problems:
@@ -203,7 +203,7 @@ def _product(text: _MultiplyText, warp: Warp, lane: int) -> Product:
     if fields.k == 96:
         raise TilewrightError(
             f"the machine cannot run {text.instruction.opcode}: K of 96", span=text.instruction.span,
-            remedy="sm_100a has none; run this kernel on a GPU of sm_103a",
+            remedy=f"{facts.name} has none; run this kernel on a GPU of sm_103a",
         )  # fmt: skip
     d_lane, d_column = split(value(text.d))
     half = fields.m == 64 and text.cta_group == 1 and not text.weight_stationary

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.copy.tensor_map_bytes import ALIGNMENT_BYTES, FIELDS, SIZE_BYTES, encode_unknown, replaced
+from tilewright.machine.copy.tensor_map_bytes import FIELDS, alignment_bytes, encode_unknown, replaced, size_bytes
 from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Access, TensorMapFence
@@ -30,18 +30,19 @@ def _report(warp: Warp, where: Region, begin: int, write: bool, instruction: Ins
     observe = warp.cta.cluster.observe
     if observe is None:
         return
+    size = size_bytes(warp.cta.cluster.target)
     if where.cta >= 0:
-        ranges = ((begin, begin + SIZE_BYTES),)
+        ranges = ((begin, begin + size),)
         observe(Access(warp.actor, "shared", where.cta, ranges, write, "generic", instruction.span, lanes=lanes))
     else:
-        ranges = ((where.base + begin, where.base + begin + SIZE_BYTES),)
+        ranges = ((where.base + begin, where.base + begin + size),)
         observe(Access(warp.actor, "global", -1, ranges, write, "generic", instruction.span, lanes=lanes))
 
 
-def _check_alignment(address: int, instruction: Instruction) -> None:
-    if address % ALIGNMENT_BYTES:
+def _check_alignment(address: int, alignment: int, instruction: Instruction) -> None:
+    if address % alignment:
         raise MachineFault(
-            "TM201", "no-tensor-map", f"a tensor map stands at a multiple of {ALIGNMENT_BYTES}, not at {address:#x}",
+            "TM201", "no-tensor-map", f"a tensor map stands at a multiple of {alignment}, not at {address:#x}",
             instruction.span,
         )  # fmt: skip
 
@@ -58,13 +59,14 @@ def _replace(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
     at = At(decoder, instruction, operands[0])
     ordinal_slot = decoder.source(instruction, operands[1], WORD32) if field in _ORDINAL_FIELDS else -1
     value_slot = decoder.source(instruction, operands[-1], WORD64 if field in _WIDE_FIELDS else WORD32)
+    alignment = alignment_bytes(decoder.target)
 
     def act(warp: Warp, mask: int) -> None:
         for lane in indices(mask).tolist():
             address = at.read(warp, lane)
             ordinal = 0 if ordinal_slot < 0 else int(warp.r[ordinal_slot][lane])
             value = int(warp.r[value_slot][lane])
-            _check_alignment(address, instruction)
+            _check_alignment(address, alignment, instruction)
             try:
                 where, begin = _change(warp, address, space, field, ordinal, value, instruction)
             except EngineFault as fault:
@@ -79,19 +81,21 @@ def _replace(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -
 def _change(
     warp: Warp, address: int, space: str | None, field: str, ordinal: int, value: int, instruction: Instruction
 ) -> tuple[Region, int]:
+    facts = warp.cta.cluster.target
+    size = size_bytes(facts)
     if space == "shared::cta" or (space is None and address >= SHARED_WINDOW):
         cta, begin = shared_place(warp, address, instruction, own=True)
         where = cta.shared
-        if begin + SIZE_BYTES > where.size_bytes:
+        if begin + size > where.size_bytes:
             raise MachineFault("MF001", "out-of-bounds", "the tensor map leaves shared memory", instruction.span)
     else:
-        where, begin = global_place(warp, address, SIZE_BYTES, instruction)
+        where, begin = global_place(warp, address, size, instruction)
     if where.virtual:
-        content = map_bytes(warp, address) or encode_unknown(None, address)
+        content = map_bytes(warp, address) or encode_unknown(None, address, facts)
         warp.cta.cluster.memory.virtual_maps[address] = replaced(content, field, ordinal, value)
     else:
-        content = where.data[begin : begin + SIZE_BYTES].tobytes()
-        where.data[begin : begin + SIZE_BYTES] = np.frombuffer(replaced(content, field, ordinal, value), np.uint8)
+        content = where.data[begin : begin + size].tobytes()
+        where.data[begin : begin + size] = np.frombuffer(replaced(content, field, ordinal, value), np.uint8)
     return where, begin
 
 
@@ -99,9 +103,10 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
     for word in ("global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"):
         modifiers.flag(word)
     scope = modifiers.take("cta", "cluster", "gpu", "sys") or "gpu"
-    target, source_operand, size = expect_operands(instruction, 3)
-    if decoder.static_value(decoder.source(instruction, size, WORD32)) != SIZE_BYTES:
-        raise unsupported(instruction, f"it copies {SIZE_BYTES} bytes")
+    target, source_operand, size_operand = expect_operands(instruction, 3)
+    size, alignment = size_bytes(decoder.target), alignment_bytes(decoder.target)
+    if decoder.static_value(decoder.source(instruction, size_operand, WORD32)) != size:
+        raise unsupported(instruction, f"it copies {size} bytes")
     to, source = At(decoder, instruction, target), At(decoder, instruction, source_operand)
 
     def act(warp: Warp, mask: int) -> None:
@@ -112,17 +117,17 @@ def _copy(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
             if (address, origin) in copied:
                 continue
             copied.add((address, origin))
-            _check_alignment(address, instruction)
+            _check_alignment(address, alignment, instruction)
             cta, begin = shared_place(warp, origin, instruction, own=True)
-            if begin % ALIGNMENT_BYTES or begin + SIZE_BYTES > cta.shared.size_bytes:
+            if begin % alignment or begin + size > cta.shared.size_bytes:
                 raise MachineFault(
                     "TM201", "no-tensor-map", f"no tensor map stands at shared offset {begin:#x}", instruction.span
                 )
-            content = cta.shared.data[begin : begin + SIZE_BYTES].copy()
-            where, offset = global_place(warp, address, SIZE_BYTES, instruction)
+            content = cta.shared.data[begin : begin + size].copy()
+            where, offset = global_place(warp, address, size, instruction)
             if where.virtual:
                 memory.virtual_maps[address] = content.tobytes()
-            where.data[offset : offset + SIZE_BYTES] = content
+            where.data[offset : offset + size] = content
             lanes = to_bits(1 << (8 * lane))
             _report(warp, cta.shared, begin, False, instruction, lanes)
             _report(warp, where, offset, True, instruction, lanes)

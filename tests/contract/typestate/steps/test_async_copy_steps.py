@@ -19,6 +19,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def matmul(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
@@ -43,7 +45,7 @@ def every(program, kind):
 
 @pytest.mark.parametrize("n", (1024, 1030), ids=["beside the copy engine", "alone"])
 def test_it_is_proved(n):
-    verdict = verify(module(n))
+    verdict = verify(module(n), HOPPER)
     assert isinstance(verdict, Proven)
     assert ALIGNED_SOURCE in verdict.assumptions
     engine = 16384 if n == 1024 else 0
@@ -124,7 +126,7 @@ def test_an_edit_is_refuted_by_its_rule(name):
     edit, codes = EDITS[name]
     program = module()
     edit(program)
-    verdict = verify(program)
+    verdict = verify(program, HOPPER)
     assert isinstance(verdict, Refuted), verdict
     assert codes & {finding.code for finding in verdict.findings}, [finding.message for finding in verdict.findings]
 
@@ -133,4 +135,4 @@ def test_rows_before_the_array_are_doubted():
     program = module()
     (copy, *_) = every(program, AsyncCopyIssueOp)
     copy.coordinates[1].owner.properties["constant"] = IntAttr(-8)
-    assert isinstance(verify(program), Unknown)
+    assert isinstance(verify(program, HOPPER), Unknown)

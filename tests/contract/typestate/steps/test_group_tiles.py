@@ -20,6 +20,8 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def apart(x: tw.Tensor["G", "M", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Tensor["G"], y: tw.Tensor["G", "M", "N"]):
@@ -52,10 +54,10 @@ def first(module: ModuleOp, kind: type) -> ac.GroupTilesOp:
 def test_a_product_over_groups_is_proven_for_every_number_of_tiles(kernel: tw.Kernel, turns: bool) -> None:
     """A tile that is taken in turn has two slots at least: the turn is passed on behind the second."""
     module = lowered(kernel, turns)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Proven)
     assert ASSUMPTION in verdict.assumptions
-    (claims,) = protocol_claims(module)
+    (claims,) = protocol_claims(module, HOPPER)
     assert claims.minima == (("K", 2 if turns else 1), ("tiles", 0))
     assert str(claims.rings[0].fills) == "K*tiles"
 
@@ -71,7 +73,7 @@ def test_without_groups_nothing_is_assumed_of_them() -> None:
 
     module = trace(plain, {"T": 256, "K": 128, "N": 256}, dict.fromkeys("xwy", Element.BF16))
     decide(the_program(module), target("sm_90a"))
-    verdict = verify(only_kernel(module))
+    verdict = verify(only_kernel(module), HOPPER)
     assert isinstance(verdict, Proven)
     assert ASSUMPTION not in verdict.assumptions
 
@@ -162,6 +164,6 @@ def two_tiles_wide(module: ModuleOp) -> None:
 )
 def test_what_the_proof_rests_on(edit: Callable[[ModuleOp], None]) -> None:
     module = lowered()
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     edit(module)
-    assert isinstance(verify(module), Unknown | Refuted)
+    assert isinstance(verify(module, HOPPER), Unknown | Refuted)

@@ -23,6 +23,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 Op = TypeVar("Op", bound=Operation)
 
 
@@ -58,7 +60,7 @@ def before(op: Operation, place: Operation) -> None:
 def test_what_is_lowered_is_proved(tile: tuple[int, int]):
     module = ordered(tile)
     assert len(every(module, IssueTakeOp)) == len(every(module, IssuePassOp)) > 0
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Proven), verdict
 
 
@@ -141,7 +143,7 @@ MUTATIONS = (
 def test_mutations_are_not_proved(mutate: Callable[[ModuleOp], None]):
     module = ordered()
     mutate(module)
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)
 
 
 @pytest.mark.parametrize(
@@ -150,5 +152,5 @@ def test_mutations_are_not_proved(mutate: Callable[[ModuleOp], None]):
 def test_what_goes_wrong_is_told(mutate: Callable[[ModuleOp], None], code: str):
     module = ordered()
     mutate(module)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and code in {each.code for each in verdict.findings}, verdict

@@ -22,6 +22,8 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def by_blocks(
@@ -65,7 +67,7 @@ def loop_around(op: Operation) -> ac.LoopOp:
 
 @pytest.mark.parametrize("tile", [(128, 128), (192, 128)])
 def test_what_is_lowered_is_proven(tile: tuple[int, int]):
-    verdict = verify(lowered(tile))
+    verdict = verify(lowered(tile), HOPPER)
     assert isinstance(verdict, Proven), verdict
 
 
@@ -122,7 +124,7 @@ REFUTED: dict[Callable[[ModuleOp], None], str] = {
 def test_a_mutation_of_the_protocol_is_refuted(mutate: Callable[[ModuleOp], None], code: str, tile: tuple[int, int]):
     module = lowered(tile)
     mutate(module)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted), verdict
     assert any(finding.code.startswith(code) for finding in verdict.findings)
 
@@ -172,4 +174,4 @@ def a_region_of_other_arguments(module: ModuleOp) -> None:
 def test_what_makes_no_sense_is_not_proven(mutate: Callable[[ModuleOp], None]):
     module = lowered()
     mutate(module)
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)

@@ -18,6 +18,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def scaled(
@@ -43,7 +45,7 @@ def every(program, kind):
 
 
 def test_it_is_proved():
-    assert isinstance(verify(module()), Proven)
+    assert isinstance(verify(module(), HOPPER), Proven)
 
 
 def _pending(program):
@@ -94,7 +96,7 @@ def test_an_edit_is_refuted(name):
     edit, codes = EDITS[name]
     program = module()
     edit(program)
-    verdict = verify(program)
+    verdict = verify(program, HOPPER)
     assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} & codes, verdict
 
 
@@ -112,13 +114,13 @@ DOUBTS = {
 def test_an_edit_that_is_not_understood_is_never_proved(name):
     program = module()
     DOUBTS[name](program)
-    assert isinstance(verify(program), Unknown | Refuted)
+    assert isinstance(verify(program, HOPPER), Unknown | Refuted)
 
 
 def test_a_slice_that_is_no_index_is_doubted():
     program = module()
     load = every(program, VectorLoadOp)[-1]
     load.operands[0] = next(op.result for op in program.walk() if isinstance(op, ac.GlobalOp) and op.buffer.data == "s")
-    assert isinstance(verify(program), Proven)  # another vector of the same length is as good
+    assert isinstance(verify(program, HOPPER), Proven)  # another vector of the same length is as good
     load.operands[1] = every(program, ac.RingOp)[0].result
-    assert isinstance(verify(program), Unknown | Refuted)
+    assert isinstance(verify(program, HOPPER), Unknown | Refuted)

@@ -31,6 +31,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 TOGETHER = Wanted(tile=(128, 128), stages=3, turns=False)
 IN_TURN = Wanted(tile=(128, 64), stages=3, turns=True, consumers=2)
 
@@ -54,10 +56,10 @@ def lowered(wanted: Wanted, ctas: int = 3, streamed: int = 2, heads: int = 2) ->
 @pytest.mark.parametrize("wanted", [TOGETHER, IN_TURN], ids=["together", "in turn"])
 def test_it_is_proved_and_its_text_does_what_is_claimed(wanted: Wanted) -> None:
     module, plan = lowered(wanted)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Proven), verdict
     assert any("can run at once" in line for line in verdict.assumptions)
-    (claims,) = protocol_claims(module)
+    (claims,) = protocol_claims(module, HOPPER)
     assert claims.stream == StreamClaim("heads", "tails", 2, 1)
     text = read(lower_to_ptx([module], "sm_90a"))
     (launch,) = plan.launches
@@ -241,7 +243,7 @@ MUTATIONS: tuple[Callable[[ModuleOp], None], ...] = (
 def test_what_the_argument_rests_on_may_not_be_missing(number: int) -> None:
     module = lowered((TOGETHER, IN_TURN)[number % 2])[0].clone()
     MUTATIONS[number](module)
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)
 
 
 # ---------------------------------------------------------------- the text

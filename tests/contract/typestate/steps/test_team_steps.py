@@ -9,6 +9,9 @@ from tilewright.contract.typestate.typestate import verify
 from tilewright.ir import ac
 from tilewright.ir.ac_team import TeamAfterOp, TeamSumOp
 from tilewright.ir.tier import int_array
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +86,7 @@ def summed_twice(module: ModuleOp) -> None:
 
 
 def test_as_lowered_it_is_proven(product):
-    verdict = verify(product)
+    verdict = verify(product, HOPPER)
     assert isinstance(verdict, Proven), verdict
     assert any("run at once" in each for each in verdict.assumptions)
 
@@ -107,6 +110,6 @@ def test_as_lowered_it_is_proven(product):
 def test_without_what_it_rests_on_it_is_not(product, edit, word):
     module = product.clone()
     edit(module)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert not isinstance(verdict, Proven)
     assert isinstance(verdict, Unknown) and word in " ".join(verdict.reasons), verdict

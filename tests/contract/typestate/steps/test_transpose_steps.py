@@ -21,6 +21,8 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 
 @tw.kernel
 def transpose(x: tw.Tensor["I", "J"], y: tw.Tensor["J", "I"]):
@@ -40,7 +42,7 @@ def lowered() -> tuple[ModuleOp, ac.ElementwiseOp, TransposeDecision]:
 def with_decision(changed: TransposeDecision) -> Verdict:
     module, op, _ = lowered()
     op.properties["transpose"] = to_attribute(changed)
-    return verify(module)
+    return verify(module, HOPPER)
 
 
 def with_stage(**changes: object) -> Verdict:
@@ -58,7 +60,7 @@ def stage_of(plan: ExchangePlan) -> Stage:
 
 def test_what_is_lowered_is_proved() -> None:
     module, _, decision = lowered()
-    assert isinstance(verify(module), Proven)
+    assert isinstance(verify(module, HOPPER), Proven)
     assert isinstance(with_decision(decision), Proven)
 
 
@@ -81,7 +83,7 @@ def test_memory_that_is_too_small_is_refuted() -> None:
     memory.parent.insert_op_before(replaced, memory)
     memory.result.replace_all_uses_with(replaced.result)
     memory.detach()
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and {each.code for each in verdict.findings} == {"AL004"}
     assert isinstance(with_stage(size_bytes=decision.smem_bytes // 4), Refuted)
 
@@ -101,10 +103,10 @@ def test_rows_that_begin_inside_a_vector(name: str) -> None:
     module, _, _ = lowered()
     (array,) = [op for op in module.walk() if isinstance(op, ac.GlobalOp) and op.buffer.data == name]
     array.properties["strides"] = int_array((1001, 1))
-    assert isinstance(verify(module), Unknown)
+    assert isinstance(verify(module, HOPPER), Unknown)
 
 
 def test_a_buffer_that_something_else_uses() -> None:
     module, op, _ = lowered()
     op.parent.insert_op_before(op.clone(), op)  # type: ignore[union-attr]
-    assert isinstance(verify(module), Unknown)
+    assert isinstance(verify(module, HOPPER), Unknown)

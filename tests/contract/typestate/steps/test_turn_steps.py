@@ -20,6 +20,8 @@ from tilewright.synth.decide import decide
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
+HOPPER = target("sm_90a")
+
 Op = TypeVar("Op", bound=Operation)
 
 
@@ -46,8 +48,8 @@ def consumer(module: ModuleOp) -> ac.RoleOp:
 
 def test_it_is_proved_and_its_barriers_are_claimed() -> None:
     module = in_turn()
-    assert isinstance(verify(module), Proven)
-    (claims,) = protocol_claims(module)
+    assert isinstance(verify(module, HOPPER), Proven)
+    (claims,) = protocol_claims(module, HOPPER)
     (turns,) = claims.turns
     first = ring(module, "turns").address.data
     assert turns.addresses == (first, first + 8)
@@ -161,24 +163,24 @@ DOUBTED = (
 def test_what_the_argument_rests_on_may_not_be_missing(mutate: Callable[[ModuleOp], None]) -> None:
     module = in_turn()
     mutate(module)
-    assert not isinstance(verify(module), Proven)
+    assert not isinstance(verify(module, HOPPER), Proven)
 
 
 def test_wrong_counts_are_refuted() -> None:
     module = in_turn()
     ring(module, "ab").properties["empty_arrivals"] = IntAttr(2)
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and verdict.findings[0].code == "MB009"
     module = in_turn()
     turns_not_initialised(module)
-    assert isinstance(verify(module), Refuted)
+    assert isinstance(verify(module, HOPPER), Refuted)
 
 
 def test_a_release_that_is_missing_is_refuted() -> None:
     module = in_turn()
     releases = [op for op in consumer(module).walk() if isinstance(op, ac.ArriveOp)]
     releases[-1].detach()
-    assert isinstance(verify(module), Refuted)
+    assert isinstance(verify(module, HOPPER), Refuted)
 
 
 def test_tiles_of_one_slot_are_not_proven() -> None:
@@ -186,7 +188,7 @@ def test_tiles_of_one_slot_are_not_proven() -> None:
     module = in_turn()
     (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
     kernel.properties["minima"] = DictionaryAttr({**kernel.minima.data, "K": IntAttr(1)})
-    verdict = verify(module)
+    verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown)
     assert any("finds the parity of a later one" in reason for reason in verdict.reasons), verdict
 
@@ -197,4 +199,4 @@ def test_a_product_of_little_depth_is_proven(depth: int) -> None:
     module = trace(matmul_kernel, {"M": 4096, "N": 4096, "K": depth}, elements, None)
     decide(the_program(module), target("sm_90a"))
     (kernel,) = lower_program(the_program(module)).kernels
-    assert isinstance(verify(kernel.module), Proven)
+    assert isinstance(verify(kernel.module, HOPPER), Proven)

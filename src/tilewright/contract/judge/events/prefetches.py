@@ -11,14 +11,12 @@ from __future__ import annotations
 from tilewright.contract.typestate.finding import Findings
 from tilewright.ir import ac
 from tilewright.ir.tile_order import fits_order
-from tilewright.targets import target
-
-_MULTIPLE_BYTES = target("sm_90a").limit("tensor_map.coordinate_0_multiple_bytes")
+from tilewright.targets import Target
 
 
-def check_prefetch(op: ac.PrefetchOp, boxes: tuple[int, int] | None, findings: Findings) -> None:
+def check_prefetch(op: ac.PrefetchOp, boxes: tuple[int, int] | None, facts: Target, findings: Findings) -> None:
     """Doubt in `findings` what the engine may refuse. boxes: rank of the map and bytes of its element, or None if the
-    operand is no declared map."""
+    operand is no declared map; facts: of the target."""
     if boxes is None or boxes[0] != 2:
         findings.doubt("asks for boxes of something that is no declared map of two dimensions", op)
         return
@@ -32,5 +30,6 @@ def check_prefetch(op: ac.PrefetchOp, boxes: tuple[int, int] | None, findings: F
     offsets = op.depth_offsets if inner else op.outer_offsets
     step = op.slice_depth.data if inner else op.extent.data
     moves = [step, *(item.data for item in offsets)]
-    if any(move * boxes[1] % _MULTIPLE_BYTES for move in moves):
-        findings.doubt(f"its innermost coordinate may be no multiple of {_MULTIPLE_BYTES} bytes", op)
+    multiple = facts.limit("tensor_map.coordinate_0_multiple_bytes")
+    if any(move * boxes[1] % multiple for move in moves):
+        findings.doubt(f"its innermost coordinate may be no multiple of {multiple} bytes", op)

@@ -29,7 +29,6 @@ from tilewright.contract.typestate.footprint import merged, overlap
 from tilewright.contract.typestate.program import (
     SWIZZLE_PERIOD_BYTES,
     SWIZZLE_SPAN_BYTES,
-    TARGET,
     Buffer,
     integers,
     type_of,
@@ -97,7 +96,7 @@ def _check_source(
     if element is None or element.value != buffer.element:
         walk.findings.doubt(f"copies elements of {source.sym_name.data} into a buffer of {buffer.element}", op)
         return
-    if piece not in TARGET.limits("cp_async.piece_bytes") or piece % element.bytes:
+    if piece not in walk.kernel.facts.limits("cp_async.piece_bytes") or piece % element.bytes:
         walk.report("CA001", op, f"copies pieces of {piece} bytes")
         return
     strides, dimensions = integers(source.strides), integers(op.dimensions)

@@ -22,7 +22,7 @@ from tilewright.base.element import parse_element
 from tilewright.contract.typestate.array_parts import ArrayView, array_of
 from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes
-from tilewright.contract.typestate.program import TARGET, Buffer, integers, type_of
+from tilewright.contract.typestate.program import Buffer, integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
 from tilewright.contract.typestate.staged_places import Chunk, check_places
 from tilewright.contract.typestate.steps.team import finished_place
@@ -447,7 +447,7 @@ def _fence(walk: RoleWalk, op: ac.FenceProxyOp) -> None:
 def _synchronize(walk: RoleWalk, op: ac.NamedBarrierSyncOp) -> None:
     walk.require_unit(op, op.unit)
     first, count = op.first_barrier.data, walk.role.count
-    if first < 1 or first + count > TARGET.limit("cta.named_barriers"):
+    if first < 1 or first + count > walk.kernel.facts.limit("cta.named_barriers"):
         walk.report("NB001", op, f"barriers {first} to {first + count - 1} for {count} units")
     unit_threads = walk.role.threads // max(1, count)
     if op.threads.data != unit_threads:

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.contract.typestate.program import TARGET
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
@@ -134,7 +133,7 @@ def _check_block(walk: RoleWalk, block: Block) -> None:
 
 def _check_barriers(walk: RoleWalk, start: IssueOrderStartOp) -> None:
     first, count = start.first_barrier.data, walk.role.count
-    if first < 1 or first + count > TARGET.limit("cta.named_barriers"):
+    if first < 1 or first + count > walk.kernel.facts.limit("cta.named_barriers"):
         walk.report("NB001", start, f"barriers {first} to {first + count - 1} for {count} units in order")
     if walk.recording:
         for unit in range(count):

@@ -23,7 +23,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tilewright.contract.typestate.footprint import operand_ranges
-from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, TARGET, integers, type_of
+from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.steps.tensor_core import MAJORS, read_operand
 from tilewright.contract.typestate.summary import ReadSite
@@ -32,7 +32,6 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
 
-_ROWS = TARGET.limit("wgmma.m")
 _ELEMENTS = ("bf16", "f16")
 _STEP_ELEMENTS = 16
 _STEP_BYTES = 32
@@ -105,7 +104,7 @@ def _read(walk: RoleWalk, op: OperandReadOp) -> None:
 def _meet(walk: RoleWalk, op: OperandReadOp) -> None:
     """The named barriers on which the role's units meet."""
     first, units = op.first_barrier.data, walk.role.count
-    if first < 1 or first + units > TARGET.limit("cta.named_barriers"):
+    if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
         walk.report("NB001", op, f"named barriers {first} to {first + units - 1}")
     if walk.recording:
         for unit in range(units):
@@ -116,7 +115,8 @@ def _footprint(walk: RoleWalk, op: OperandReadOp, kind: ComputedType, ring: str)
     """The rows that all units of the role read, and whether copies bring them."""
     buffer, steps = walk.buffer_of(op, op.a), integers(op.step_bytes)
     m, k = kind.m.data, kind.k.data
-    if m < _ROWS or m % _ROWS or not steps or _STEP_ELEMENTS * len(steps) != k:
+    rows = walk.kernel.facts.limit("wgmma.m")
+    if m < rows or m % rows or not steps or _STEP_ELEMENTS * len(steps) != k:
         walk.findings.doubt(f"reads {m} x {k} elements in {len(steps)} steps", op)
         return
     if buffer is None or walk.role.count < 1:
@@ -130,7 +130,7 @@ def _footprint(walk: RoleWalk, op: OperandReadOp, kind: ComputedType, ring: str)
     bases = [
         unit * op.instance_bytes.data + block * op.block_bytes.data
         for unit in range(walk.role.count)
-        for block in range(m // _ROWS)
+        for block in range(m // rows)
     ]
     within = [step % period for step in steps]
     misplaced = any(base % period for base in (*bases, buffer.address, buffer.slot_bytes))
@@ -138,7 +138,7 @@ def _footprint(walk: RoleWalk, op: OperandReadOp, kind: ComputedType, ring: str)
         walk.findings.doubt(f"{buffer.name}: rows or steps off the period of its swizzle", op)
         return
     starts = tuple(sorted({base + step for base in bases for step in steps}))
-    ranges = operand_ranges("K", _SWIZZLE, _ROWS, 0, period, starts)
+    ranges = operand_ranges("K", _SWIZZLE, rows, 0, period, starts)
     if ranges[0][0] < 0 or ranges[-1][1] > buffer.slot_bytes:
         walk.report(
             "WG006",
@@ -171,8 +171,9 @@ def _issue(walk: RoleWalk, op: ComputedIssueOp) -> None:
         if not fits and op.accumulator in walk.env:
             what = describe(accumulator) if accumulator is not None else "something spoiled before"
             walk.report("WG005", op, f"accumulates {m} x {n} into {what}")
-    least, most, step = (TARGET.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
-    if m < _ROWS or m % _ROWS or not least <= n <= most or n % step or op.element.data not in _ELEMENTS:
+    rows = walk.kernel.facts.limit("wgmma.m")
+    least, most, step = (walk.kernel.facts.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
+    if m < rows or m % rows or not least <= n <= most or n % step or op.element.data not in _ELEMENTS:
         walk.report("WG010", op, f"no wgmma computes {m} x {n} of {op.element.data} with A in registers")
     elif op.b_major.data not in MAJORS[op.element.data]:
         walk.findings.doubt(f"major {op.b_major.data} of {op.element.data}", op)

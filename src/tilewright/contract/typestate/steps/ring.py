@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes, box_ranges, merged, overlap, size
 from tilewright.contract.typestate.polynomial import Polynomial
-from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, TARGET, Buffer, Map
+from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, Buffer, Map
 from tilewright.contract.typestate.summary import FillSite
 from tilewright.contract.typestate.token import Cursor, Filling, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
@@ -157,7 +157,7 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
         walk.report("MB012", op, f"fills {describe(slot)}")
     if not _by_one_thread(walk, op):
         walk.report("TX007", op, f"{walk.role.unit} units announce and issue copies: every thread would")
-    most = TARGET.limit("mbarrier.transaction_bytes_max")
+    most = walk.kernel.facts.limit("mbarrier.transaction_bytes_max")
     if not 0 <= op.bytes.data <= most:
         walk.report("TX003", op, f"announces {op.bytes.data} bytes; a phase counts 0 to {most}")
     event = f"fill:{slot.ring}"

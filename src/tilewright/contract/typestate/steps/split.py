@@ -26,7 +26,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.typestate.claims import RingClaim
 from tilewright.contract.typestate.polynomial import Polynomial
-from tilewright.contract.typestate.program import TARGET, Buffer, Kernel, Ring, integers, type_of
+from tilewright.contract.typestate.program import Buffer, Kernel, Ring, integers, type_of
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Cursor, Index, Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
@@ -104,7 +104,7 @@ def _check_participants(walk: RoleWalk, op: ac.ClusterReduceOp, ring: Ring | Non
         # Others would share tiles in ways that this step knows nothing of.
         walk.findings.doubt(f"a cluster of {x} x {y} x {z} CTAs, which do not all share one tile", op)
     first = op.first_barrier.data
-    if first < 1 or first + units > TARGET.limit("cta.named_barriers"):
+    if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
         walk.report("NB001", op, f"barriers {first} to {first + units - 1} for {units} units")
     if walk.recording:
         for unit in range(units):
@@ -245,7 +245,7 @@ def meeting_claims(kernel: Kernel, summaries: Sequence[RoleSummary]) -> tuple[Ri
                         name=name,
                         stages=1,
                         full_addresses=(ring.address,),
-                        empty_addresses=(ring.address + TARGET.limit("mbarrier.bytes"),),
+                        empty_addresses=(ring.address + kernel.facts.limit("mbarrier.bytes"),),
                         full_arrivals=ring.full_arrivals,
                         empty_arrivals=ring.empty_arrivals,
                         transaction_bytes=buffer.slot_bytes,

@@ -15,14 +15,13 @@ from xdsl.ir import Operation
 
 from tilewright.contract.typestate.footprint import operand_ranges
 from tilewright.contract.typestate.polynomial import Polynomial
-from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, TARGET, Buffer, integers
+from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Accumulating, Reading, Settled, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.ac_register_operand import ComputedIssueOp
 
-_ROWS = TARGET.limit("wgmma.m")
 """Rows of one wgmma."""
 MAJORS = {
     "bf16": frozenset({"K", "MN"}),
@@ -75,8 +74,9 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
             ),
         )
     walk.require_unit(op, op.unit)
-    least, most, step = (TARGET.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
-    if m < _ROWS or m % _ROWS or not least <= n <= most or n % step or op.element.data not in MAJORS:
+    rows = walk.kernel.facts.limit("wgmma.m")
+    least, most, step = (walk.kernel.facts.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
+    if m < rows or m % rows or not least <= n <= most or n % step or op.element.data not in MAJORS:
         walk.report("WG010", op, f"no wgmma computes {m} x {n} of {op.element.data}")
     elif not {op.a_major.data, op.b_major.data} <= MAJORS[op.element.data]:
         walk.findings.doubt(f"majors {op.a_major.data} and {op.b_major.data} of {op.element.data}", op)
@@ -104,14 +104,15 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
     if walk.role.count < 1:
         return  # reported among the resources
     ring, unfenced = (slot.ring, not slot.fenced) if isinstance(slot, Slot) else ("", True)
-    blocks = range(op.m.data // _ROWS)
+    rows = walk.kernel.facts.limit("wgmma.m")
+    blocks = range(op.m.data // rows)
     if a is not None:
         bases = [
             unit * op.a_instance_bytes.data + block * op.a_block_bytes.data
             for unit in range(walk.role.count)
             for block in blocks
         ]
-        shape = (op.a_major.data, _ROWS, op.a_leading_bytes.data, op.a_stride_bytes.data)
+        shape = (op.a_major.data, rows, op.a_leading_bytes.data, op.a_stride_bytes.data)
         read_operand(walk, op, ring, a, shape, bases, a_steps, unfenced)
     if b is not None:
         shape = (op.b_major.data, op.n.data, op.b_leading_bytes.data, op.b_stride_bytes.data)
@@ -139,8 +140,8 @@ def read_operand(
         walk.findings.doubt(f"unknown major {major!r}", op)
         return
     span, period = SWIZZLE_SPAN_BYTES[buffer.swizzle], SWIZZLE_PERIOD_BYTES[buffer.swizzle]
-    end = TARGET.limit("matrix_descriptor.offset_limit_bytes")
-    unit = TARGET.limit("matrix_descriptor.offset_multiple_bytes")
+    end = walk.kernel.facts.limit("matrix_descriptor.offset_limit_bytes")
+    unit = walk.kernel.facts.limit("matrix_descriptor.offset_multiple_bytes")
     for name, value in (("leading", leading), ("stride", stride)):
         if not 0 <= value < end or value % unit:
             walk.report("WG008", op, f"{buffer.name}: a {name} offset of {value} bytes")

@@ -47,7 +47,7 @@ from xdsl.ir import Operation
 
 from tilewright.contract.typestate.claims import TurnClaim
 from tilewright.contract.typestate.polynomial import Polynomial, variable
-from tilewright.contract.typestate.program import TARGET
+from tilewright.contract.typestate.program import Kernel
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import UNIT, Cursor, Token
 from tilewright.contract.typestate.walk import RoleWalk, Turns
@@ -57,7 +57,6 @@ from tilewright.ir.ac_stream import TurnStreamPartOp
 UNITS = 2
 LEAST_SLOTS = 2
 """A tile of one has no wgmma that was waited for when its last slot has been, so its turn cannot be passed on."""
-_BARRIER_BYTES = TARGET.limit("mbarrier.bytes")
 _TURNS = (ac.TurnTilesOp, ac.TurnGroupTilesOp, TurnStreamPartOp)
 _ON_RINGS = (
     ac.BarrierWaitOp,
@@ -202,9 +201,9 @@ def _leave(walk: RoleWalk, op: Turns, entry: Sequence[Token | None]) -> None:
             walk.findings.doubt("what is stored depends on which unit's turn it is", place.op)
 
 
-def turn_claims(summaries: Sequence[RoleSummary]) -> tuple[TurnClaim, ...]:
+def turn_claims(kernel: Kernel, summaries: Sequence[RoleSummary]) -> tuple[TurnClaim, ...]:
     """What a run of the text must show of barriers of turns."""
     return tuple(
-        TurnClaim((ring.address, ring.address + _BARRIER_BYTES), tiles)
+        TurnClaim((ring.address, ring.address + kernel.facts.limit("mbarrier.bytes")), tiles)
         for ring, tiles in (summary.turns for summary in summaries if summary.turns is not None)
     )
