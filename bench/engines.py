@@ -186,7 +186,7 @@ def find_hard_views(count: int, file: Path = _HARD_FILE) -> None:
         reading = Reading(2, view.extents, view.strides_bytes, tile, ones, steps, view.offset_bytes)
         if not 32 <= prod(tile) <= 16384 or not may_have_exact_form(reading, limits):
             continue
-        plans = plan_operand(view, tile, Element.BF16, engines=engines)
+        plans = plan_operand(view, tile, Element.BF16, engines=engines, target="sm_90a")
         costs = [plan.cost for plan in plans if plan.map is not None and plan.kind != "copy"]
         if not any(cost.extra_copies == cost.overfetched_bytes == 0 for cost in costs):
             found.append([view.extents, view.strides_bytes, tile])
@@ -215,7 +215,9 @@ def other_maps(count: int) -> list[tuple[TensorMap, str]]:
 
 def _operand(operand: Operand, engines: Engines) -> Outcome:
     begin = time.process_time()
-    plans = plan_operand(operand.view, operand.tile, operand.element, operand.consumer, engines=engines)
+    plans = plan_operand(
+        operand.view, operand.tile, operand.element, operand.consumer, engines=engines, target="sm_90a"
+    )
     seconds = time.process_time() - begin
     return _outcome(seconds, plans)
 
@@ -299,9 +301,9 @@ def _quality(outcome: Outcome) -> tuple[int, int]:
 
 def _nearest_by_repair(map: TensorMap) -> Outcome:
     engines = replace(ALL_ENGINES, memo=False)
-    repairs.repair(map, engines=engines)
+    repairs.repair(map, engines=engines, target="sm_90a")
     begin = time.process_time()
-    found = repairs.repair(map, engines=engines)
+    found = repairs.repair(map, engines=engines, target="sm_90a")
     seconds = time.process_time() - begin
     padded = [each for each in found if each.kind in ("pad", "legal", "box", "swizzle", "split")]
     best = min(padded, key=lambda each: (each.cost.padded_bytes, each.cost.extra_copies), default=None)
@@ -362,10 +364,10 @@ def _symbolic() -> list[dict[str, object]]:
     """Is the map legal for all sizes? By the domain, and by the solver looking for sizes that break a rule."""
     rows: list[dict[str, object]] = []
     by_domain: list[tuple[str, float]] = []
-    prove(symbolic_maps()[0][0])
+    prove(symbolic_maps()[0][0], "sm_90a")
     for map, *_ in symbolic_maps():
         begin = time.process_time()
-        answer = prove(map).answer
+        answer = prove(map, "sm_90a").answer
         by_domain.append((answer, time.process_time() - begin))
     by_solver = [_breakable(columns, rows, box) for _, columns, rows, box in symbolic_maps()]
     agreed = sum(

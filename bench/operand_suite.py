@@ -68,7 +68,9 @@ def answered(suite: Iterable[Operand], *, turns: int = 1, engines: Engines = _UN
         plans: list[OperandPlan] = []
         for _ in range(turns):
             begin = time.process_time()
-            plans = plan_operand(operand.view, operand.tile, operand.element, operand.consumer, TARGET, engines=engines)
+            plans = plan_operand(
+                operand.view, operand.tile, operand.element, operand.consumer, target=TARGET, engines=engines
+            )
             seconds.append(time.process_time() - begin)
         found.append(Answer(operand, is_legal_as_it_stands(operand), plans, statistics.median(seconds)))
     return found

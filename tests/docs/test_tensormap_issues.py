@@ -60,13 +60,13 @@ def test_device_made_maps_are_decided_for_every_size() -> None:
     rows = SymbolicMap(
         "bf16", ("K", "M"), ("2*K",), (64, 64), swizzle="128B", sizes=(Dim("K", 1, 65536), Dim("M", 1, 65536))
     )
-    found = prove(rows)
+    found = prove(rows, "sm_90a")
     assert found.answer == "maybe" and found.guard is not None and found.guard.text == "K % 8 == 0"
     promised = SymbolicMap(
         "bf16", ("K", "M"), ("2*K",), (64, 64), swizzle="128B", sizes=(Dim("K", 8, 65536, 8), Dim("M", 1, 65536)),
         where=parse_where("K % 8 == 0"),
     )  # fmt: skip
-    assert prove(promised).answer == "legal"
+    assert prove(promised, "sm_90a").answer == "legal"
 
 
 def test_bytes_of_another_architecture_are_refused_and_not_guessed() -> None:

@@ -79,8 +79,8 @@ def test_every_question_of_a_map_is_answered(
         plans: list[legal.Repair] = legal.repair(map, target=name)  # pyright: ignore[reportArgumentType]
         for plan in plans:
             assert all(legal.check(each, name).legal for each in plan.maps)  # pyright: ignore[reportArgumentType]
-    answered(lambda: legal.check(map, driver=driver))
-    answered(lambda: legal.repair(map, want=driver))  # pyright: ignore[reportArgumentType]
+    answered(lambda: legal.check(map, "sm_90a", driver=driver))
+    answered(lambda: legal.repair(map, want=driver, target="sm_90a"))  # pyright: ignore[reportArgumentType]
     answered(lambda: machine.copy_box(map, np.zeros(4096, np.uint8), [0] * map.rank, target="sm_90a"))
     answered(lambda: machine.copy_box(map, np.zeros(4096, np.uint8), coords, target="sm_90a"))  # pyright: ignore[reportArgumentType]
 
@@ -89,19 +89,19 @@ def test_every_question_of_a_map_is_answered(
 def test_anything_in_any_argument(value: Any) -> None:
     for question in (
         lambda: legal.check(GOOD, value),
-        lambda: legal.check(value),
-        lambda: legal.check(GOOD, driver=value),
-        lambda: legal.repair(ODD, value),
-        lambda: legal.repair(value),
+        lambda: legal.check(value, "sm_90a"),
+        lambda: legal.check(GOOD, "sm_90a", driver=value),
+        lambda: legal.repair(ODD, value, target="sm_90a"),
+        lambda: legal.repair(value, target="sm_90a"),
         lambda: legal.repair(ODD, target=value),
         lambda: legal.Want(box=value),
         lambda: legal.Want(keep=value),
         lambda: legal.Want(consumer=value),
         lambda: legal.Want(store=value),
-        lambda: legal.check_copy(GOOD, value),
-        lambda: legal.check_copy(GOOD, direction=value),
-        lambda: legal.check_copy(GOOD, coords=value),
-        lambda: legal.check_rows(value),
+        lambda: legal.check_copy(GOOD, value, target="sm_90a"),
+        lambda: legal.check_copy(GOOD, direction=value, target="sm_90a"),
+        lambda: legal.check_copy(GOOD, coords=value, target="sm_90a"),
+        lambda: legal.check_rows(value, "sm_90a"),
         lambda: legal.check_rows({}, value),
         lambda: legal.Im2colMap("bf16", (64, 8, 8, 2), (128, 1024, 8192), value, value, 64, value),
         lambda: legal.read_map(value),
@@ -109,7 +109,7 @@ def test_anything_in_any_argument(value: Any) -> None:
         lambda: legal.decode_wgmma(value, "sm_90a"),
         lambda: legal.decode_tcgen05(value, "sm_100a"),
         lambda: legal.SymbolicMap("bf16", ("K", 64), ("2*K",), (64, 64), sizes=value),
-        lambda: legal.plan_operand(StridedView((64, 64), (128, 2), 0, 2), value, Element.BF16),
+        lambda: legal.plan_operand(StridedView((64, 64), (128, 2), 0, 2), value, Element.BF16, target="sm_90a"),
         lambda: machine.copy_box(value, np.zeros(4096, np.uint8), (0, 0), target="sm_90a"),
         lambda: machine.copy_box(GOOD, value, (0, 0), target="sm_90a"),
         lambda: machine.copy_box(GOOD, np.zeros(8192, np.uint8), (0, 0), value, target="sm_90a"),
@@ -150,13 +150,13 @@ def test_messages_stay_short() -> None:
 
 @pytest.mark.parametrize("driver", [13.1, "13.1", (13, 1), 13010, np.int64(13010)])
 def test_a_driver_version_as_people_write_it(driver: object) -> None:
-    assert legal.check(GOOD, driver=driver).driver == (13, 1)
+    assert legal.check(GOOD, "sm_90a", driver=driver).driver == (13, 1)
 
 
 def test_a_want_by_the_names_of_its_fields() -> None:
     given = {"box": np.array([64, 32]), "keep": ["swizzle"], "copy_allowed": False}
     wanted = legal.Want(box=(64, 32), keep=frozenset({"swizzle"}), copy_allowed=False)
-    assert legal.repair(ODD, given) == legal.repair(ODD, wanted)
+    assert legal.repair(ODD, given, target="sm_90a") == legal.repair(ODD, wanted, target="sm_90a")
     for want, message in (
         ({"boxes": 3}, "a want has no field 'boxes'"),
         ({"box": (64, 0)}, "nothing to copy"),
@@ -167,7 +167,7 @@ def test_a_want_by_the_names_of_its_fields() -> None:
         ("store", "'store' is no want"),
     ):
         with pytest.raises(TilewrightError, match=message):
-            legal.repair(ODD, want)  # pyright: ignore[reportArgumentType]
+            legal.repair(ODD, want, target="sm_90a")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("rank", range(8))

@@ -91,7 +91,7 @@ def judge(map: AnyMap, question: Question, remarks: tuple[str, ...] = ()) -> Jud
         warned = tuple(each for each in copied.warnings if each not in legality.warnings)
     repairs: tuple[Repair, ...] = ()
     if map.rank <= _RANK_PLANNED and (question.synthesize or not legality.legal):
-        plans, missing = repair_as_installed(map, question.want, question.target)
+        plans, missing = repair_as_installed(map, question.want, target=question.target)
         repairs = tuple(
             found
             for found in plans

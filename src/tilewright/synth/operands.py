@@ -181,7 +181,7 @@ def _planned(
             tile_shape,
             element,
             "wgmma",
-            site.target,
+            target=site.target,
             inner=(inner,),
             swizzle=_SWIZZLE,
             engines=_ENGINES,
@@ -255,7 +255,7 @@ def _workspace(site: Site, side: str, value: SSAValue, axes: tuple[str, str], sl
     map_ = TensorMap(element.value, (inner, count), (row_bytes,), box, swizzle=_SWIZZLE, l2_promotion="128B")
     broken = site.broken(map_)
     if broken:
-        plans = repair(map_, Want(box=box, consumer="wgmma", keep=frozenset({"swizzle"})), site.target)
+        plans = repair(map_, Want(box=box, consumer="wgmma", keep=frozenset({"swizzle"})), target=site.target)
         remedies = [plan.title for plan in plans[:_REMEDIES_NAMED]]
         raise TilewrightError(
             f"no legal tensor map for the {side} operand: {'; '.join(broken)}",
@@ -316,7 +316,7 @@ def decide_store(
         box,
         element,
         None,
-        site.target,
+        target=site.target,
         inner=(0,),
         swizzle=staged.swizzle,
         copy_allowed=False,

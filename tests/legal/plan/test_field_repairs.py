@@ -45,7 +45,7 @@ def test_illegal_ones_are_mended_in_their_form(map: TensorMap, target: str) -> N
 
 def test_strides_grow_least() -> None:
     map = TensorMap("bf16", (8, 64, 64), (24, 1600), (8, 16, 8), interleave="16B")
-    first = repair(map)[0]
+    first = repair(map, target="sm_90a")[0]
     assert first.map is not None
     assert first.map.strides == (32, 1600)
     assert first.title == "strides 32,1600 instead of 24,1600"
@@ -60,5 +60,5 @@ def test_nothing_but_threads_pads_groups_without_a_map(dtype: str) -> None:
 
 def test_kept_fields_and_an_absent_solver_leave_loads() -> None:
     map = ILLEGAL[0][0]
-    assert {each.kind for each in repair(map, Want(keep=frozenset({"strides"})))} == {"loads"}
-    assert {each.kind for each in repair(map, engines=Engines(solver=False))} == {"loads"}
+    assert {each.kind for each in repair(map, Want(keep=frozenset({"strides"})), target="sm_90a")} == {"loads"}
+    assert {each.kind for each in repair(map, engines=Engines(solver=False), target="sm_90a")} == {"loads"}

@@ -23,7 +23,7 @@ def changed(**fields: object) -> Im2colMap:
 
 
 def test_a_legal_map_comes_first() -> None:
-    first = repair(LEGAL)[0]
+    first = repair(LEGAL, target="sm_90a")[0]
     assert (first.kind, first.im2col, first.map) == ("legal", LEGAL, None)
 
 
@@ -38,28 +38,28 @@ def test_a_legal_map_comes_first() -> None:
     ],
 )
 def test_the_nearest_value_is_found(fields: dict[str, object], wanted: dict[str, object]) -> None:
-    found = repair(changed(**fields))
+    found = repair(changed(**fields), target="sm_90a")
     for each in found:
-        assert each.im2col is None or check(each.im2col).legal
+        assert each.im2col is None or check(each.im2col, "sm_90a").legal
     maps = [each.im2col for each in found if each.im2col is not None]
     assert changed(**{**fields, **wanted}) in maps
     assert found[-1].kind == "loads"
 
 
 def test_what_says_which_elements_is_not_changed() -> None:
-    found = repair(changed(lower_corner=(-300, -1)))
+    found = repair(changed(lower_corner=(-300, -1)), target="sm_90a")
     assert {each.kind for each in found} == {"loads"}
 
 
 def test_a_wide_map_on_hopper_is_left_to_threads() -> None:
     wide = Im2colWideMap("f16", (64, 56, 56, 8), (128, 7168, 401408), 0, 0, 64, 64)
-    assert {each.kind for each in repair(wide)} == {"loads"}
+    assert {each.kind for each in repair(wide, target="sm_90a")} == {"loads"}
     assert repair(wide, target="sm_100a")[0].im2col is not None
 
 
 def test_nothing_to_copy_has_no_repair() -> None:
-    assert repair(changed(dims=(64, 0, 56, 8))) == []
-    assert repair(changed(pixels_per_column=0)) == []
+    assert repair(changed(dims=(64, 0, 56, 8)), target="sm_90a") == []
+    assert repair(changed(pixels_per_column=0), target="sm_90a") == []
 
 
 def taps_view(channels: int, size: int, taps: int, images: int, tile: tuple[int, ...]) -> TensorMap:
@@ -71,10 +71,10 @@ def taps_view(channels: int, size: int, taps: int, images: int, tile: tuple[int,
 
 def test_windows_of_images_are_taken_by_im2col() -> None:
     map = taps_view(8, 6, 3, 2, (8, 1, 1, 4, 2, 1))
-    found = next(each for each in repair(map, Want(box=map.box)) if each.kind == "im2col")
+    found = next(each for each in repair(map, Want(box=map.box), target="sm_90a") if each.kind == "im2col")
     im2col = found.im2col
     assert im2col is not None
-    assert check(im2col).legal
+    assert check(im2col, "sm_90a").legal
     memory = np.random.default_rng(3).integers(0, 256, 8 * 6 * 6 * 2 * 2 + 64, dtype=np.uint8)
     for tap, start in product(product(range(3), range(3)), ((0, 0), (0, 2))):
         for image in range(2):
@@ -87,4 +87,7 @@ def test_windows_of_images_are_taken_by_im2col() -> None:
 
 
 def test_views_without_windows_are_not() -> None:
-    assert all(each.kind != "im2col" for each in repair(TensorMap("f16", (8, 3, 6, 2), (48, 16, 96), (8, 1, 4, 1))))
+    assert all(
+        each.kind != "im2col"
+        for each in repair(TensorMap("f16", (8, 3, 6, 2), (48, 16, 96), (8, 1, 4, 1)), target="sm_90a")
+    )

@@ -20,7 +20,7 @@ HOPPER = target("sm_90a")
 
 
 def test_a_legal_operand_is_taken_as_it_is() -> None:
-    plans = plan_operand(StridedView((4096, 4096), (2, 8192), 0, 2), (64, 128), Element.BF16, "wgmma")
+    plans = plan_operand(StridedView((4096, 4096), (2, 8192), 0, 2), (64, 128), Element.BF16, "wgmma", target="sm_90a")
     assert [plan.kind for plan in plans] == ["legal"]
     assert plans[0].map is not None
     assert (plans[0].inner, plans[0].map.box, plans[0].map.swizzle) == (0, (64, 128), "128B")
@@ -28,34 +28,40 @@ def test_a_legal_operand_is_taken_as_it_is() -> None:
 
 
 def test_the_contiguous_dimension_lies_innermost() -> None:
-    first = plan_operand(StridedView((4096, 4096), (8192, 2), 0, 2), (64, 128), Element.BF16, "wgmma")[0]
+    first = plan_operand(StridedView((4096, 4096), (8192, 2), 0, 2), (64, 128), Element.BF16, "wgmma", target="sm_90a")[
+        0
+    ]
     assert first.inner == 1
     assert first.cost.copied_bytes == 0
-    only = plan_operand(StridedView((4096, 4096), (8192, 2), 0, 2), (64, 128), Element.BF16, "wgmma", inner=(0,))
+    only = plan_operand(
+        StridedView((4096, 4096), (8192, 2), 0, 2), (64, 128), Element.BF16, "wgmma", inner=(0,), target="sm_90a"
+    )
     assert {plan.inner for plan in only} == {0}
     assert {plan.kind for plan in only} == {"copy", "loads"}
     assert only[0].cost.transposed_bytes == 4096 * 4096 * 2
 
 
 def test_an_odd_row_is_copied_into_the_smallest_workspace() -> None:
-    first = plan_operand(StridedView((4095, 4097), (2, 8190), 0, 2), (64, 128), Element.BF16, "wgmma")[0]
+    first = plan_operand(StridedView((4095, 4097), (2, 8190), 0, 2), (64, 128), Element.BF16, "wgmma", target="sm_90a")[
+        0
+    ]
     assert first.kind == "copy"
     assert first.workspace == StridedView((4095, 4097), (2, 8192), 0, 2)
 
 
 def test_plain_consumers_read_odd_rows_where_they_stand() -> None:
-    plans = plan_operand(StridedView((4095, 4097), (2, 8190), 0, 2), (64, 128), Element.BF16)
+    plans = plan_operand(StridedView((4095, 4097), (2, 8190), 0, 2), (64, 128), Element.BF16, target="sm_90a")
     assert any(plan.kind == "several-maps" for plan in plans)
 
 
 def test_what_is_no_operand_is_named() -> None:
     view = StridedView((64, 64), (2, 128), 0, 2)
     with pytest.raises(TilewrightError, match="does not fit a view of 2 dimensions"):
-        plan_operand(view, (64,), Element.BF16)
+        plan_operand(view, (64,), Element.BF16, target="sm_90a")
     with pytest.raises(TilewrightError, match="negative strides"):
-        plan_operand(StridedView((64, 64), (2, -128), 8192, 2), (64, 64), Element.BF16)
+        plan_operand(StridedView((64, 64), (2, -128), 8192, 2), (64, 64), Element.BF16, target="sm_90a")
     with pytest.raises(TilewrightError, match="elements have 2 bytes"):
-        plan_operand(view, (64, 64), Element.F32)
+        plan_operand(view, (64, 64), Element.F32, target="sm_90a")
 
 
 @st.composite
@@ -82,7 +88,7 @@ def test_every_plan_delivers_every_element(
     operand: tuple[StridedView, tuple[int, ...], Element], consumer: str | None
 ) -> None:
     view, tile, element = operand
-    plans = plan_operand(view, tile, element, consumer)  # type: ignore[arg-type]
+    plans = plan_operand(view, tile, element, consumer, target="sm_90a")  # type: ignore[arg-type]
     assert plans
     for plan in plans:
         assert delivers(plan) == [], plan
@@ -97,7 +103,7 @@ def test_tensor_cores_get_rows_that_their_descriptors_describe(row: int) -> None
     """Box by box: what the copy engine writes is what wgmma reads, by the models of both."""
     view = StridedView((4096, 4096), (2, 8192), 0, 2)
     compared = 0
-    for plan in plan_operand(view, (row // 2, 64), Element.BF16, "wgmma", inner=(0,)):
+    for plan in plan_operand(view, (row // 2, 64), Element.BF16, "wgmma", inner=(0,), target="sm_90a"):
         if plan.map is None or plan.map.rank != 2:
             continue
         swizzle = plan.map.to_plan().swizzle
@@ -113,7 +119,7 @@ def test_tensor_cores_get_rows_that_their_descriptors_describe(row: int) -> None
 
 def test_a_box_without_swizzle_gets_one_for_the_tensor_core() -> None:
     map = TensorMap("bf16", (4096, 4096), (8192,), (64, 64))
-    assert repair(map)[0].kind == "legal"
-    first = repair(map, Want(consumer="wgmma"))[0]
+    assert repair(map, target="sm_90a")[0].kind == "legal"
+    first = repair(map, Want(consumer="wgmma"), target="sm_90a")[0]
     assert first.map is not None
     assert (first.kind, first.map.swizzle, first.map.box) == ("swizzle", "128B", (64, 64))

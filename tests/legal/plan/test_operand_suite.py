@@ -40,7 +40,7 @@ def test_every_operand_has_a_plan_by_legal_maps(answers: list[Answer]) -> None:
     for answer in answers:
         mapped = answer.mapped
         assert mapped is not None, answer.operand
-        assert all(check(map).legal for map in mapped.repair.maps)
+        assert all(check(map, "sm_90a").legal for map in mapped.repair.maps)
 
 
 def test_what_is_legal_as_it_stands_is_taken_so(answers: list[Answer]) -> None:

@@ -37,7 +37,7 @@ ILLEGAL = {
 @pytest.mark.parametrize("name", ILLEGAL)
 def test_the_copy_engine_delivers_what_a_repair_promises(name: str) -> None:
     map = ILLEGAL[name]
-    found = repair(map, Want(box=map.box))
+    found = repair(map, Want(box=map.box), target="sm_90a")
     mapped = [each for each in found if each.maps]
     assert mapped
     for each in mapped:
@@ -125,6 +125,6 @@ def test_bank_conflicts_and_footprints_are_those_of_the_box(inner: int, swizzle:
     assert conflict_ways(inner, span) == bank_conflict_ways(map, "ldmatrix", HOPPER)
     bytes_of = copy_bytes(map, HOPPER)
     assert bytes_of is not None
-    plan = repair(map)[0]
+    plan = repair(map, target="sm_90a")[0]
     assert plan.kind == "legal"
     assert plan.cost.smem_bytes == bytes_of[0]

@@ -115,7 +115,7 @@ def in_place(plans: list[OperandPlan]) -> list[OperandPlan]:
 def test_a_plan_is_found_wherever_boxes_are_made_of_whole_units(group: str) -> None:
     missed: list[Case] = []
     for view, tile, element in CASES[group]:
-        plans = plan_operand(view, tile, element, swizzle="none")
+        plans = plan_operand(view, tile, element, swizzle="none", target="sm_90a")
         for plan in plans:
             starts = starts_of(plan.repair.stored)
             assert not plan.repair.maps or faults_of(plan.repair, starts[:2] + starts[-2:]) == [], (view, tile, plan)
@@ -175,7 +175,7 @@ def test_copies_pad_least(group: str) -> None:
         for inner in {at for at in range(view.rank) if view.strides_bytes[at] == view.element_bytes}:
             plans = [
                 plan
-                for plan in plan_operand(view, tile, element, swizzle="none", inner=(inner,))
+                for plan in plan_operand(view, tile, element, swizzle="none", inner=(inner,), target="sm_90a")
                 if plan.kind == "copy"
             ]
             least = least_padding(view, tile, inner)
@@ -192,5 +192,5 @@ def test_exhaustive_search_tells_cases_apart() -> None:
 
 def test_readings_and_views_agree() -> None:
     view, tile, element = CASES["windows"][0]
-    stored: Reading = plan_operand(view, tile, element)[0].repair.stored
+    stored: Reading = plan_operand(view, tile, element, target="sm_90a")[0].repair.stored
     assert stored.box_elements == 4 * 4 * 4

@@ -26,13 +26,13 @@ def is_legal(map: TensorMap) -> bool:
 
 
 def test_a_legal_map_comes_first_as_it_is() -> None:
-    first = repair(LEGAL)[0]
+    first = repair(LEGAL, target="sm_90a")[0]
     assert (first.kind, first.map, first.changes) == ("legal", LEGAL, ())
     assert first.cost.rank[0] == 0
 
 
 def test_an_odd_row_stride_is_padded() -> None:
-    found = repair(replace(LEGAL, dims=(100, 4096), strides=(200,)))
+    found = repair(replace(LEGAL, dims=(100, 4096), strides=(200,)), target="sm_90a")
     first = found[0]
     assert first.kind == "pad"
     assert first.title == "pad the row stride from 200 to 208 bytes"
@@ -45,7 +45,7 @@ def test_an_odd_row_stride_is_padded() -> None:
 
 
 def test_a_row_beyond_the_span_and_a_box_beyond_256_are_cut() -> None:
-    found = repair(replace(LEGAL, box=(128, 384)))
+    found = repair(replace(LEGAL, box=(128, 384)), target="sm_90a")
     boxes = {each.map.box for each in found if each.map and each.kind == "box"}
     assert (64, 192) in boxes
     split = next(each for each in found if each.kind == "split")
@@ -57,7 +57,7 @@ def test_a_row_beyond_the_span_and_a_box_beyond_256_are_cut() -> None:
 
 def test_channels_of_three_bytes_are_merged_into_rows() -> None:
     pixels = TensorMap("u8", (3, 224, 224, 8), (3, 672, 150528), (3, 32, 8, 1))
-    first = repair(pixels)[0]
+    first = repair(pixels, target="sm_90a")[0]
     assert first.kind == "merge"
     assert first.cost.copied_bytes == first.cost.padded_bytes == 0
     assert faults_of(first, [(0, 0, 0, 0), (0, 32, 8, 1), (0, 192, 216, 7)]) == []
@@ -65,7 +65,7 @@ def test_channels_of_three_bytes_are_merged_into_rows() -> None:
 
 def test_six_dimensions_become_five() -> None:
     map = TensorMap("bf16", (64, 8, 4, 4, 4, 4), (128, 1024, 4096, 16384, 65536), (64, 8, 1, 1, 1, 1))
-    first = repair(map)[0]
+    first = repair(map, target="sm_90a")[0]
     assert first.kind == "merge"
     assert first.map is not None
     assert first.map.rank == 5
@@ -73,12 +73,12 @@ def test_six_dimensions_become_five() -> None:
 
 
 def test_more_than_2_to_the_32_elements_are_read_as_wider_ones_or_split() -> None:
-    kinds = {each.kind for each in repair(TensorMap("u8", (2**33,), (), (256,)))}
+    kinds = {each.kind for each in repair(TensorMap("u8", (2**33,), (), (256,)), target="sm_90a")}
     assert {"reinterpret", "split"} <= kinds
 
 
 def test_a_base_inside_16_bytes_is_moved_or_read_from_before() -> None:
-    found = repair(replace(LEGAL, address=0x1002))
+    found = repair(replace(LEGAL, address=0x1002), target="sm_90a")
     assert {"pad", "shift", "copy", "loads"} <= {each.kind for each in found}
     shift = next(each for each in found if each.kind == "shift")
     assert shift.map is not None
@@ -87,20 +87,20 @@ def test_a_base_inside_16_bytes_is_moved_or_read_from_before() -> None:
 
 
 def test_tensor_cores_get_no_shifted_rows() -> None:
-    found = repair(replace(LEGAL, address=0x1002), Want(consumer="wgmma"))
+    found = repair(replace(LEGAL, address=0x1002), Want(consumer="wgmma"), target="sm_90a")
     assert "shift" not in {each.kind for each in found}
     assert {"copy", "loads"} <= {each.kind for each in found}
 
 
 def test_what_is_kept_does_not_change() -> None:
     odd = replace(LEGAL, dims=(4095, 4096), strides=(8190,))
-    for each in repair(odd, Want(keep=frozenset({"strides"}))):
+    for each in repair(odd, Want(keep=frozenset({"strides"})), target="sm_90a"):
         assert all(change.field != "strides" for change in each.changes)
-    assert all(each.kind != "copy" for each in repair(odd, Want(copy_allowed=False)))
+    assert all(each.kind != "copy" for each in repair(odd, Want(copy_allowed=False), target="sm_90a"))
 
 
 def test_a_wanted_box_is_delivered_whole() -> None:
-    found = repair(LEGAL, Want(box=(100, 48)))
+    found = repair(LEGAL, Want(box=(100, 48)), target="sm_90a")
     assert all(each.box == (100, 48) for each in found)
     assert found[0].maps
 
@@ -117,19 +117,19 @@ def test_a_wanted_box_is_delivered_whole() -> None:
     ],
 )
 def test_nothing_to_copy_has_no_repair(map: TensorMap) -> None:
-    assert repair(map) == []
+    assert repair(map, target="sm_90a") == []
 
 
 def test_bad_wants_are_named() -> None:
     with pytest.raises(TilewrightError, match="wanted box has 1 entries; rank 2 needs 2"):
-        repair(LEGAL, Want(box=(64,)))
+        repair(LEGAL, Want(box=(64,)), target="sm_90a")
     with pytest.raises(TilewrightError, match="no field 'stride' to keep"):
         Want(keep=frozenset({"stride"}))
 
 
 def test_a_launch_plan_s_map_is_repaired_too() -> None:
     odd = replace(LEGAL, dims=(100, 4096), strides=(200,))
-    assert repair(odd.to_plan()) == repair(odd)
+    assert repair(odd.to_plan(), target="sm_90a") == repair(odd, target="sm_90a")
 
 
 @st.composite
@@ -159,7 +159,7 @@ def small_maps(draw: st.DrawFn) -> TensorMap:
 @settings(deadline=None, max_examples=400)
 @given(small_maps(), st.sampled_from((None, "ldmatrix", "wgmma")), st.booleans())
 def test_every_repair_is_legal_and_delivers_every_element(map: TensorMap, consumer: str | None, wanted: bool) -> None:
-    found = repair(map, Want(box=map.box if wanted else None, consumer=consumer))  # type: ignore[arg-type]
+    found = repair(map, Want(box=map.box if wanted else None, consumer=consumer), target="sm_90a")  # type: ignore[arg-type]
     assert {"loads"} <= {each.kind for each in found}
     for each in found:
         assert each.checked
@@ -173,7 +173,7 @@ def test_every_repair_is_legal_and_delivers_every_element(map: TensorMap, consum
 @settings(deadline=None, max_examples=200)
 @given(small_maps())
 def test_stores_write_what_is_wanted_and_no_more(map: TensorMap) -> None:
-    for each in repair(map, Want(box=map.box, store=True)):
+    for each in repair(map, Want(box=map.box, store=True), target="sm_90a"):
         stored = each.stored
         for start in starts_of(stored)[:2] if each.maps else ():
             wanted: set[int] = set()

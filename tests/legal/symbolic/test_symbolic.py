@@ -93,7 +93,7 @@ def test_on_the_newer_target_too(map: SymbolicMap) -> None:
 
 
 def test_a_row_major_matrix_of_bf16() -> None:
-    found = prove(SymbolicMap("bf16", (Dim("N"), Dim("M")), ("2*N",), (64, 128), swizzle="128B"))
+    found = prove(SymbolicMap("bf16", (Dim("N"), Dim("M")), ("2*N",), (64, 128), swizzle="128B"), "sm_90a")
     assert found.answer == "maybe" and found.guard is not None
     assert found.guard.text == "N >= 1 and N <= 4294967296 and M >= 1 and M <= 4294967296 and N % 8 == 0"
     assert {finding.code for finding in found.undecided} == {"TM011", "TM012", "TM013"}
@@ -102,9 +102,9 @@ def test_a_row_major_matrix_of_bf16() -> None:
 
 def test_declared_sizes_make_it_legal_or_illegal() -> None:
     n, m = Dim("N", 8, 65536, multiple_of=8), Dim("M", 1, 65536)
-    legal = prove(SymbolicMap("bf16", (n, m), (2 * n,), (64, 128), swizzle="128B"))
+    legal = prove(SymbolicMap("bf16", (n, m), (2 * n,), (64, 128), swizzle="128B"), "sm_90a")
     assert (legal.answer, legal.undecided) == ("legal", ()) and legal.guard is not None and legal.guard.text == "True"
-    odd = prove(SymbolicMap("bf16", (n, m), (2 * n + 2,), (64, 128), swizzle="128B"))
+    odd = prove(SymbolicMap("bf16", (n, m), (2 * n + 2,), (64, 128), swizzle="128B"), "sm_90a")
     assert odd.answer == "illegal" and odd.guard is None
     (finding,) = odd.violated
     assert (finding.code, finding.index, finding.value, finding.limit) == ("TM012", 0, "2*N + 2", 16)
@@ -115,18 +115,18 @@ def test_given_conditions_are_facts() -> None:
     map = SymbolicMap(
         "bf16", ("N", "M"), ("2*N",), (64, 128), sizes=(Dim("N"), Dim("M")), where="N%8==0, 1<=M<=65536, 8<=N<=65536"
     )
-    assert prove(map).answer == "legal"
+    assert prove(map, "sm_90a").answer == "legal"
     products = SymbolicMap(
         "bf16", ("K", "N", "B"), ("2*K", "2*K*N"), (64, 8, 1),
         sizes=(Dim("K", 8, 64, 8), Dim("N", 1, 2**40), Dim("B", 1, 64)), where="K*N <= 2**38, N <= 2**31",
     )  # fmt: skip
-    assert prove(products).answer == "legal"
+    assert prove(products, "sm_90a").answer == "legal"
 
 
 def test_conditions_that_contradict_each_other_are_illegal() -> None:
     n = Dim("N", 1, 1000)
     map = SymbolicMap("bf16", (64, 64), (2 * n,), (n, 1), swizzle="32B", address=n * 8 + 8)
-    found = prove(map)
+    found = prove(map, "sm_90a")
     assert found.answer == "illegal" and found.guard is None
     assert {finding.code for finding in found.violated} >= {"TM012", "TM009"}
     check_against_enumeration(map)
@@ -136,16 +136,16 @@ def test_conditions_of_products_stay_exact() -> None:
     n, m = Dim("N", 1, 20), Dim("M", 1, 12)
     map = SymbolicMap("bf16", (n, m, 4), (2 * n * m, 16), (8, 1, 1))
     assert check_against_enumeration(map) == "maybe"
-    found = prove(map)
+    found = prove(map, "sm_90a")
     assert found.guard is not None and found.guard.text == "(M*N) % 8 == 0"
     even = SymbolicMap("bf16", (n, Dim("M", 8, 40, 16), 4), ("2*N*M", 16), (8, 1, 1))
-    assert prove(even).answer == "legal"
+    assert prove(even, "sm_90a").answer == "legal"
 
 
 def test_what_cannot_be_is_an_error() -> None:
     n = Dim("N", 1, 7)
     with pytest.raises(TilewrightError, match="no sizes satisfy"):
-        prove(SymbolicMap("bf16", (n,), (), (8,), where="N % 8 == 0"))
+        prove(SymbolicMap("bf16", (n,), (), (8,), where="N % 8 == 0"), "sm_90a")
 
 
 def test_facts_alone_answer_quickly_and_soundly() -> None:

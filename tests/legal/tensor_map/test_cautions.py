@@ -76,7 +76,7 @@ def test_a_driver_that_encodes_small_tensors_wrongly() -> None:
 
 
 def test_an_illegal_map_has_violations_and_no_warnings() -> None:
-    found = legal.check(legal.TensorMap(**(USUAL | {"strides": (4097,), "address": (1 << 20) + 16})))
+    found = legal.check(legal.TensorMap(**(USUAL | {"strides": (4097,), "address": (1 << 20) + 16})), "sm_90a")
     assert not found.legal and found.warnings == ()
 
 

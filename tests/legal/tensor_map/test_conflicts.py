@@ -59,7 +59,7 @@ def test_changes_are_those_found_by_trying_all(given: dict[str, int]) -> None:
     map = legal.TensorMap(
         "bf16", fields.dims, fields.strides, fields.box, None, fields.interleave, fields.swizzle, address=fields.address
     )
-    found = legal.check(map)
+    found = legal.check(map, "sm_90a")
     # The map may also change its type, or fields that are not varied here: those sets are other answers.
     comparable = {change for change in found.minimal_changes if change <= set(VALUES)}
     assert comparable == by_hand(values)
@@ -70,7 +70,7 @@ def test_changes_are_those_found_by_trying_all(given: dict[str, int]) -> None:
 
 def test_several_rules_may_leave_no_value_for_a_field() -> None:
     flat = legal.TensorMap("bf16", (4096, 100), (256,), (128, 100), interleave="16B", swizzle="128B")
-    found = legal.check(flat)
+    found = legal.check(flat, "sm_90a")
     assert [violation.code for violation in found.violations] == ["TM008"]
     conflicts = {conflict.codes: conflict.fields for conflict in found.conflicts}
     assert conflicts[("TM008",)] == {"interleave", "rank"}
@@ -91,5 +91,5 @@ def test_a_map_that_breaks_everything_is_answered() -> None:
     hostile = legal.TensorMap(
         99, (0, -1, 2**70, 0, 0), (7, 7, 7, -1), (0, 300, 1000, -2, 2**40), (0, 99, 99, 99, 9), 7, 9, 9, 9, -5
     )
-    (change,) = legal.check(hostile).minimal_changes
+    (change,) = legal.check(hostile, "sm_90a").minimal_changes
     assert {"dtype", "swizzle", "interleave", "address", "dims[0]", "box[4]", "strides[3]"} <= change

@@ -20,7 +20,7 @@ PACKED = legal.TensorMap("u4x16_align8", (512, 64), (256,), (64, 16))
 
 
 def judged(map: object, **arguments: object) -> list[str]:
-    return [violation.code for violation in legal.check_copy(map, **arguments).violations]
+    return [violation.code for violation in legal.check_copy(map, **({"target": "sm_90a"} | arguments)).violations]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def judged(map: object, **arguments: object) -> list[str]:
     ],
 )  # fmt: skip
 def test_each_rule_of_one_copy(map: object, arguments: dict[str, object], expected: list[str]) -> None:
-    found = legal.check_copy(map, **arguments)
+    found = legal.check_copy(map, **({"target": "sm_90a"} | arguments))
     assert [violation.code for violation in found.violations] == expected
     assert found.legal == bool(found) == (not expected)
     assert found.minimal_sets == tuple((violation,) for violation in found.violations)
@@ -103,7 +103,7 @@ def test_each_rule_of_later_architectures(map: object, arguments: dict[str, obje
 def test_bytes_of_a_gather_are_those_of_four_rows() -> None:
     found = legal.check_copy(ROW, "gather4", target="sm_100a")
     assert (found.footprint_bytes, found.transaction_bytes) == (512, 512)
-    assert legal.check_copy(ROW).transaction_bytes == 128
+    assert legal.check_copy(ROW, target="sm_90a").transaction_bytes == 128
 
 
 @pytest.mark.parametrize(
@@ -118,19 +118,25 @@ def test_bytes_of_a_gather_are_those_of_four_rows() -> None:
     ],
 )
 def test_warnings_about_one_copy(arguments: dict[str, object], expected: list[str]) -> None:
-    assert [warning.code for warning in legal.check_copy(MAP, **arguments).warnings] == expected
+    assert [
+        warning.code for warning in legal.check_copy(MAP, **({"target": "sm_90a"} | arguments)).warnings
+    ] == expected
 
 
 def test_slices_that_begin_inside_the_pattern_are_warned_of() -> None:
     four_rows = legal.TensorMap("bf16", (4096, 4096), (8192,), (64, 4), swizzle="128B")
-    assert [warning.code for warning in legal.check_copy(four_rows, multicast_ctas=2).warnings] == ["TM058"]
+    assert [warning.code for warning in legal.check_copy(four_rows, multicast_ctas=2, target="sm_90a").warnings] == [
+        "TM058"
+    ]
 
 
 def test_a_store_is_warned_of_clipping_where_it_reaches_the_end_of_a_row() -> None:
     odd = legal.TensorMap("bf16", (100, 64), (208,), (64, 8), swizzle="128B")
-    assert [found.code for found in legal.check_copy(odd, coords=(64, 0), direction="store").warnings] == ["TM036"]
-    assert legal.check_copy(odd, coords=(0, 0), direction="store").warnings == ()
-    assert legal.check_copy(odd, coords=(64, 0), direction="load").warnings == ()
+    assert [
+        found.code for found in legal.check_copy(odd, coords=(64, 0), direction="store", target="sm_90a").warnings
+    ] == ["TM036"]
+    assert legal.check_copy(odd, coords=(0, 0), direction="store", target="sm_90a").warnings == ()
+    assert legal.check_copy(odd, coords=(64, 0), direction="load", target="sm_90a").warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -147,4 +153,4 @@ def test_a_store_is_warned_of_clipping_where_it_reaches_the_end_of_a_row() -> No
 )
 def test_what_is_no_copy_is_one_clear_error(arguments: dict[str, object], complaint: str) -> None:
     with pytest.raises(TilewrightError, match=complaint):
-        legal.check_copy(MAP, **arguments)
+        legal.check_copy(MAP, **({"target": "sm_90a"} | arguments))

@@ -20,7 +20,7 @@ def maps(kind: str, count: int) -> list[AnyMap]:
     draw, judge = (tiled_rows, legal.check_rows) if kind == "tiled" else (im2col_rows, legal.check_im2col_rows)
     columns = draw(np.random.default_rng(4), count)
     found: list[AnyMap] = []
-    for row in np.flatnonzero(judge(columns)).tolist():
+    for row in np.flatnonzero(judge(columns, HOPPER)).tolist():
         value = {name: int(column.view(np.int64)[row]) for name, column in columns.items()}
         rank = value["rank"]
         lists = {letter: tuple(value[f"{letter}{at}"] for at in range(rank)) for letter in "de"}

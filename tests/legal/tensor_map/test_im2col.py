@@ -70,11 +70,11 @@ def test_maps_along_w_alone() -> None:
 
 
 def test_sizes() -> None:
-    found = legal.check(legal.Im2colMap(**USUAL))
+    found = legal.check(legal.Im2colMap(**USUAL), "sm_90a")
     assert found.footprint_bytes == found.transaction_bytes == 128 * 64 * 2
     found = legal.check(legal.Im2colWideMap(**(WIDE | {"mode": "w128", "pixels_per_column": 7})), "sm_100a")
     assert found.transaction_bytes == 128 * 64 * 2
-    found = legal.check(legal.Im2colMap(**(USUAL | {"channels_per_pixel": 16})))
+    found = legal.check(legal.Im2colMap(**(USUAL | {"channels_per_pixel": 16})), "sm_90a")
     assert (found.footprint_bytes, found.transaction_bytes) == (128 * 128, 128 * 32)
 
 

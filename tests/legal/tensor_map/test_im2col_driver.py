@@ -45,7 +45,7 @@ def fields_of(columns: dict[str, np.ndarray], row: int) -> Fields:
 
 def test_columns_agree_with_the_driver() -> None:
     columns = driver_columns()
-    legal = check_im2col_rows(columns)
+    legal = check_im2col_rows(columns, "sm_90a")
     assert legal.size == 18433
     assert not np.flatnonzero(legal != (columns["cuResult"] == 0)).size
 

@@ -20,18 +20,18 @@ def map_of(**changes: object) -> legal.TensorMap:
 
 
 def codes(map: legal.TensorMap, **options: object) -> list[str]:
-    return [violation.code for violation in legal.check(map, **options).violations]
+    return [violation.code for violation in legal.check(map, **({"target": "sm_90a"} | options)).violations]
 
 
 def test_a_legal_map() -> None:
-    found = legal.check(GOOD)
+    found = legal.check(GOOD, "sm_90a")
     assert found.legal and bool(found)
     assert found.violations == found.minimal_sets == found.conflicts == found.minimal_changes == found.warnings == ()
     assert found.footprint_bytes == found.transaction_bytes == 64 * 128 * 2
 
 
 def test_every_rule_broken_is_a_minimal_set_with_value_limit_and_source() -> None:
-    found = legal.check(map_of(dims=(100, 0), strides=(200,), box=(100, 300), address=4))
+    found = legal.check(map_of(dims=(100, 0), strides=(200,), box=(100, 300), address=4), "sm_90a")
     assert not found.legal
     assert [violation.code for violation in found.violations] == ["TM009", "TM011", "TM012", "TM014", "TM015", "TM016"]
     assert found.minimal_sets == tuple((violation,) for violation in found.violations)
@@ -43,7 +43,10 @@ def test_every_rule_broken_is_a_minimal_set_with_value_limit_and_source() -> Non
 
 def test_of_limits_that_sharpen_each_other_the_sharpest_is_named() -> None:
     sliced = legal.TensorMap("u8", (4096,) * 3, (4104, 1 << 24), (32, 4, 4), interleave="32B", swizzle="32B", address=8)
-    assert [(found.code, found.limit) for found in legal.check(sliced).violations] == [("TM009", 32), ("TM012", 32)]
+    assert [(found.code, found.limit) for found in legal.check(sliced, "sm_90a").violations] == [
+        ("TM009", 32),
+        ("TM012", 32),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_sizes_of_padded_elements_count_the_padding() -> None:
 
 def test_sizes_have_no_meaning_where_the_box_has_none() -> None:
     for changes in ({"dtype": 99}, {"box": (64, 0)}, {"element_strides": (1, 0)}, {"swizzle": 77}):
-        found = legal.check(map_of(**changes))
+        found = legal.check(map_of(**changes), "sm_90a")
         assert found.footprint_bytes is None and found.transaction_bytes is None
 
 
@@ -131,7 +134,7 @@ def test_no_driver_before_tensor_maps_knows_any() -> None:
 @pytest.mark.parametrize("driver", [0, -1, "13", (13,), 13, "0.1", float("nan"), "13.0.1", True, (0, 1), (10**5000, 1)])
 def test_a_version_that_is_none_is_an_error(driver: object) -> None:
     with pytest.raises(TilewrightError, match="driver version"):
-        legal.check(GOOD, driver=driver)
+        legal.check(GOOD, "sm_90a", driver=driver)
 
 
 def test_targets_by_name_and_by_value() -> None:
@@ -141,14 +144,14 @@ def test_targets_by_name_and_by_value() -> None:
 
 
 def test_a_launch_plan_s_map_is_a_map_and_other_things_are_not() -> None:
-    assert legal.check(GOOD.to_plan()) == legal.check(GOOD)
+    assert legal.check(GOOD.to_plan(), "sm_90a") == legal.check(GOOD, "sm_90a")
     for other in (None, "map", 5, {"dtype": "bf16"}):
         with pytest.raises(TilewrightError, match="not a tensor map"):
-            legal.check(other)
+            legal.check(other, "sm_90a")
 
 
 def test_a_question_takes_less_than_fifty_microseconds() -> None:
     bad = map_of(dims=(100, 0, 3), strides=(200, 7), box=(100, 300, 0), address=4)
     for map in (GOOD, bad):
-        best = min(timeit.repeat(lambda map=map: legal.check(map).legal, number=2000, repeat=5)) / 2000
+        best = min(timeit.repeat(lambda map=map: legal.check(map, "sm_90a").legal, number=2000, repeat=5)) / 2000
         assert best < 50e-6

@@ -71,7 +71,7 @@ def test_any_numbers_in_any_column_agree(numbers: dict[str, int]) -> None:
     fields = fields_of(base, 0)
     # As Python integers nothing wraps: only enumerations and the rank are read as the driver's signed words.
     expected = not judge(fields, tiled_rules, target("sm_90a"))
-    assert legal.check_rows(base).tolist() == [expected]
+    assert legal.check_rows(base, "sm_90a").tolist() == [expected]
 
 
 @pytest.mark.parametrize("number", [-(2**64), -1, 15, 16, 2**32, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 9, 2**128])
@@ -83,22 +83,26 @@ def test_numbers_beyond_64_bits_are_judged_as_the_map_is(name: str, number: int)
         row["dtype"], (row["d0"], row["d1"]), (row["s0"],), (row["b0"], row["b1"]), (row["e0"], row["e1"]),
         row["interleave"], row["swizzle"], row["l2"], row["oob"], row["addr"],
     )  # fmt: skip
-    expected = legal.check(one).legal
-    assert legal.check_rows({column: [value] for column, value in row.items()}).tolist() == [expected]
+    expected = legal.check(one, "sm_90a").legal
+    assert legal.check_rows({column: [value] for column, value in row.items()}, "sm_90a").tolist() == [expected]
 
 
 def test_words_of_64_bits_signed_and_unsigned_are_the_same() -> None:
     columns = tiled_rows(np.random.default_rng(9), 5000)
     assert all(column.dtype == np.uint64 for column in columns.values())
-    found = legal.check_rows(columns)
-    assert (found == legal.check_rows({name: column.view(np.int64) for name, column in columns.items()})).all()
-    assert (found == legal.check_rows({name: column.astype(object) for name, column in columns.items()})).all()
+    found = legal.check_rows(columns, "sm_90a")
+    assert (
+        found == legal.check_rows({name: column.view(np.int64) for name, column in columns.items()}, "sm_90a")
+    ).all()
+    assert (
+        found == legal.check_rows({name: column.astype(object) for name, column in columns.items()}, "sm_90a")
+    ).all()
 
 
 def test_no_rows_and_other_columns() -> None:
     columns = tiled_rows(np.random.default_rng(9), 10)
-    assert legal.check_rows({name: column[:0] for name, column in columns.items()}).tolist() == []
-    assert legal.check_rows(columns | {"cuResult": np.zeros(10)}).size == 10
+    assert legal.check_rows({name: column[:0] for name, column in columns.items()}, "sm_90a").tolist() == []
+    assert legal.check_rows(columns | {"cuResult": np.zeros(10)}, "sm_90a").size == 10
 
 
 @pytest.mark.parametrize(
@@ -116,26 +120,30 @@ def test_no_rows_and_other_columns() -> None:
 def test_what_is_no_column_is_one_clear_error(change: dict[str, np.ndarray | None], complaint: str) -> None:
     columns = {name: column for name, column in (tiled_rows(np.random.default_rng(9), 10) | change).items()}
     with pytest.raises(TilewrightError, match=complaint):
-        legal.check_rows({name: column for name, column in columns.items() if column is not None})
+        legal.check_rows({name: column for name, column in columns.items() if column is not None}, "sm_90a")
 
 
 def test_columns_as_lists() -> None:
     columns = tiled_rows(np.random.default_rng(9), 200)
-    assert legal.check_rows({name: column.tolist() for name, column in columns.items()}).tolist() == (
-        legal.check_rows(columns).tolist()
+    assert legal.check_rows({name: column.tolist() for name, column in columns.items()}, "sm_90a").tolist() == (
+        legal.check_rows(columns, "sm_90a").tolist()
     )
-    assert legal.check_rows({name: [] for name in COLUMNS}).tolist() == []
+    assert legal.check_rows({name: [] for name in COLUMNS}, "sm_90a").tolist() == []
     with pytest.raises(TilewrightError, match=r"column 's1' is not of integers: row 1 is 1\.5"):
-        legal.check_rows({name: column.tolist() for name, column in columns.items()} | {"s1": [16, 1.5] + [16] * 198})
+        legal.check_rows(
+            {name: column.tolist() for name, column in columns.items()} | {"s1": [16, 1.5] + [16] * 198}, "sm_90a"
+        )
     with pytest.raises(TilewrightError, match="columns are 3"):
-        legal.check_rows(3)  # pyright: ignore[reportArgumentType]
+        legal.check_rows(3, "sm_90a")  # pyright: ignore[reportArgumentType]
 
 
 def test_negative_corners_of_any_make_are_the_same() -> None:
     columns = im2col_rows(np.random.default_rng(9), 3000)
     signed_columns = {name: column.view(np.int64) for name, column in columns.items()}
     assert min(signed_columns["lo0"].min(), signed_columns["up0"].min()) < -1
-    found = legal.check_im2col_rows(signed_columns)
+    found = legal.check_im2col_rows(signed_columns, "sm_90a")
     as_objects = {name: column.astype(object) for name, column in signed_columns.items()}
-    assert found.any() and (found == legal.check_im2col_rows(as_objects)).all()
-    assert (found == legal.check_im2col_rows({n: column.tolist() for n, column in signed_columns.items()})).all()
+    assert found.any() and (found == legal.check_im2col_rows(as_objects, "sm_90a")).all()
+    assert (
+        found == legal.check_im2col_rows({n: column.tolist() for n, column in signed_columns.items()}, "sm_90a")
+    ).all()

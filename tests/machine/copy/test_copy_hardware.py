@@ -71,7 +71,7 @@ def test_the_judge_takes_every_map_and_sizes_it_alike() -> None:
     for found in measured().values():
         for each in found:
             plan = each.case.map
-            judged = check(any_from_plan(plan, 0))
+            judged = check(any_from_plan(plan, 0), "sm_90a")
             assert judged.legal, (plan, judged.violations)
             assert judged.transaction_bytes == transaction_bytes(plan, HOPPER), plan
             assert judged.footprint_bytes == footprint_bytes(plan, HOPPER), plan

@@ -113,7 +113,7 @@ class LoadedBoxes:
         """Where an operand's elements come from, in the order of its rows; nothing if that is not known."""
         low, high = _extent(matrix)
         met = [box for at, (end, box) in self.boxes.items() if at < high and low < end]
-        placed = _distances(matrix, met) if met else ()
+        placed = _distances(matrix, met, self.facts) if met else ()
         if isinstance(placed, NoMatrix):
             return placed
         parts: list[MatrixPart] = []

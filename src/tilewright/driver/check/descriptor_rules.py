@@ -1,6 +1,7 @@
 """Which rules do tensor maps and wgmma matrix descriptors obey? One row for each code that `legal` reports.
 
-Numbers stand in the target's facts; here they are put into words for sm_90a, and for sm_100a what it alone has.
+Numbers stand in the target's facts; here they are put into words for the oldest target, and for the newest what it
+alone has.
 Checked by: tests/driver/check/test_rules.py, which looks for every code in the sources of `legal`, and compares names.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from tilewright.contract.rules.typestate_codes import Rule
-from tilewright.targets import Target, target
+from tilewright.targets import TARGET_NAMES, Target, target
 
 _COPY = "PTX ISA 9.7.9.27 (cp.async.bulk.tensor)"
 _DRIVER = "CUDA Driver API, cuTensorMapEncodeTiled"
@@ -17,25 +18,25 @@ _DRIVER = "CUDA Driver API, cuTensorMapEncodeTiled"
 
 @cache
 def descriptor_rules() -> tuple[Rule, ...]:
-    """Rows of both families, with the limits of sm_90a."""
-    facts = target("sm_90a")
-    return (*_tensor_map_rules(facts), *_matrix_descriptor_rules(facts))
+    """Rows of both families, with the limits of the oldest target, and for the newest what it alone has."""
+    oldest, newest = target(TARGET_NAMES[0]), target(TARGET_NAMES[-1])
+    return (*_tensor_map_rules(oldest, newest), *_matrix_descriptor_rules(oldest))
 
 
-def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
+def _tensor_map_rules(facts: Target, newest: Target) -> tuple[Rule, ...]:
     def limit(name: str) -> int:
         return facts.limit(f"tensor_map.{name}")
 
     def source(name: str) -> str:
         return facts.fact(f"tensor_map.{name}").source
 
-    later = target("sm_100a").fact  # what only later architectures have
+    later = newest.fact  # what only later architectures have
     corners = ", ".join(f"{corner}" for corner in facts.limits("tensor_map.im2col_corner_limits"))
     spans = ", ".join(f"{span}" for span in facts.limits("tensor_map.swizzle_span_bytes")[1:])
     return (
         Rule("TM001", "data-type", "the data type is not one the architecture has",
              f"tensorDataType is 0 to {limit('data_type_max')}.", source("data_type_max"),
-             "Type 13, a packed four-bit type of a later architecture.", "Choose a type that sm_90a has."),
+             "Type 13, a packed four-bit type of a later architecture.", f"Choose a type that {facts.name} has."),
         Rule("TM002", "interleave", "the interleave is not one of the enumeration",
              f"interleave is 0 to {limit('interleave_max')}.", source("interleave_max"), "interleave 3.",
              "Use none, 16B or 32B."),
@@ -124,7 +125,7 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
         Rule("TM028", "im2col-wide", "the architecture has no im2col maps along W alone",
              "cuTensorMapEncodeIm2colWide needs compute capability 10.0; before, the driver makes plain im2col maps of "
              "such.", later("feature.im2col_wide").source,
-             "An Im2colWideMap on sm_90a.", "Use an Im2colMap."),
+             f"An Im2colWideMap on {facts.name}.", "Use an Im2colMap."),
         Rule("TM029", "wide-mode", "the mode is not one of the enumeration", "The mode is W or W128.",
              later("tensor_map.im2col_wide_mode_max").source, "mode 2.", "Use w or w128."),
         Rule("TM030", "wide-swizzle", "im2col maps along W do not take this swizzle",
@@ -190,8 +191,8 @@ def _tensor_map_rules(facts: Target) -> tuple[Rule, ...]:
              "Tile modes take tiled maps, im2col modes im2col maps; gather4 loads, scatter4 and im2col_no_offs store.",
              _COPY, "A gather4 store.", "Use the mode of the map and of the direction."),
         Rule("TM051", "copy-mode-target", "the architecture has no such mode of copies",
-             "tile::gather4, tile::scatter4 and im2col::w need sm_100a.", later("feature.tensor_gather").source,
-             "gather4 on sm_90a.", "Copy row by row."),
+             f"tile::gather4, tile::scatter4 and im2col::w need {newest.name}.", later("feature.tensor_gather").source,
+             f"gather4 on {facts.name}.", "Copy row by row."),
         Rule("TM052", "coordinate-count", "a copy has the wrong number of coordinates",
              "One for each dimension; gather4 and scatter4 take one column and four rows.", _COPY,
              "Two coordinates for a map of rank 3.", "Give one for each dimension."),

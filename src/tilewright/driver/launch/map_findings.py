@@ -94,10 +94,10 @@ def _repair(param: TensorMapParam, facts: Target) -> Repair | None:
     from tilewright.legal.tensor_map.im2col_map import any_from_plan
 
     map = any_from_plan(param.map)
-    kept, missing = repair_as_installed(map, Want(keep=_READ_BY_THE_KERNEL), facts)
+    kept, missing = repair_as_installed(map, Want(keep=_READ_BY_THE_KERNEL), target=facts)
     found = next((each for each in kept if _same_copies(each, map)), None)
     if found is None:
-        others, missing = repair_as_installed(map, None, facts)
+        others, missing = repair_as_installed(map, target=facts)
         found = next((each for each in others if each.maps or each.im2col is not None), None)
     if found is None:
         return None

@@ -33,11 +33,11 @@ from tilewright.layout.answer import NotExpressible
 from tilewright.layout.hierarchy import Hierarchy, Level, Mode, linear_of
 from tilewright.layout.linear import LinearLayout
 from tilewright.layout.linear_parts import rename, transpose_inputs
-from tilewright.legal.bank.access_kind import access_kind
+from tilewright.legal.bank.access_kind import AccessKind, access_kind
 from tilewright.legal.descriptor.matrix_descriptor import Major
 from tilewright.legal.descriptor.shared_places import operand_places, served_lanes, swizzle_layout
 from tilewright.legal.tensor_map.enumerations import SWIZZLES
-from tilewright.targets import Target
+from tilewright.targets import BANK_TARGET_NAMES, TARGET_NAMES, Target
 from tilewright.targets import target as target_by_name
 from tilewright.targets.fragment_table import FragmentRow, fragment_aliases, fragment_instructions, fragment_row
 
@@ -193,11 +193,18 @@ def _swizzle(plain: str, operand: str, facts: Target | None) -> InstructionLayou
 
 def _of_access(name: str, facts: Target | None) -> InstructionLayout:
     kind = access_kind(name)
-    chosen = facts or target_by_name("gfx942" if kind.name.startswith("ds_") else "sm_90a")
+    chosen = facts or _first_that_serves(kind)
     layout = served_lanes(kind, chosen)
     if isinstance(layout, NotExpressible):
         raise TilewrightError(f"no layout of the lanes of {name}: {layout.reason}")
     return InstructionLayout(name, "lanes", layout, f"{chosen.name}: shared_access", (chosen.name,))
+
+
+def _first_that_serves(kind: AccessKind) -> Target:
+    """The oldest target that has instructions of the access's name."""
+    data_share = kind.name.startswith("ds_")
+    targets = map(target_by_name, BANK_TARGET_NAMES)
+    return next(each for each in targets if each.fact("shared_access.data_share").value == data_share)
 
 
 def _canonical(name: str) -> str:
@@ -206,8 +213,8 @@ def _canonical(name: str) -> str:
 
 
 def _first_with(swizzle: Swizzle) -> Target:
-    name = "sm_90a" if _has_swizzle(swizzle, "sm_90a") else "sm_100a"
-    return target_by_name(name)
+    """The oldest target that has the pattern; the newest where none does, for its answer."""
+    return target_by_name(next((name for name in TARGET_NAMES if _has_swizzle(swizzle, name)), TARGET_NAMES[-1]))
 
 
 def _has_swizzle(swizzle: Swizzle, target: str | None) -> bool:

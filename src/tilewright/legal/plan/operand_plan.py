@@ -1,6 +1,6 @@
 """How does an operand of a kernel reach shared memory: which dimension is innermost there, by which maps or copies?
 
-    plans = plan_operand(view, tile=(64, 128), element=Element.BF16, consumer="wgmma")
+    plans = plan_operand(view, tile=(64, 128), element=Element.BF16, consumer="wgmma", target="sm_90a")
     plans[0].repair.map, plans[0].inner
 
 A view is an array as it stands: extents, strides, where it begins. For each dimension that may lie innermost in shared
@@ -95,8 +95,8 @@ def plan_operand(
     tile: tuple[int, ...],
     element: Element,
     consumer: Consumer | None = None,
-    target: str | Target = "sm_90a",
     *,
+    target: str | Target,
     inner: tuple[int, ...] | None = None,
     swizzle: str | None = None,
     copy_allowed: bool = True,

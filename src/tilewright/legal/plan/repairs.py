@@ -1,6 +1,7 @@
 """Which plans near an illegal tensor map copy the same boxes, and what does each cost?
 
-    for repair in legal.repair(legal.TensorMap("bf16", (100, 4096), (200,), (64, 128), swizzle="128B")):
+    illegal = legal.TensorMap("bf16", (100, 4096), (200,), (64, 128), swizzle="128B")
+    for repair in legal.repair(illegal, target="sm_90a"):
         print(repair.title, "-", repair.cost.line)
 
 Theory: a tensor and a box have many readings (`reading`). The search looks for readings of the tensor as it stands that
@@ -54,8 +55,8 @@ from tilewright.targets import Target
 def repair(
     map: AnyMap | plan.TensorMap,
     want: Want | Mapping[str, object] | None = None,
-    target: str | Target = "sm_90a",
     *,
+    target: str | Target,
     engines: Engines = ALL_ENGINES,
 ) -> list[Repair]:
     """Plans that copy the boxes of `map` legally, the cheapest first; `map` itself where it is legal.
@@ -72,13 +73,13 @@ def repair(
 
 
 def repair_as_installed(
-    map: AnyMap | plan.TensorMap, want: Want | Mapping[str, object] | None = None, target: str | Target = "sm_90a"
+    map: AnyMap | plan.TensorMap, want: Want | Mapping[str, object] | None = None, *, target: str | Target
 ) -> tuple[list[Repair], MissingExtra | None]:
     """`repair`; where it would ask the e-graph and that is not installed, its other plans, and what is missing."""
     try:
-        return repair(map, want, target), None
+        return repair(map, want, target=target), None
     except MissingExtra as missing:
-        return repair(map, want, target, engines=replace(ALL_ENGINES, egraph=False)), missing
+        return repair(map, want, target=target, engines=replace(ALL_ENGINES, egraph=False)), missing
 
 
 @lru_cache(maxsize=4096)

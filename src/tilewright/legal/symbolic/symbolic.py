@@ -69,7 +69,7 @@ class SymbolicLegality:
     guard: Guard | None
 
 
-def prove(map: SymbolicMap, target: str | Target = "sm_90a", driver: object = None) -> SymbolicLegality:
+def prove(map: SymbolicMap, target: str | Target, driver: object = None) -> SymbolicLegality:
     """Whether `map` is legal on `target` for all sizes as declared, for none, or under which guard.
 
     driver: as for `legal.check`. Raises TilewrightError for an unknown target or driver, and where no sizes satisfy

@@ -112,7 +112,7 @@ class Legality:
         return None if self._bytes is None else self._bytes[1]
 
 
-def check(map: AnyMap | plan.TensorMap, target: str | Target = "sm_90a", driver: object = None) -> Legality:
+def check(map: AnyMap | plan.TensorMap, target: str | Target, driver: object = None) -> Legality:
     """Whether `map` is legal on `target`.
 
     map: tiled, im2col, or a launch plan's map of a buffer at address 0.

@@ -46,7 +46,7 @@ Column = NDArray[np.int64]
 
 
 def check_rows(
-    columns: Mapping[str, NDArray[Any]], target: str | Target = "sm_90a", driver: object = None
+    columns: Mapping[str, NDArray[Any]], target: str | Target, driver: object = None
 ) -> NDArray[np.bool_]:
     """Of each row, whether `cuTensorMapEncodeTiled` accepts it. [rows]
 
@@ -58,7 +58,7 @@ def check_rows(
 
 
 def check_im2col_rows(
-    columns: Mapping[str, NDArray[Any]], target: str | Target = "sm_90a", driver: object = None
+    columns: Mapping[str, NDArray[Any]], target: str | Target, driver: object = None
 ) -> NDArray[np.bool_]:
     """Of each row, whether `cuTensorMapEncodeIm2col` accepts it. [rows]
 

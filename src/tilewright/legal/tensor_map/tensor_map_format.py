@@ -36,15 +36,16 @@ from tilewright.legal.argument import shown
 from tilewright.legal.tensor_map.enumerations import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES
 from tilewright.legal.tensor_map.im2col_map import Im2colMap
 from tilewright.legal.tensor_map.tensor_map import TensorMap
-from tilewright.targets import target
 
 SIZE_BYTES = 128
 _RANK_MOST = 5
 _IM2COL_RANK_LEAST = 3
 _CORNER_BITS = 16
 _DRIVER_BUG_BIT = 85
-_HOPPER = target("sm_90a")
-"""The format is one of Hopper's: no other was seen."""
+_ELEMENT_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 11, 12)
+"""By value of CUtensorMapDataType, as they were read off the maps: those of `tensormap.replace`."""
+_PERIODS_BYTES = (16, 256, 512, 1024)
+"""By value of CUtensorMapSwizzle, as they were read off the maps."""
 _ROUNDED = {"tf32": "f32", "tf32_ftz": "f32_ftz"}
 """What a data type is whose copies round, by the name of the type that they round to."""
 
@@ -214,8 +215,7 @@ def _map_of(bits: int, rank: int, im2col: bool) -> TensorMap | Im2colMap:
 
 
 def _data_type(code: int, rounds: bool) -> str:
-    codes = _HOPPER.limits("tensormap_replace.element_codes")
-    name = DATA_TYPES[codes.index(code)].name if code in codes else ""
+    name = DATA_TYPES[_ELEMENT_CODES.index(code)].name if code in _ELEMENT_CODES else ""
     if rounds:
         name = next((rounded for rounded, kept in _ROUNDED.items() if kept == name), "")
     elif name in _ROUNDED:
@@ -237,9 +237,9 @@ def encode_map(map: TensorMap | Im2colMap) -> bytes:
     rank, fields, im2col = map.rank, map.fields, isinstance(map, Im2colMap)
     if not (_IM2COL_RANK_LEAST if im2col else 1) <= rank <= _RANK_MOST:
         raise TilewrightError(f"no {'im2col' if im2col else 'tensor'} map has rank {rank}")
-    codes, dtype = _HOPPER.limits("tensormap_replace.element_codes"), cast("int", fields.dtype)
+    dtype = cast("int", fields.dtype)
     swizzle, interleave = cast("int", fields.swizzle), cast("int", fields.interleave)
-    if not 0 <= dtype < len(codes) or not 0 <= swizzle < len(_HOPPER.limits("tensor_map.swizzle_period_bytes")):
+    if not 0 <= dtype < len(_ELEMENT_CODES) or not 0 <= swizzle < len(_PERIODS_BYTES):
         raise TilewrightError(
             f"data type {map.dtype} with swizzle {map.swizzle}: a map that Hopper does not have",
             remedy="the bytes of Blackwell's own maps are not known",
@@ -252,7 +252,7 @@ def encode_map(map: TensorMap | Im2colMap) -> bytes:
         (_ADDRESS, "address", map.address),
         (_IM2COL, "im2col", im2col),
         (_RANK, "rank", rank),
-        (_ELEMENT, "element code", codes[kept]),
+        (_ELEMENT, "element code", _ELEMENT_CODES[kept]),
         (_ROUNDS, "rounding", name in _ROUNDED),
         (_INTERLEAVE, "interleave", interleave),
         (_SWIZZLE, "swizzle", swizzle),
@@ -289,7 +289,7 @@ def _notes(map: TensorMap | Im2colMap) -> tuple[tuple[str, _Field, int], ...]:
         elements = prod(extent // step for extent, step in zip(map.box, map.steps, strict=True))
     dtype, swizzle = cast("int", map.fields.dtype), cast("int", map.fields.swizzle)
     shared_bytes = elements * (DATA_TYPES[dtype].shared_bits // 8)
-    period = _HOPPER.limits("tensor_map.swizzle_period_bytes")[swizzle]
+    period = _PERIODS_BYTES[swizzle]
     return ("shared bytes", _SHARED_BYTES, shared_bytes % (1 << 32)), ("swizzle period", _PERIOD, period)
 
 
