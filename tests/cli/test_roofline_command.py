@@ -86,7 +86,7 @@ def test_the_page_has_a_drawing(programs: str, capsys: pytest.CaptureFixture[str
     page = capsys.readouterr().out
     begin = page.index("<svg")
     drawing = ElementTree.fromstring(page[begin : page.index("</svg>") + 6])
-    assert any(element.tag == "polyline" for element in drawing.iter())
+    assert sum(element.get("class", "").startswith("roof") for element in drawing.iter()) >= 3
     assert any(element.tag == "circle" for element in drawing.iter())
 
 

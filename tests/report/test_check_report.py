@@ -17,7 +17,7 @@ from tilewright.report.finding_lines import View
 from tilewright.report.findings_json import finding_to_json
 from tilewright.report.github import workflow_commands
 from tilewright.report.html import render_page
-from tilewright.report.rule_links import RULE_PAGES
+from tilewright.report.rule_links import RULE_PAGES, rule_address
 from tilewright.report.sarif import check_to_sarif
 from tilewright.report.timeline_figure import draw_timeline
 from tilewright.report.trace import check_to_trace, timelines_to_trace
@@ -182,6 +182,8 @@ def test_html_nests_escapes_and_loads_nothing() -> None:
     assert {link for link in links if link and link.startswith("#")} <= ids
     assert "1 proven" in html and "1 refuted" in html and "1 not checked" in html
     assert html.count('class="timeline"') == 1 and "3 events are not shown" in html
+    # In the table of kernels, too, a code leads to its page.
+    assert f'<a href="{rule_address("PX101")}">PX101</a>\u00a0x\u00a01' in html
     # A proven kernel among others is a row of the table, no section.
     assert "<h2>good" not in html and "<h2>bad" in html
 
@@ -199,6 +201,16 @@ def test_timelines_are_drawn_with_arrows_and_tooltips() -> None:
     tops = re.findall(r'<rect class="k\d" x="[\d.]+" y="([\d.]+)" width="[\d.]+" height="20"', drawn)
     assert len(set(tops)) == 3
     assert draw_timeline(Timeline((), ()), "empty").startswith("<svg")
+
+
+def test_an_arrow_over_the_first_lane_stays_inside_the_drawing() -> None:
+    marks = (Mark(0, 0, 1, "copy", "a", None), Mark(0, 6, 7, "finding", "b", None))
+    for conflict in (False, True):
+        drawn = draw_timeline(Timeline(("lane",), marks, (Arrow(0, 1, "PX101", conflict=conflict),)), "t")
+        (numbers,) = re.findall(r' d="M([\d.]+),([\d.-]+) Q[\d.]+,([\d.-]+) ', drawn)
+        _, begin, bend = map(float, numbers)
+        # A curve with one control point rises half as high; its stroke and the head of the arrow need room above.
+        assert (begin + bend) / 2 >= 4 and begin >= 10
 
 
 def test_traces_have_names_slices_and_flows() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,11 +21,14 @@ from tilewright.report.page import (
     FindingCard,
     Folded,
     Items,
+    Link,
     Page,
     Paragraph,
     Section,
     SideBySide,
+    SourceLine,
     Table,
+    Words,
     excerpt_around,
 )
 from tilewright.report.rule_links import rule_address
@@ -116,6 +120,34 @@ def test_links_lead_to_sections() -> None:
     html = render_page(page_with("word"))
     for target in re.findall(r'href="#([^"]*)"', html):
         assert f'id="{target}"' in html
+
+
+@pytest.mark.parametrize(("count", "links", "folded"), [(1, 0, False), (2, 2, False), (12, 12, False), (13, 13, True)])
+def test_navigation_is_left_out_for_one_section_and_folded_for_many(count: int, links: int, folded: bool) -> None:
+    sections = tuple(Section(f"kernel {number}", ()) for number in range(count))
+    html = render_page(Page("t", "", (), sections))
+    check(html)
+    assert html.count('<a href="#') == links and ('<details class="contents">' in html) == folded
+
+
+def test_figures_scroll_inside_a_frame_and_their_captions_do_not() -> None:
+    html = render_page(page_with("word"))
+    frames = re.findall(r'<div class="frame" tabindex="0".*?</div>', html, re.DOTALL)
+    assert len(frames) == html.count("<figure>") == html.count("<svg") == 2
+    assert all("<svg" in frame and "figcaption" not in frame for frame in frames)
+
+
+def test_text_without_numbers_has_no_margin_for_them() -> None:
+    plain = Excerpt("k", (SourceLine(None, "one"), SourceLine(None, "two")))
+    html = render_page(Page("t", "", (), (Section("s", (plain,)),)))
+    assert "<i>" not in html and html.count('<span class="line">  ') == 2
+    assert "<i>" in render_page(Page("t", "", (), (Section("s", (excerpt_around("k", "a", {1: "primary"}),)),)))
+
+
+def test_a_cell_can_lead_to_several_places() -> None:
+    row = (Words((Link("A", "#s1"), " x 1, ", Link("<B>", "#s1"))),)
+    html = render_page(Page("t", "", (), (Section("s", (Table(("h",), (row,)),)),)))
+    assert '<td><a href="#s1">A</a> x 1, <a href="#s1">&lt;B&gt;</a></td>' in html
 
 
 def test_an_excerpt_shows_marks_gaps_and_what_was_there() -> None:

@@ -33,9 +33,11 @@ from tilewright.report.page import (
     Table,
     TimelineChart,
     Tone,
+    Words,
     excerpt_around,
 )
 from tilewright.report.reasons import shown_reasons
+from tilewright.report.rule_links import rule_address
 
 _TONES: dict[str, Tone] = {"proven": "good", "refuted": "bad", "unknown": "doubt"}
 _LINES_SHOWN = 20
@@ -100,13 +102,18 @@ def _overview(files: Sequence[FileReport], shown: Mapping[int, str]) -> Section:
             rows.append((file.path, "", Badge("not checked", "bad"), "", file.error))
         for kernel in file.kernels:
             groups = grouped_findings(kernel.findings)
-            codes = ", ".join(f"{group.first.code} x {group.count}" for group in groups)
+            codes = Words(tuple(part for each in groups for part in _code_and_count(each, each is groups[0])))
             anchor = shown.get(id(kernel))
             name = Link(kernel.name, f"#{anchor}") if anchor is not None else kernel.name
             verdict = Badge(kernel.verdict_words, _TONES[kernel.verdict])
             rows.append((file.path, name, verdict, f"{kernel.seconds:.2f}", codes))
     table = Table(("file", "kernel", "verdict", "seconds", "findings"), tuple(rows), numeric=(3,))
     return Section("Kernels", (table,))
+
+
+def _code_and_count(group: FindingGroup, first: bool) -> tuple[str | Link, ...]:
+    code = group.first.code
+    return ("" if first else ", ", Link(code, rule_address(code)), f"\u00a0x\u00a0{group.count}")
 
 
 def _failed(file: FileReport) -> Section:

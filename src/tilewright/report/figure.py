@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from tilewright.report.text_width import text_width
+
 KINDS = 8
 """Kinds 0 to 7 have colours of their own."""
 
@@ -19,8 +21,6 @@ _LABEL_WIDTH = 150
 _MARGIN = 10
 _ROW = 30
 _BAR = 20
-_CHARACTER = 6.6
-"""Width of a character of the figures' text, in their own units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _draw_lanes(figure: LaneChart) -> str:
     for kind, words in enumerate(figure.legend):
         parts.append(f'<rect class="k{kind % KINDS}" x="{place:.1f}" y="{height + 36}" width="12" height="12" rx="2"/>')
         parts.append(f'<text x="{place + 17:.1f}" y="{height + 46}">{escape(words)}</text>')
-        place += 17 + len(words) * _CHARACTER + 22
+        place += 17 + text_width(words) + 16
     return _svg(figure.title, height + 56, parts)
 
 
@@ -141,7 +141,7 @@ def _mark(begin: float, top: float, width: float, label: str, kind: int, detail:
     """A bar with a tooltip, and its label inside where there is room. Bars too thin to see are drawn two units wide."""
     shown = max(width - 1, 2.0)
     text = ""
-    if len(label) * _CHARACTER + 4 <= shown:
+    if text_width(label) + 4 <= shown:
         middle = begin + shown / 2
         text = f'<text x="{middle:.1f}" y="{top + 14:g}" text-anchor="middle">{escape(label)}</text>'
     place = f'x="{begin:.1f}" y="{top:g}" width="{shown:.1f}" height="{_BAR}"'

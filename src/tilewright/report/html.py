@@ -38,6 +38,7 @@ from tilewright.report.page import (
     SourceLine,
     Table,
     TimelineChart,
+    Words,
 )
 from tilewright.report.rule_links import rule_address
 from tilewright.report.text import repair_words
@@ -48,19 +49,31 @@ def render_page(page: Page) -> str:
     """The page as a whole HTML document."""
     style = resources.files("tilewright.report").joinpath("style.css").read_text(encoding="utf-8")
     badges = "".join(_badge(badge) for badge in page.badges)
-    links = "".join(
-        f'<a href="#{escape(_anchor(section, number))}">{escape(section.short or section.title)}</a>'
-        for number, section in enumerate(page.sections, start=1)
-    )
     sections = "".join(_section(section, number) for number, section in enumerate(page.sections, start=1))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(page.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f"<header><h1>{escape(page.title)}</h1><p>{escape(page.subtitle)}</p><p>{badges}</p><nav>{links}</nav></header>\n"
+        f"<header><h1>{escape(page.title)}</h1><p>{escape(page.subtitle)}</p><p>{badges}</p>{_navigation(page)}</header>\n"
         f"<main>\n{sections}</main>\n<footer>{escape(page.footer)}</footer>\n</body>\n</html>\n"
     )
+
+
+def _navigation(page: Page) -> str:
+    """Links to the sections; none where there is one alone, folded where they would fill the screen."""
+    links = "".join(
+        f'<a href="#{escape(_anchor(section, number))}">{escape(section.short or section.title)}</a>'
+        for number, section in enumerate(page.sections, start=1)
+    )
+    if len(page.sections) < 2:
+        return "<nav></nav>"
+    if len(page.sections) <= _LINKS_OPEN:
+        return f"<nav>{links}</nav>"
+    return f"<details class=\"contents\"><summary>{len(page.sections)} sections</summary><nav>{links}</nav></details>"
+
+
+_LINKS_OPEN = 12
 
 
 def _section(section: Section, number: int) -> str:
@@ -81,6 +94,8 @@ def _cell(cell: Cell) -> str:
             return _badge(cell)
         case Link(text, address):
             return f'<a href="{escape(address)}">{escape(text)}</a>'
+        case Words(parts):
+            return "".join(map(_cell, parts))
         case str():
             return escape(cell)
 
@@ -109,17 +124,21 @@ def _block(block: Block) -> str:
         case SideBySide(columns):
             return '<div class="columns">' + "".join(_column(column) for column in columns) + "</div>"
         case TimelineChart(title, timeline, caption):
-            words = f"<b>{escape(title)}.</b> {escape(caption)}"
-            drawn = draw_timeline(timeline, title)
-            return f'<figure class="scrolls">{drawn}<figcaption>{words}</figcaption></figure>'
+            return _figure(draw_timeline(timeline, title), title, caption)
         case RooflineChart(title, svg, caption):
-            return f"<figure>{svg}<figcaption><b>{escape(title)}.</b> {escape(caption)}</figcaption></figure>"
+            return _figure(svg, title, caption)
         case LayoutGrid():
-            words = f"<b>{escape(block.title)}.</b> {escape(block.caption)}"
-            return f'<figure class="scrolls">{draw_grid(block)}<figcaption>{words}</figcaption></figure>'
+            return _figure(draw_grid(block), block.title, block.caption)
         case MemoryMap() | LaneChart():
-            caption = f" {escape(block.caption)}" if block.caption else ""
-            return f"<figure>{draw(block)}<figcaption><b>{escape(block.title)}.</b>{caption}</figcaption></figure>"
+            return _figure(draw(block), block.title, block.caption)
+
+
+def _figure(drawing: str, title: str, caption: str) -> str:
+    """A drawing that scrolls inside its frame where the page is narrower; the caption stays."""
+    words = f"<b>{escape(title)}.</b>" + (f" {escape(caption)}" if caption else "")
+    name = escape(title, quote=True)
+    frame = f'<div class="frame" tabindex="0" role="region" aria-label="{name}">{drawing}</div>'
+    return f"<figure>{frame}<figcaption>{words}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
@@ -135,10 +154,11 @@ def _table(table: Table) -> str:
 def _excerpt(excerpt: Excerpt) -> str:
     parts: list[str] = []
     previous: int | None = None
+    numbered = any(line.number is not None or line.mark for line in excerpt.lines)
     for line in excerpt.lines:
         if line.number is not None and previous is not None and line.number > previous + 1:
             parts.append('<span class="gap">&#8942;</span>')
-        parts.append(_source_line(line))
+        parts.append(_source_line(line, numbered=numbered))
         previous = line.number if line.number is not None else previous
     return f'<div class="code"><div class="name">{escape(excerpt.title)}</div><pre>{"".join(parts)}</pre></div>'
 
@@ -146,13 +166,11 @@ def _excerpt(excerpt: Excerpt) -> str:
 _SIGNS = {"": " ", "primary": ">", "conflict": "*", "removed": "-", "added": "+"}
 
 
-def _source_line(line: SourceLine) -> str:
+def _source_line(line: SourceLine, *, numbered: bool) -> str:
     number = "" if line.number is None else str(line.number)
     kind = f" {line.mark}" if line.mark else ""
-    sign = escape(_SIGNS[line.mark])
-    return (
-        f'<span class="line{kind}"><i>{number:>5} {sign}</i> {escape(cut_operands(line.text.expandtabs(4)))}\n</span>'
-    )
+    margin = f"<i>{number:>5} {escape(_SIGNS[line.mark])}</i> " if numbered else "  "
+    return f'<span class="line{kind}">{margin}{escape(cut_operands(line.text.expandtabs(4)))}\n</span>'
 
 
 def _finding(finding: Diagnostic) -> str:

@@ -11,9 +11,9 @@ from html import escape
 
 from tilewright.report.figure import KINDS
 from tilewright.report.layout_grid import LayoutGrid, shown_words
+from tilewright.report.text_width import text_width
 
 _ROW = 22
-_CHARACTER = 6.6
 _PADDING = 8
 _STYLE = """<style>
 .layout{--ink:#1b1f24;--quiet:#57606a;--k0:#9ecbff;--k1:#b7e0b0;--k2:#f5cf8f;--k3:#e3b5e8;--k4:#f3b0a8;--k5:#a8ded9;
@@ -30,14 +30,14 @@ _STYLE = """<style>
 
 def draw_grid(grid: LayoutGrid, *, alone: bool = False) -> str:
     """The grid as an `<svg>` element. alone: with its own colours and sizes, to stand in a file or a notebook."""
-    cell = _text_width(max([1, *(len(each.label) for row in grid.cells for each in row if each is not None)]))
-    cell = max(cell, _text_width(len(str(grid.first_column + max(0, grid.width - 1)))))
-    left = _text_width(max(len(grid.row_name), len(str(grid.first_row + len(grid.cells)))))
+    labels = {each.label for row in grid.cells for each in row if each is not None}
+    cell = _room(*labels, str(grid.first_column + max(0, grid.width - 1)))
+    left = _room(grid.row_name, str(grid.first_row + len(grid.cells)))
     top = 2 * _ROW + (_ROW if alone else 0)
     below = [f"shown: {words}"] if (words := shown_words(grid)) else []
     below += [grid.caption] if alone and grid.caption else []
     texts = [grid.title, *below] if alone else below
-    width = round(max([left + cell * grid.width, *(_text_width(len(text)) for text in texts)]) + _PADDING)
+    width = round(max([left + cell * grid.width, *(_room(text) for text in texts)]) + _PADDING)
     height = top + _ROW * (len(grid.cells) + len(below)) + _PADDING
     parts: list[str] = []
     if alone:
@@ -72,8 +72,9 @@ def draw_grid(grid: LayoutGrid, *, alone: bool = False) -> str:
     )
 
 
-def _text_width(characters: int) -> float:
-    return characters * _CHARACTER + _PADDING
+def _room(*texts: str) -> float:
+    """Enough for each of the texts."""
+    return max(map(text_width, texts)) + _PADDING
 
 
 def _text(x: float, y: float, words: str, kind: str, anchor: str = "") -> str:

@@ -34,7 +34,14 @@ class Link:
     address: str
 
 
-Cell = str | Badge | Link
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A text of which parts lead elsewhere."""
+
+    parts: tuple[str | Link, ...]
+
+
+Cell = str | Badge | Link | Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines of a text; a jump in the numbers shows as a gap."""
+    """Lines of a text; a jump in the numbers shows as a gap. Where no line has a number there is no margin for them."""
 
     title: str
     lines: tuple[SourceLine, ...]

@@ -1,7 +1,8 @@
 """How is a program's roofline shown: as text with a plot, as JSON, and as a page with the plot drawn?
 
-Both axes are logarithmic: operations for each byte of device memory, and operations a second. The roof is the rate of
-memory up to the ridge and that of the units beyond; a cross stands for the program where the model predicts its time.
+`roofline_figure` draws the page's plot. Of the text's, both axes are logarithmic: operations for each byte of device
+memory, and operations a second. The roof is the rate of memory up to the ridge and that of the units beyond; a cross
+stands for the program where the model predicts its time.
 Checked by: tests/cli/test_roofline_command.py.
 """
 
@@ -10,12 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 
 from tilewright.report.page import Badge, Items, Page, RooflineChart, Section, Table
+from tilewright.report.roofline_figure import Roof, RooflinePlot, draw_roofline
 
 _COLUMNS, _ROWS = 64, 14
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 960, 360, 90, 40
 _DECADES_BELOW = 3.0
 """Decades shown below the highest rate."""
 
@@ -191,64 +191,39 @@ def roofline_page(report: RooflineReport, footer: str) -> Page:
         (
             line.name,
             f"{_scaled(line.amount)}{'B' if line.unit == 'bytes' else 'op'}",
-            f"{_scaled(line.per_second)}/s",
+            f"{_scaled(line.per_second)}{'B' if line.unit == 'bytes' else 'op'}/s",
             f"{line.microseconds:.2f}",
             f"{line.intensity:.1f}" if line.intensity is not None else "",
         )
         for line in report.resources
     )
     table = Table(("resource", "amount", "rate", "microseconds", "operations a byte"), rows, (1, 2, 3, 4))
-    caption = "Operations a second over operations for each byte of device memory."
+    caption = (
+        "Operations per second over operations per byte. A slanted line is the bandwidth of a memory; a point is the "
+        "kernel as predicted, at its operations per byte of that memory. The red roof bounds it."
+    )
     sections = [
         Section("Resources", (table,), f"At least {report.least_microseconds:.2f} us, by {report.dominant}."),
     ]
     if report.operations:
-        sections.insert(0, Section("Plot", (RooflineChart("Roofline", draw_roofline(report), caption),)))
+        sections.insert(0, Section("Plot", (RooflineChart("Roofline", draw_roofline(_plot(report)), caption),)))
     if report.notes:
         sections.append(Section("Choice", (Items(report.notes),)))
     badges = (Badge(f"bound by {report.dominant}", "plain"),)
     return Page(f"Roofline of {report.name}", f"{report.shape}: {report.kernel}", badges, tuple(sections), footer)
 
 
-def draw_roofline(report: RooflineReport) -> str:
-    """The plot as SVG."""
-    axes = _axes(report)
-
-    def x(intensity: float) -> float:
-        return _LEFT + axes.across(intensity) * (_WIDTH - _LEFT - 20)
-
-    def y(rate: float) -> float:
-        return 10 + (1 - axes.up(rate)) * (_HEIGHT - 10 - _BOTTOM)
-
-    parts: list[str] = []
-    for decade in range(math.ceil(axes.low), math.floor(axes.high) + 1):
-        place = x(10.0**decade)
-        parts.append(f'<line class="rule" x1="{place:.1f}" x2="{place:.1f}" y1="10" y2="{_HEIGHT - _BOTTOM}"/>')
-        parts.append(
-            f'<text class="tick" x="{place:.1f}" y="{_HEIGHT - 22}" text-anchor="middle">{10.0**decade:g}</text>'
-        )
-    for decade in range(math.ceil(axes.bottom), math.floor(axes.top) + 1):
-        place = y(10.0**decade)
-        parts.append(f'<line class="rule" x1="{_LEFT}" x2="{_WIDTH - 20}" y1="{place:.1f}" y2="{place:.1f}"/>')
-        words = f"{_scaled(10.0**decade)}op/s"
-        parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{place + 4:.1f}" text-anchor="end">{words}</text>')
-    start = max(10**axes.low, 10**axes.bottom / report.peak_bytes)
-    corners = (start, report.ridge, 10**axes.high)
-    points = " ".join(f"{x(intensity):.1f},{y(_roof(report, intensity)):.1f}" for intensity in corners)
-    parts.append(f'<polyline class="arrow conflict" points="{points}"/>')
-    roof = _roof(report, report.intensity)
-    place = x(report.intensity)
-    bound = f"at {report.intensity:.1f} operations a byte, {_scaled(roof)}op/s at most"
-    line = f'<line class="arrow" x1="{place:.1f}" x2="{place:.1f}" y1="{y(roof):.1f}" y2="{_HEIGHT - _BOTTOM}"/>'
-    parts.append(f"<g><title>{escape(bound)}</title>{line}</g>")
-    if report.achieved:
-        words = f"predicted {report.predicted_microseconds:.2f} us: {_scaled(report.achieved)}op/s"
-        top = y(report.achieved)
-        parts.append(
-            f'<g><title>{escape(words)}</title><circle class="k0" cx="{place:.1f}" cy="{top:.1f}" r="6"/></g>'
-            f'<text x="{place - 12:.1f}" y="{top + 4:.1f}" text-anchor="end">{escape(words)}</text>'
-        )
-    parts.append(
-        f'<text class="tick" x="{_WIDTH - 20}" y="{_HEIGHT - 6}" text-anchor="end">operations a byte of memory</text>'
+def _plot(report: RooflineReport) -> RooflinePlot:
+    """What is drawn: a roof for each tier of memory, and the units that compute."""
+    computing = [line for line in report.resources if line.unit != "bytes"]
+    units = next((line.name for line in computing if line.per_second == report.peak_operations), "units")
+    bounds = any(line.name == report.dominant for line in computing)
+    roofs = tuple(
+        Roof(line.name, line.per_second, line.intensity, line.name == report.dominant)
+        for line in report.resources
+        if line.intensity is not None
     )
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="roofline">{"".join(parts)}</svg>'
+    words = ""
+    if report.achieved is not None:
+        words = f"predicted {report.predicted_microseconds:.2f} us: {_scaled(report.achieved)}op/s"
+    return RooflinePlot(units, report.peak_operations, roofs, bounds, report.achieved, words)

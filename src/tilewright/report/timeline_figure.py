@@ -13,6 +13,7 @@ from html import escape
 
 from tilewright.base.timeline import Arrow, Mark, MarkKind, Timeline
 from tilewright.report.operand_lists import cut_operands
+from tilewright.report.text_width import text_width
 
 LEGEND: dict[MarkKind, tuple[int, str]] = {
     "finding": (4, "the finding"),
@@ -31,7 +32,6 @@ _BAR = 20
 _GAP = 14
 """Between the marks of two lanes; marks of one lane that overlap in time stand one below the other, 2 apart."""
 _TRACKS_MAX = 4
-_CHARACTER = 6.2
 _WIDTH_MIN = 960
 _UNIT_MIN, _UNIT_MAX = 9.0, 60.0
 """Width of a unit of time."""
@@ -85,7 +85,7 @@ def _layout(timeline: Timeline) -> _Layout:
         tracks[index] = free
     edges: list[float] = []
     middles: list[float] = []
-    height = _GAP / 2
+    height = float(_GAP)  # an arrow between marks of the first lane bends above them
     for busy in ends:
         tall = max(len(busy), 1) * (_BAR + 2) - 2
         edges.append(height)
@@ -115,15 +115,22 @@ def _mark(mark: Mark, unit: float, top: float, room: int) -> str:
         detail += f"\n{mark.span}\n{cut_operands(mark.span.text.strip())}"
     shown = min(width, room * unit)
     text = ""
-    if shown > 3 * _CHARACTER:
-        fits = int((shown - 4) / _CHARACTER)
-        label = mark.label if len(mark.label) <= fits else f"{mark.label[: max(1, fits - 1)]}…"
+    label = _cut_to(mark.label, shown - 5)
+    if label:
         text = f'<text x="{x + 3:.1f}" y="{top + 14:g}">{escape(label)}</text>'
     kind = LEGEND[mark.kind][0]
     return (
         f'<g><title>{escape(detail)}</title><rect class="k{kind}" x="{x:.1f}" y="{top:g}" width="{width:.1f}" '
         f'height="{_BAR}" rx="2"/>{text}</g>'
     )
+
+
+def _cut_to(label: str, width: float) -> str:
+    """As much of a label as there is room for, with an ellipsis where it is cut; nothing where that says nothing."""
+    if text_width(label) <= width:
+        return label
+    most = next((most for most in range(len(label) - 1, 0, -1) if text_width(f"{label[:most]}…") <= width), 0)
+    return f"{label[:most].rstrip()}…" if most > 1 else ""
 
 
 def _arrow(timeline: Timeline, arrow: Arrow, unit: float, layout: _Layout) -> str:
@@ -162,5 +169,5 @@ def _legend(timeline: Timeline, height: float) -> str:
         if kind in used:
             parts.append(f'<rect class="k{colour}" x="{place:.1f}" y="{height + 8:g}" width="12" height="12" rx="2"/>')
             parts.append(f'<text x="{place + 17:.1f}" y="{height + 18:g}">{escape(words)}</text>')
-            place += 17 + len(words) * _CHARACTER + 22
+            place += 17 + text_width(words) + 16
     return "".join(parts)
