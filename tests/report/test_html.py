@@ -140,8 +140,15 @@ def test_figures_scroll_inside_a_frame_and_their_captions_do_not() -> None:
 def test_text_without_numbers_has_no_margin_for_them() -> None:
     plain = Excerpt("k", (SourceLine(None, "one"), SourceLine(None, "two")))
     html = render_page(Page("t", "", (), (Section("s", (plain,)),)))
-    assert "<i>" not in html and html.count('<span class="line">  ') == 2
+    assert "<i>" not in html and html.count('<span class="line">') == 2 and 'class="code text"' in html
     assert "<i>" in render_page(Page("t", "", (), (Section("s", (excerpt_around("k", "a", {1: "primary"}),)),)))
+
+
+def test_a_code_that_begins_a_line_of_text_is_a_link() -> None:
+    lines = ("TM011 dim-range: too large", "  see TM011 there", "GH200 is not one: TM9 neither")
+    html = render_page(Page("t", "", (), (Section("s", (Excerpt("k", tuple(SourceLine(None, x) for x in lines)),)),)))
+    assert f'<a href="{rule_address("TM011")}">TM011</a> dim-range' in html
+    assert html.count("TM011</a>") == 1 and "see TM011 there" in html
 
 
 def test_a_cell_can_lead_to_several_places() -> None:

@@ -8,6 +8,7 @@ from elsewhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
@@ -160,7 +161,8 @@ def _excerpt(excerpt: Excerpt) -> str:
             parts.append('<span class="gap">&#8942;</span>')
         parts.append(_source_line(line, numbered=numbered))
         previous = line.number if line.number is not None else previous
-    return f'<div class="code"><div class="name">{escape(excerpt.title)}</div><pre>{"".join(parts)}</pre></div>'
+    kind = "code" if numbered else "code text"
+    return f'<div class="{kind}"><div class="name">{escape(excerpt.title)}</div><pre>{"".join(parts)}</pre></div>'
 
 
 _SIGNS = {"": " ", "primary": ">", "conflict": "*", "removed": "-", "added": "+"}
@@ -169,8 +171,18 @@ _SIGNS = {"": " ", "primary": ">", "conflict": "*", "removed": "-", "added": "+"
 def _source_line(line: SourceLine, *, numbered: bool) -> str:
     number = "" if line.number is None else str(line.number)
     kind = f" {line.mark}" if line.mark else ""
-    margin = f"<i>{number:>5} {escape(_SIGNS[line.mark])}</i> " if numbered else "  "
-    return f'<span class="line{kind}">{margin}{escape(cut_operands(line.text.expandtabs(4)))}\n</span>'
+    text = escape(cut_operands(line.text.expandtabs(4)))
+    if not numbered:
+        return f'<span class="line">{_LEADING_CODE.sub(_linked_code, text)}\n</span>'
+    return f'<span class="line{kind}"><i>{number:>5} {escape(_SIGNS[line.mark])}</i> {text}\n</span>'
+
+
+_LEADING_CODE = re.compile(r"^\s*([A-Z]{2}\d{3})(?= )")
+
+
+def _linked_code(found: re.Match[str]) -> str:
+    """A code that a line of a verb's text begins with, as a link to its page."""
+    return found[0].replace(found[1], f'<a href="{escape(rule_address(found[1]))}">{found[1]}</a>')
 
 
 def _finding(finding: Diagnostic) -> str:
