@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_programs import Lowered, lower, random_inputs, run, small
+from tests.driver.compile.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
@@ -13,7 +14,6 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import compile_kernel
-from tilewright.driver.compile.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.reference import evaluate

@@ -8,8 +8,8 @@ import re
 
 import pytest
 from bench.register_layouts import register_layouts
+from tests.driver.compile.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
 
-from tilewright.driver.compile.exchange_addresses import ExchangeAddresses, WrongExchangeAddress, exchange_addresses
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.exchange import ExchangePlan, Stage
 from tilewright.layout.answer import NotDecided

@@ -76,11 +76,3 @@ def all_operations(body: Body) -> list[Operation]:
         for region in operation.regions:
             found += all_operations(region)
     return found
-
-
-def words_until(operation: Operation, mark: str) -> tuple[Token, ...]:
-    """The op's tokens before the first `mark`."""
-    for index, token in enumerate(operation.tokens):
-        if token.text == mark:
-            return operation.tokens[:index]
-    return operation.tokens
