@@ -16,7 +16,7 @@ from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch, PointerParam
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.judge.happens_before import HappensBefore, Readings
-from tilewright.contract.judge.order.out_of_scope_order import Hearsay
+from tilewright.contract.judge.order.out_of_scope_order import OutOfScopeOrder
 from tilewright.contract.judge.vector_clock import Tracks, VectorClock
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.rules.readings import strict, tolerant
@@ -286,13 +286,13 @@ def test_lanes_that_arrive_together_are_heard_of_together() -> None:
 def test_hearsay_is_kept_beside_knowledge() -> None:
     tracks = Tracks()
     first, second = tracks.of("a"), tracks.of("b")
-    hearsay = Hearsay(tracks)
+    out_of_scope = OutOfScopeOrder(tracks)
     clock = VectorClock()
     clock.advance(first, 5)
-    assert not hearsay
-    heard = hearsay.of(clock)
-    assert hearsay and heard.at(first) == 0 and hearsay.believed(heard).at(first) == 5
+    assert not out_of_scope
+    heard = out_of_scope.of(clock)
+    assert out_of_scope and heard.at(first) == 0 and out_of_scope.believed(heard).at(first) == 5
     heard.advance(second, 2)
-    again = hearsay.of(heard)
+    again = out_of_scope.of(heard)
     assert (again.at(first), again.at(second)) == (0, 0)
-    assert [hearsay.believed(again).at(track) for track in (first, second)] == [5, 2]
+    assert [out_of_scope.believed(again).at(track) for track in (first, second)] == [5, 2]

@@ -28,7 +28,7 @@ HOPPER = target("sm_90a")
 
 def plan_of(chunk: Chunk) -> ExchangePlan:
     """The compiler's own for a chunk."""
-    layout = staged_layout(chunk.rows, chunk.columns, chunk.element_bytes, chunk.swizzle, turned=chunk.turned)  # type: ignore[arg-type]
+    layout = staged_layout(chunk.rows, chunk.columns, chunk.element_bytes, chunk.swizzle, turned=chunk.transposed)  # type: ignore[arg-type]
     fragment = fragment_layout(chunk.rows, chunk.columns)
     plan = plan_store(fragment, layout, chunk.element_bytes, target("sm_90a"))
     assert isinstance(plan, ExchangePlan)
@@ -48,14 +48,14 @@ def with_access(plan: ExchangePlan, **changes: Any) -> ExchangePlan:
 
 
 CHUNKS = [
-    Chunk(64, 64, 2, "128B", turned=False),
-    Chunk(128, 32, 2, "64B", turned=False),
-    Chunk(64, 16, 2, "32B", turned=False),
-    Chunk(64, 128, 2, "none", turned=False),
-    Chunk(64, 32, 2, "128B", turned=True),
-    Chunk(64, 8, 2, "128B", turned=True),
-    Chunk(64, 32, 4, "128B", turned=False),
-    Chunk(64, 128, 1, "128B", turned=False),
+    Chunk(64, 64, 2, "128B", transposed=False),
+    Chunk(128, 32, 2, "64B", transposed=False),
+    Chunk(64, 16, 2, "32B", transposed=False),
+    Chunk(64, 128, 2, "none", transposed=False),
+    Chunk(64, 32, 2, "128B", transposed=True),
+    Chunk(64, 8, 2, "128B", transposed=True),
+    Chunk(64, 32, 4, "128B", transposed=False),
+    Chunk(64, 128, 1, "128B", transposed=False),
 ]
 
 
@@ -82,7 +82,7 @@ def test_every_number_of_a_plan_counts(chunk: Chunk) -> None:
 
 
 def test_plans_of_another_kind() -> None:
-    chunk = Chunk(64, 64, 2, "128B", turned=False)
+    chunk = Chunk(64, 64, 2, "128B", transposed=False)
     plan = plan_of(chunk)
     access = access_of(plan)
     assert access.form == "matrix"
@@ -108,7 +108,7 @@ def test_plans_of_another_kind() -> None:
     for other in others:
         assert isinstance(judge_plan(other, chunk, HOPPER), NotUnderstood), other
     # A right plan, of another chunk.
-    for changes in ({"columns": 32, "swizzle": "64B"}, {"rows": 128}, {"turned": True}, {"swizzle": "64B"}):
+    for changes in ({"columns": 32, "swizzle": "64B"}, {"rows": 128}, {"transposed": True}, {"swizzle": "64B"}):
         assert judge_plan(plan, replace(chunk, **changes), HOPPER) is not None
 
 

@@ -142,7 +142,7 @@ def _check_remote(cluster: ClusterState, findings: RunFindings) -> None:
         if cta not in visible:
             visible[cta] = cluster.visible_in(cta)
         # What an engine does is done once it was waited for, whatever the scope by which that is told.
-        known = cluster.hearsay.believed(visible[cta]) if by_engine else visible[cta]
+        known = cluster.out_of_scope.believed(visible[cta]) if by_engine else visible[cta]
         if not mark.known_to(known):
             phase_ledger.report_after_exit(mark, f"reaches into CTA {cta}", cta, findings)
 

@@ -47,7 +47,7 @@ from tilewright.machine.core.event import Ranges, WarpActor
 from tilewright.machine.protocol.polls import Poll
 
 _WARP_THREADS = 32
-_GRAVITY: tuple[Reading, ...] = (None, Level.REVIEW, Level.ERROR)
+_SEVERITY: tuple[Reading, ...] = (None, Level.REVIEW, Level.ERROR)
 
 
 class LaunchState:
@@ -219,7 +219,7 @@ class LaunchState:
         if record.read_only and earlier.write:
             report_stale_read(earlier, record, self.findings)
         ordered = is_ordered(earlier, clock)
-        heard = cluster.hearsay.believed(clock) if not ordered and cluster.hearsay else None
+        heard = cluster.out_of_scope.believed(clock) if not ordered and cluster.out_of_scope else None
         if heard is not None and is_done_in_time(earlier, record, space):
             ordered = is_ordered(earlier, heard)
         if earlier.atomic and record.atomic and are_morally_strong(earlier, record):
@@ -250,7 +250,7 @@ class LaunchState:
             level = self._race(cluster, earlier, record, clock, heard, space)
             if heard is not None and level is not Level.ERROR and record.by_engine and not earlier.by_engine:
                 self._check_fence(
-                    cluster, earlier, record, [cluster.hearsay.believed(view) for view in views or (clock,)], space
+                    cluster, earlier, record, [cluster.out_of_scope.believed(view) for view in views or (clock,)], space
                 )
         elif record.by_engine and not earlier.by_engine:
             if not _is_copy_fenced(cluster, earlier, views, space, fences):
@@ -289,7 +289,7 @@ class LaunchState:
         contested: list[Reading] = [self.readings.elected_arrive] if by_lanes else []
         if by_scope:
             contested.append(Level.ERROR if earlier.write else self.readings.narrow_release)
-        level = max(contested, key=_GRAVITY.index, default=Level.ERROR)
+        level = max(contested, key=_SEVERITY.index, default=Level.ERROR)
         if level is not None:
             missing = "scope" if by_scope else "lanes" if by_lanes else ""
             code, message, steps = describe_race(earlier, record, space, but_for=missing)

@@ -169,7 +169,7 @@ def arrive(
     phase.contributors[track] = barrier.users[track]
     to = None if event.relaxed else _published_to(phase, warp.actor.cta == event.cta, event.scope)
     if to is None and not event.relaxed:
-        _arrive_together(warp, phase, span, phase.published, cluster.hearsay.track_of(track))
+        _arrive_together(warp, phase, span, phase.published, cluster.out_of_scope.track_of(track))
     else:
         _arrive_together(warp, phase, span, to, track)
     phase.last_span = span
@@ -182,7 +182,7 @@ def arrive(
     if to is not None:
         to.join(published)
     elif not event.relaxed:
-        phase.published.join(cluster.hearsay.of(published))
+        phase.published.join(cluster.out_of_scope.of(published))
     if event.drop:
         barrier.next_count -= event.count
 
@@ -455,7 +455,7 @@ def wait(
         peers = before.published_by_peers
         if peers is not None:
             lane_order.learn(warp, peers)
-            warp.clock.join(peers if event.scope != "cta" else cluster.hearsay.of(peers))
+            warp.clock.join(peers if event.scope != "cta" else cluster.out_of_scope.of(peers))
 
 
 def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings) -> None:
@@ -475,7 +475,7 @@ def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings)
         visible = cluster.visible_in(barrier.cta)
         for signal in barrier.remote.values():
             if not barrier.has_counted(signal, visible):
-                told = barrier.has_counted(signal, cluster.hearsay.believed(visible))
+                told = barrier.has_counted(signal, cluster.out_of_scope.believed(visible))
                 level = findings.narrow_release if told else Level.ERROR
                 report_after_exit(signal.mark, f"uses {barrier}", barrier.cta, findings, level)
 
@@ -531,7 +531,7 @@ def _check_one_init(
     remote = user.actor.cta != barrier.cta
     who = name_of(user.actor)
     if not init.known_to(clock):
-        told = cluster.at(cluster.hearsay.believed(clock), ("init", init.track)) >= init.epoch
+        told = cluster.at(cluster.out_of_scope.believed(clock), ("init", init.track)) >= init.epoch
         findings.report(
             "MB104",
             f"{who} may use {barrier} before it is initialised",
@@ -668,7 +668,7 @@ def _report_arrival(
             level=Level.REVIEW,
         )
         return
-    heard = cluster.hearsay.believed(warp.clock)
+    heard = cluster.out_of_scope.believed(warp.clock)
     told = not before.completed_bytes and all(mark.known_to(heard) for mark in before.contributors.values())
     findings.report(
         "MB107",

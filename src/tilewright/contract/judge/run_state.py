@@ -31,7 +31,7 @@ from tilewright.contract.history.shadow_memory import (
     Record,
     ShadowMemory,
 )
-from tilewright.contract.judge.order.out_of_scope_order import Hearsay
+from tilewright.contract.judge.order.out_of_scope_order import OutOfScopeOrder
 from tilewright.contract.judge.tensor_state import TensorState
 from tilewright.contract.judge.vector_clock import Tracks, VectorClock
 from tilewright.machine.core.event import Actor, CopyActor, Ranges, TensorCoreActor, TensorMemoryActor, WarpActor
@@ -423,7 +423,7 @@ class ClusterState:
         self.index = index
         self._atoms = Atoms(COARSE_BYTES) if atoms is None else atoms
         self.tracks = Tracks()
-        self.hearsay = Hearsay(self.tracks)
+        self.out_of_scope = OutOfScopeOrder(self.tracks)
         self.warps: dict[WarpActor, WarpState] = {}
         self.shared: dict[int, ShadowMemory] = {}
         self.global_memory = ShadowMemory(granule_bytes=COARSE_GLOBAL_BYTES, footprints=footprints)

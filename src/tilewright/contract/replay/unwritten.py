@@ -144,9 +144,9 @@ class UnwrittenReads:
             for place in (finding.primary, finding.conflicts_with)
         }
         for (span, buffer), (record, ranges) in self.found.items():
-            gravity = Level.ERROR if buffer else level
-            if span not in refuted and gravity is not None:
-                _report(record, ranges, buffer, gravity, findings)
+            severity = Level.ERROR if buffer else level
+            if span not in refuted and severity is not None:
+                _report(record, ranges, buffer, severity, findings)
 
 
 def left_unwritten(contents: Contents, never_written: Callable[[Ranges], Ranges]) -> tuple[FreshBytes, ...]:

@@ -42,19 +42,19 @@ _FORMS = ("vector", "matrix", "transposed matrix")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What is staged: so many rows and columns of elements of so many bytes. turned: lines are columns, not rows;
+    """What is staged: so many rows and columns of elements of so many bytes. transposed: lines are columns, not rows;
     swizzle: the buffer's."""
 
     rows: int
     columns: int
     element_bytes: int
     swizzle: str
-    turned: bool
+    transposed: bool
 
     @property
     def line(self) -> int:
         """Elements that lie together."""
-        return self.rows if self.turned else self.columns
+        return self.rows if self.transposed else self.columns
 
     @property
     def values(self) -> int:
@@ -210,9 +210,9 @@ def _places(chunk: Chunk) -> NDArray[np.int64]:
     blocks = range(chunk.rows // BLOCK_ROWS)
     row = np.concatenate([rows + BLOCK_ROWS * block for block in blocks], axis=1)
     column = np.concatenate([columns for _ in blocks], axis=1)
-    major, minor = (column, row) if chunk.turned else (row, column)
+    major, minor = (column, row) if chunk.transposed else (row, column)
     byte = (major * chunk.line + minor) * chunk.element_bytes
     # Bits 9:7 of the address, of which spans of 64 bytes have two and of 32 bytes one, go into bits 6:4.
     span = SWIZZLE_SPAN_BYTES[chunk.swizzle]
-    turned = span // _PIECE_BYTES - 1 if span else 0
-    return byte ^ (byte >> 7 & turned) << 4
+    exchanged = span // _PIECE_BYTES - 1 if span else 0
+    return byte ^ (byte >> 7 & exchanged) << 4

@@ -146,7 +146,7 @@ def _moves(reading: Reading, fault: tuple[str, int], limits: MapLimits) -> Itera
                 yield from (Widen(factor) for factor in (2, 4, 8) if factor * reading.element_bytes <= 8)
             yield from (Split(at, size) for size in _split_sizes(reading, at, limits))
         case "stride":
-            yield from _mended_stride(reading, at, limits)
+            yield from _repaired_stride(reading, at, limits)
         case "range":
             if reading.dims[at] == 1:
                 yield DropUnit(at)
@@ -211,7 +211,7 @@ def _folds(reading: Reading, outer: int) -> Iterator[Move]:
         yield Unroll(outer, count)
 
 
-def _mended_stride(reading: Reading, at: int, limits: MapLimits) -> Iterator[Move]:
+def _repaired_stride(reading: Reading, at: int, limits: MapLimits) -> Iterator[Move]:
     multiple = limits.stride_multiple_bytes
     stride = reading.strides_bytes[at]
     if reading.dims[at] == 1:

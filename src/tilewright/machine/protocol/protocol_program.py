@@ -6,7 +6,7 @@ was left out but names a register of an asynchronous tensor operation becomes a 
 that hazards are found where they are.
 
 An instruction that the machine cannot run yields unknown data if its row is known to have no effect beside its result;
-otherwise reaching it is a `Doubt`. Steps that may meet unknown data are wrapped by `taint.steps`.
+otherwise reaching it is an `UnknownReason`. Steps that may meet unknown data are wrapped by `taint.steps`.
 Checked by: tests/machine/protocol/test_protocol_run.py.
 """
 
@@ -45,7 +45,7 @@ OnBackEdge = Callable[[Warp, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UnknownReason:
     """An instruction that was reached and not understood: nothing can be proven past it."""
 
     span: Span
@@ -63,7 +63,7 @@ class Assembly:
     position_of: tuple[int, ...]
     taint: MayTaint
     astray: bool
-    doubts: dict[Span, Doubt]
+    doubts: dict[Span, UnknownReason]
     undefined: UndefinedRegisters
 
 
@@ -89,7 +89,7 @@ def assemble_slice(
     latches = _latches(sliced)
     detours = {at: _touched_on_the_way(sliced, at) for at in sliced.skipped}
     starts = _place_labels(decoder, sliced, kept, latches, detours)
-    doubts: dict[Span, Doubt] = {}
+    doubts: dict[Span, UnknownReason] = {}
     decoded: dict[int, Step] = {}
     failures: dict[int, TilewrightError] = {}
     for position in kept:
@@ -257,7 +257,7 @@ def _unreadable(
     position: int,
     slots: Mapping[str, int],
     error: TilewrightError,
-    doubts: dict[Span, Doubt],
+    doubts: dict[Span, UnknownReason],
 ) -> Step:
     """A step for an instruction that the machine cannot run: zeros as results, and a doubt if it may do more."""
     facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
@@ -270,7 +270,7 @@ def _unreadable(
             warp.r[slot] = zeros
         if not harmless:
             message = f"instruction {instruction.opcode} is not understood: {error.message}"
-            doubts.setdefault(instruction.span, Doubt(instruction.span, message))
+            doubts.setdefault(instruction.span, UnknownReason(instruction.span, message))
         return None
 
     return Step(Control(act), instruction.span, instruction.opcode, -1, False, frozenset(), frozenset(targets))

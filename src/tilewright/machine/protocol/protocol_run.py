@@ -3,7 +3,7 @@
 Only what control flow, addresses and synchronization depend on is executed (`slice`); tensor cores and data move
 nothing, yet every access and every synchronization yields its event. What the run cannot know (the contents of buffers)
 taints registers and shared memory; choices that depend on it are reported as `TaintedDecision`s, and what the machine
-does not understand as `Doubt`s: with either, nothing is proven. Faults and hangs are reported, not raised.
+does not understand as unknown reasons: with either, nothing is proven. Faults and hangs are reported, not raised.
 
 Stores whose data the slice reads back are found by a rehearsal: one cluster is first run without an observer, and again
 with every store that turns out to matter, until none is missing. What the run itself then still misses is unknown.
@@ -34,7 +34,7 @@ from tilewright.machine.core.memory import VirtualBuffer
 from tilewright.machine.core.run import Buffers, Prepared, cluster_origins, kernel_of, prepare, start_cluster
 from tilewright.machine.core.scheduler import Canonical, run_canonically, run_cluster
 from tilewright.machine.core.state import Cluster, Counts, Warp
-from tilewright.machine.protocol.protocol_program import Assembly, Doubt, assemble_slice
+from tilewright.machine.protocol.protocol_program import Assembly, UnknownReason, assemble_slice
 from tilewright.machine.protocol.slice import Slice, Text, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.undefined_registers import UndefinedRead
 from tilewright.machine.symbolic.tracker import SymbolicRun
@@ -88,7 +88,7 @@ class ProtocolReport:
 
     counts: Counts
     taints: tuple[TaintedDecision, ...]
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[UnknownReason, ...]
     loops: tuple[Loop, ...]
     ctas_run: tuple[int, ...]
     fault: MachineFault | MachineHang | None
@@ -299,7 +299,7 @@ class _Run:
                     fault = MachineFault(found.code, found.name, found.message, self.prepared.kernel.span)
                 except TilewrightError as found:
                     span = found.span or self.prepared.kernel.span
-                    self.assembly.doubts.setdefault(span, Doubt(span, found.message))
+                    self.assembly.doubts.setdefault(span, UnknownReason(span, found.message))
                     stopped = True
                 except _Stop:
                     stopped = True

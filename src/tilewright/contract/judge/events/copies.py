@@ -118,9 +118,9 @@ def _use_tensor_map(
         covered = acquired is not None and (
             cluster.at(acquired, ("tensor map release", earlier.warp_track)) >= earlier.epoch
         )
-        gravity = level if covered else Level.ERROR
+        severity = level if covered else Level.ERROR
         own = warp.tensor_maps.get(event.tensor_map) is not None
-        if gravity is not None and not (covered and own):
+        if severity is not None and not (covered and own):
             lacking = "release" if own else "acquire by the issuer"
             state.findings.report(
                 "TM104",
@@ -133,7 +133,7 @@ def _use_tensor_map(
                     "the threads synchronize without fence.proxy.tensormap::generic.release and .acquire",
                     f"{name_of(warp.actor)} issues a copy ({event.span}), which reads a stale tensor map",
                 ),
-                gravity,
+                severity,
             )
 
 

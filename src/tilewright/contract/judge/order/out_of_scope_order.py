@@ -22,7 +22,7 @@ import numpy as np
 from tilewright.contract.judge.vector_clock import Tracks, VectorClock
 
 
-class Hearsay:
+class OutOfScopeOrder:
     """The tracks of a cluster along which things are only heard."""
 
     __slots__ = ("_heard_of", "_own", "_tracks")

@@ -26,7 +26,7 @@ from tilewright.contract.typestate.program import Buffer, integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
 from tilewright.contract.typestate.staged_places import Chunk, check_places
 from tilewright.contract.typestate.steps.team import finished_place
-from tilewright.contract.typestate.steps.transpose import require_turned
+from tilewright.contract.typestate.steps.transpose import require_transposed
 from tilewright.contract.typestate.store_places import may_alias
 from tilewright.contract.typestate.summary import StorePlace
 from tilewright.contract.typestate.token import (
@@ -286,7 +286,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     if run < 1 or extents[-1] % run:
         walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
     if op.transpose is not None:
-        require_turned(walk, op)
+        require_transposed(walk, op)
     known: set[SSAValue] = set(block.args)
     extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
     points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}
@@ -394,7 +394,7 @@ def _write(walk: RoleWalk, op: ac.StageWriteOp) -> None:
             f"stages {written} bytes in a slot of {buffer.slot_bytes} of buffer {buffer.name}",
             against=buffer.op,
         )
-    chunk = Chunk(rows, end - begin, element.bytes, buffer.swizzle, turned=op.block is not None)
+    chunk = Chunk(rows, end - begin, element.bytes, buffer.swizzle, transposed=op.block is not None)
     check_places(walk, op, buffer, chunk)
     _require_free(walk, op, slot)
     state.staged |= {slot}

@@ -27,7 +27,7 @@ _VECTOR_BYTES = 16
 _LANES = 32
 
 
-def require_turned(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
+def require_transposed(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     """Doubt or refute an op whose warps turn tiles, where it breaks a rule."""
     assert op.transpose is not None
     try:
