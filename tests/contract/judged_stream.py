@@ -6,7 +6,7 @@ from event_stream import at
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.machine.core import event as ev
 
 BAR = 0x2000
@@ -19,15 +19,15 @@ TILE = ((0, 512),)
 INIT_FENCE = ev.MemoryFence(W[0], "mbarrier_init", "cluster", at(2))
 
 
-def codes(events: list[ev.Event], launch: Launch = ONE, readings: Readings | None = None) -> set[str]:
-    judge = HappensBefore(launch, readings)
+def codes(events: list[ev.Event], launch: Launch = ONE, interpretations: Interpretations | None = None) -> set[str]:
+    judge = HappensBefore(launch, interpretations)
     for event in events:
         judge.feed(event)
     return {finding.code for finding in judge.finish()}
 
 
-def levels(events: list[ev.Event], readings: Readings | None = None) -> set[Level]:
-    judge = HappensBefore(ONE, readings)
+def levels(events: list[ev.Event], interpretations: Interpretations | None = None) -> set[Level]:
+    judge = HappensBefore(ONE, interpretations)
     for event in events:
         judge.feed(event)
     return {finding.level for finding in judge.finish()}

@@ -1,4 +1,4 @@
-"""The table of contested points in docs/check.md, made from `contract.rules.readings`: `python -m
+"""The table of contested points in docs/check.md, made from `contract.rules.interpretations`: `python -m
 tests.docs.contested_table` writes it anew."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import re
 
 from tests.docs.pages import ROOT
 
-from tilewright.contract.rules.readings import POINTS, Readings, strict, tolerant
+from tilewright.contract.rules.interpretations import POINTS, Interpretations, strict, tolerant
 from tilewright.driver.check.isa import point_file
 
 
@@ -22,8 +22,8 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _level(readings: Readings, name: str) -> str:
-    level = readings.level_of(name)
+def _level(interpretations: Interpretations, name: str) -> str:
+    level = interpretations.level_of(name)
     return "says nothing" if level is None else {"error": "refutes", "review": "for review"}[level.value]
 
 

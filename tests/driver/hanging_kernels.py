@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort
 from tilewright.driver.explore.judge_unlaunched import UnlaunchedJudgement, judge_unlaunched
 from tilewright.frontends.ptx.reader import read

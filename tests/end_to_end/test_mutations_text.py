@@ -16,7 +16,7 @@ from tests.end_to_end.compiled_programs import CLUSTERS, PROGRAMS, TARGET, decid
 from tests.end_to_end.text_edits import Edit, after, both, drop, move, number, repeat, rewrite, rewrite_above
 
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.judge.happens_before import Readings
+from tilewright.contract.judge.happens_before import Interpretations
 from tilewright.contract.replay.replay import replay
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.frontends.ptx.reader import read
@@ -45,7 +45,14 @@ CLUSTER_SYNC = ("\tbarrier.cluster.arrive.release;", "\tbarrier.cluster.wait.acq
 SLOT = r"mad\.lo\.u32 (%r\d+), (%r\d+), (8192|16384), (%r\d+);"
 
 
-def judge(name: str, text: str, *, claimed: bool, seeds: tuple[int, ...] = (0,), readings: Readings | None = None):
+def judge(
+    name: str,
+    text: str,
+    *,
+    claimed: bool,
+    seeds: tuple[int, ...] = (0,),
+    interpretations: Interpretations | None = None,
+):
     """The verdict on a text in the place of a program's pipeline kernel."""
     item = emitted(name)
     random = np.random.default_rng(0)
@@ -55,7 +62,7 @@ def judge(name: str, text: str, *, claimed: bool, seeds: tuple[int, ...] = (0,),
     }
     claims = item.claims if claimed else None
     module = read(text, f"<{name}.ptx>")
-    return replay(module, item.plan.launches[-1], buffers, claims=claims, seeds=seeds, readings=readings)
+    return replay(module, item.plan.launches[-1], buffers, claims=claims, seeds=seeds, interpretations=interpretations)
 
 
 def edited(name: str, edit: Edit) -> str:
@@ -445,7 +452,9 @@ def test_the_fence_after_init_within_one_cta() -> None:
         verdict = judge(name, text, claimed=True)
         assert isinstance(verdict, Proven)
         assert any(line.startswith("MB105") for line in verdict.assumptions)
-        assert codes_of(judge(name, text, claimed=True, readings=Readings(fenced_init="always"))) == {"MB105"}
+        assert codes_of(judge(name, text, claimed=True, interpretations=Interpretations(fenced_init="always"))) == {
+            "MB105"
+        }
 
 
 def test_a_wait_that_is_tested_once_is_never_proven() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.test_check_command import STEPS, launch_document
 from tests.contract.replay_kernels import COLUMNS, ROWS, copy_text
 
-from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
 from tilewright.runtime.device import probe_libcuda
@@ -22,7 +22,7 @@ def test_the_same_bytes_come_out_of_the_gpu_and_of_the_machine() -> None:
     given = {"source": source.view(np.uint8)}
     here = buffers_for(launch, given, "the test")
     there = buffers_for(launch, given, "the test")
-    run_on_machine(copy_text(), "double.ptx", launch, here, readings=readings_of("tolerant"))
+    run_on_machine(copy_text(), "double.ptx", launch, here, interpretations=interpretations_of("tolerant"))
     run_on_gpu(copy_text(), "double.ptx", launch, there)
     assert np.array_equal(here["target"], there["target"])
     assert np.array_equal(there["target"].view(np.float32), 2 * source)

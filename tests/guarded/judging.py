@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.guarded.kernels import GuardedKernel
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.driver.run.run_ptx import buffers_for, run_on_machine
@@ -114,6 +114,6 @@ def _run(kernel: GuardedKernel, text: str, launch: Mapping[str, object], words: 
     arrays = buffers_for(given, {}, "zeros")
     data = np.array(words, np.uint32).view(np.uint8)
     arrays["data"][: data.size] = data
-    outcome = run_on_machine(text, f"{kernel.name}.ptx", given, arrays, readings=readings_of("tolerant"))
+    outcome = run_on_machine(text, f"{kernel.name}.ptx", given, arrays, interpretations=interpretations_of("tolerant"))
     codes = [each.code for each in outcome.errors]
     return ("refuted", ", ".join(codes)) if codes or not outcome.finished else ("proven", "")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.launch.launch_file import LaunchFile, launch_from_json
 from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_machine
 from tilewright.ir.exchange import ExchangePlan
@@ -66,7 +66,7 @@ def ran(
     text = exchange_kernel_text(source, destination, plan, back)
     launch = launch_of(source, plan, back, repeat)
     buffers = buffers_for(launch, {"tile_in": given}, "the test")
-    return run_on_machine(text, "exchange.ptx", launch, buffers, readings=readings_of("tolerant"))
+    return run_on_machine(text, "exchange.ptx", launch, buffers, interpretations=interpretations_of("tolerant"))
 
 
 def ran_through(
@@ -75,7 +75,7 @@ def ran_through(
     text = memory_kernel_text(source, destination, store, load)
     launch = launch_of(source, store)
     buffers = buffers_for(launch, {"tile_in": given}, "the test")
-    return run_on_machine(text, "exchange.ptx", launch, buffers, readings=readings_of("tolerant"))
+    return run_on_machine(text, "exchange.ptx", launch, buffers, interpretations=interpretations_of("tolerant"))
 
 
 def verdict(

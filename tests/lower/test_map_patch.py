@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_gpu, run_on_machine
 from tilewright.ir.map_patch import MapPatch
@@ -91,7 +91,7 @@ def run(
     if gpu:
         done = run_on_gpu(text, "grouped.ptx", launch, memory)
     else:
-        done = run_on_machine(text, "grouped.ptx", launch, memory, readings=readings_of("tolerant"))
+        done = run_on_machine(text, "grouped.ptx", launch, memory, interpretations=interpretations_of("tolerant"))
     out = memory["out"].view(np.uint16).reshape(len(groups), BOX[1], BOX[0])
     return done, out, expected(groups, arrays)
 

@@ -31,9 +31,9 @@ from functools import cache, lru_cache
 from tests.mutants.deletions import Deletion, deletions, instructions, single_deletions, with_traps
 from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
-from tilewright.contract.rules.readings import POINTS, ContestedPoint, tolerant
+from tilewright.contract.rules.interpretations import POINTS, ContestedPoint, tolerant
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import readings_of
+from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.check.judge_kernel import JudgeOptions, judge_kernel
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed
@@ -167,7 +167,7 @@ def _made_up(subject: Subject) -> tuple[_Run, ...]:
 
     module = _module(subject)
     (kernel,) = (kernel for kernel in module.kernels if kernel.name == subject.kernel)
-    judge_kernel(module, kernel, PartialLaunch(), JudgeOptions(readings_of(subject.isa), watchers=watcher))
+    judge_kernel(module, kernel, PartialLaunch(), JudgeOptions(interpretations_of(subject.isa), watchers=watcher))
     return tuple((run.remote, run.at_barriers) for run in runs)
 
 

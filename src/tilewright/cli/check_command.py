@@ -126,14 +126,14 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.folder import expand
-    from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.check.isa import interpretations_of
     from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, CheckOptions
     from tilewright.driver.check.settings import settings_of
     from tilewright.driver.launch.launch_file import read_launch_file
 
     settings = settings_of(arguments.config, arguments.isolated)
     isa = arguments.isa or settings.isa or "tolerant"
-    readings_of(isa)
+    interpretations_of(isa)
     view = view_of(arguments)
     require_writable(
         (arguments.output, arguments.trace, arguments.write_launch, arguments.sarif),

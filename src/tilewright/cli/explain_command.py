@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright.contract.rules.readings import ContestedPoint
+    from tilewright.contract.rules.interpretations import ContestedPoint
     from tilewright.contract.rules.typestate_codes import Rule
 
 EXAMPLES = """examples:
@@ -102,7 +102,7 @@ def _write(folder: Path, arguments: argparse.Namespace) -> int:
 
 
 def _contested(name: str) -> ContestedPoint | None:
-    from tilewright.contract.rules.readings import POINTS
+    from tilewright.contract.rules.interpretations import POINTS
 
     wanted = name.strip().lower().replace("-", "_")
     return next((point for point in POINTS if point.name == wanted), None)

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.finding_filter import nearest_rule
-    from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.check.isa import interpretations_of
     from tilewright.driver.check.rules import codes_named
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.launch.launch_file import read_launch_file
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not codes_named(arguments.code):
         raise TilewrightError(f"there is no rule {arguments.code}", remedy=nearest_rule(arguments.code))
-    readings_of(arguments.isa)
+    interpretations_of(arguments.isa)
     require_writable((arguments.output,), (arguments.path, arguments.launch))
     launch = read_launch_file(arguments.launch) if arguments.launch else None
     from_input = arguments.path == "-"

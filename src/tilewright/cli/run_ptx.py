@@ -28,7 +28,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.finding_filter import finding_filter
-    from tilewright.driver.check.isa import readings_of, with_contested
+    from tilewright.driver.check.isa import interpretations_of, with_contested
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
@@ -41,7 +41,7 @@ def run_ptx(arguments: argparse.Namespace) -> int:
         raise TilewrightError(
             f"how {path} is launched is not known", remedy="give --launch launch.json (docs/launch-file.md)"
         )
-    readings = readings_of(arguments.isa or "tolerant")
+    interpretations = interpretations_of(arguments.isa or "tolerant")
     view = view_of(arguments)
     chosen = finding_filter(allowed(arguments), listed(arguments.select), listed(arguments.ignore))
     require_writable((arguments.outputs,), (path, arguments.launch, arguments.inputs))
@@ -62,12 +62,12 @@ def run_ptx(arguments: argparse.Namespace) -> int:
                 file,
                 launch,
                 arrays,
-                readings=readings,
+                interpretations=interpretations,
                 seed=arguments.seed,
                 progress=progress.share,
             )
     seconds = time.perf_counter() - begin
-    kept, suppressed = chosen.split(with_contested(each, readings) for each in done.findings)
+    kept, suppressed = chosen.split(with_contested(each, interpretations) for each in done.findings)
     done = replace(done, findings=kept)
     written: list[str] = []
     if arguments.outputs and done.finished:

@@ -15,11 +15,11 @@ from judged_stream import BAR, INIT_FENCE, PAIR, PEER, TILE, W, access, arrive, 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch, PointerParam
 from tilewright.base.verdict import Proven, Refuted, Verdict
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.judge.order.out_of_scope_order import OutOfScopeOrder
 from tilewright.contract.judge.vector_clock import Tracks, VectorClock
 from tilewright.contract.replay.replay import replay
-from tilewright.contract.rules.readings import strict, tolerant
+from tilewright.contract.rules.interpretations import strict, tolerant
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core import event as ev
 
@@ -75,9 +75,15 @@ ret;
     return head + rounds + tail
 
 
-def judge(text: str, readings: Readings | None = None) -> Verdict:
+def judge(text: str, interpretations: Interpretations | None = None) -> Verdict:
     launch = Launch("exchange", (2, 1, 1), (32, 1, 1), (PointerParam("out"),), (2, 1, 1))
-    return replay(read(text, "exchange.ptx"), launch, {"out": np.zeros(256, np.uint8)}, seeds=(0, 1), readings=readings)
+    return replay(
+        read(text, "exchange.ptx"),
+        launch,
+        {"out": np.zeros(256, np.uint8)},
+        seeds=(0, 1),
+        interpretations=interpretations,
+    )
 
 
 def codes(verdict: Verdict) -> set[str]:
@@ -93,15 +99,17 @@ def with_side(place: int, scope: str) -> str:
     return exchange_text(full, seen, empty, free)
 
 
-@pytest.mark.parametrize("readings", [None, strict(), tolerant()])
-def test_an_exchange_at_the_scope_of_the_cluster_is_proven(readings: Readings | None) -> None:
-    assert isinstance(judge(exchange_text(*WIDE), readings), Proven)
+@pytest.mark.parametrize("interpretations", [None, strict(), tolerant()])
+def test_an_exchange_at_the_scope_of_the_cluster_is_proven(interpretations: Interpretations | None) -> None:
+    assert isinstance(judge(exchange_text(*WIDE), interpretations), Proven)
 
 
-@pytest.mark.parametrize("readings", [None, strict(), tolerant()])
+@pytest.mark.parametrize("interpretations", [None, strict(), tolerant()])
 @pytest.mark.parametrize(("place", "scope"), [(0, ".release.cta"), (0, ""), (1, ".acquire.cta"), (1, "")])
-def test_data_handed_over_at_the_scope_of_a_cta_races(place: int, scope: str, readings: Readings | None) -> None:
-    verdict = judge(with_side(place, scope), readings)
+def test_data_handed_over_at_the_scope_of_a_cta_races(
+    place: int, scope: str, interpretations: Interpretations | None
+) -> None:
+    verdict = judge(with_side(place, scope), interpretations)
     assert "CL104" in codes(verdict)
     assert isinstance(verdict, Refuted)
     found = next(finding for finding in verdict.findings if finding.code == "CL104")
@@ -135,8 +143,8 @@ def handed(release: str, acquire: str, phase: int = 0) -> list[ev.Event]:
     return [told, end(phase), replace(wait(W[1], phase, 21), scope=acquire)]
 
 
-def found(events: list[ev.Event], readings: Readings | None = None) -> dict[str, Level]:
-    judge_ = HappensBefore(PAIR, readings)
+def found(events: list[ev.Event], interpretations: Interpretations | None = None) -> dict[str, Level]:
+    judge_ = HappensBefore(PAIR, interpretations)
     for event in [*events, *cluster_sync(PAIRED), *ends(*PAIRED)]:
         judge_.feed(event)
     assert judge_.finish() is not None and not judge_.doubts
@@ -179,10 +187,10 @@ def test_hearsay_of_hearsay_through_a_wide_edge_is_still_hearsay() -> None:
     assert found([*events, access(PEER[1], False, 50, cta=0)]) == {"CL104": Level.ERROR}
 
 
-@pytest.mark.parametrize("readings", [Readings(), tolerant()])
-def test_ordinary_reads_before_a_narrow_release_are_contested(readings: Readings) -> None:
+@pytest.mark.parametrize("interpretations", [Interpretations(), tolerant()])
+def test_ordinary_reads_before_a_narrow_release_are_contested(interpretations: Interpretations) -> None:
     events = [*START, access(PEER[0], False, 10, cta=0), *handed("cta", "cta"), access(W[1], True, 30)]
-    assert found(events, readings) == {"CL104": readings.narrow_release}
+    assert found(events, interpretations) == {"CL104": interpretations.narrow_release}
 
 
 def test_what_a_tensor_core_has_read_is_done_whatever_the_scope() -> None:
@@ -231,7 +239,7 @@ def test_an_owner_that_saw_the_phase_end_may_leave() -> None:
 
 SECOND = BAR + 64
 TWO = [init(), init(address=SECOND), INIT_FENCE, *cluster_sync(PAIRED)]
-MILD = {Readings(): Level.ERROR, tolerant(): Level.REVIEW}
+MILD = {Interpretations(): Level.ERROR, tolerant(): Level.REVIEW}
 
 
 def told_of(address: int, phase: int = 0) -> list[ev.Event]:
@@ -239,38 +247,40 @@ def told_of(address: int, phase: int = 0) -> list[ev.Event]:
     return [replace(event, address=address) for event in handed("cta", "cta", phase)]
 
 
-@pytest.mark.parametrize("readings", MILD)
-def test_an_arrival_before_a_narrow_one_that_was_waited_for_is_contested(readings: Readings) -> None:
+@pytest.mark.parametrize("interpretations", MILD)
+def test_an_arrival_before_a_narrow_one_that_was_waited_for_is_contested(interpretations: Interpretations) -> None:
     """The owner waits for the peer's last arrival alone, as it goes."""
 
     def at_exit(waits: bool) -> dict[str, Level]:
-        judge_ = HappensBefore(PAIR, readings)
+        judge_ = HappensBefore(PAIR, interpretations)
         first = handed("cta", "cta")[:2]
         for event in [*TWO, *first, *told_of(SECOND)[: 3 if waits else 2], *ends(*PAIRED)]:
             judge_.feed(event)
         return {finding.code: finding.level for finding in judge_.finish()}
 
-    assert at_exit(True) == {"CL103": MILD[readings]}
+    assert at_exit(True) == {"CL103": MILD[interpretations]}
     assert at_exit(False) == {"CL103": Level.ERROR}
 
 
-@pytest.mark.parametrize("readings", MILD)
-def test_contributions_that_were_only_heard_of_are_contested(readings: Readings) -> None:
+@pytest.mark.parametrize("interpretations", MILD)
+def test_contributions_that_were_only_heard_of_are_contested(interpretations: Interpretations) -> None:
     """Who arrives for the next phase has not waited for the one before, and knows its contributions by hearsay."""
     first = handed("cta", "cta")[:2]
     again = [arrive(W[1], 1, 40), end(1), wait(W[1], 1, 41)]
-    assert found([*TWO, *first, *told_of(SECOND), *again], readings)["MB107"] is MILD[readings]
-    assert found([*TWO, *first, *again], readings)["MB107"] is Level.ERROR
+    assert found([*TWO, *first, *told_of(SECOND), *again], interpretations)["MB107"] is MILD[interpretations]
+    assert found([*TWO, *first, *again], interpretations)["MB107"] is Level.ERROR
 
 
-@pytest.mark.parametrize("readings", MILD)
+@pytest.mark.parametrize("interpretations", MILD)
 @pytest.mark.parametrize("fenced", [True, False])
-def test_an_init_that_was_only_heard_of_is_contested_if_a_fence_published_it(readings: Readings, fenced: bool) -> None:
+def test_an_init_that_was_only_heard_of_is_contested_if_a_fence_published_it(
+    interpretations: Interpretations, fenced: bool
+) -> None:
     late: list[ev.Event] = [replace(init(w=PEER[0]), cta=1)]
     late += [ev.MemoryFence(PEER[0], "mbarrier_init", "cluster", at(2))] if fenced else []
     use = [arrive(W[1], 0, 40, cta=1), end(0, cta=1), wait(PEER[0], 0, 41)]
-    levels = found([*START, *late, *handed("cta", "cta"), *use], readings)
-    assert levels["MB104"] is (MILD[readings] if fenced else Level.ERROR)
+    levels = found([*START, *late, *handed("cta", "cta"), *use], interpretations)
+    assert levels["MB104"] is (MILD[interpretations] if fenced else Level.ERROR)
 
 
 def test_lanes_that_arrive_together_are_heard_of_together() -> None:

@@ -39,7 +39,7 @@ from tests.contract.judge import test_tensor_memory as tensor
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
 from tilewright.contract.judge.happens_before import HappensBefore
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.machine.core import event as ev
 
 RING = Launch("ring", (1, 1, 1), (288, 1, 1), ())

@@ -19,16 +19,16 @@ from ring_stream import (
 )
 
 from tilewright.base.diagnostic import Diagnostic, Level
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
 
 
 def judge(
-    faults: Faults, *, seed: int = 0, fills: int = 5, tiles: int = 2, readings: Readings | None = None
+    faults: Faults, *, seed: int = 0, fills: int = 5, tiles: int = 2, interpretations: Interpretations | None = None
 ) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
     sim = Simulator(seed)
     events = sim.run(programs(sim, fills, tiles, faults))
-    happens_before = HappensBefore(PARAMETERLESS, readings)
+    happens_before = HappensBefore(PARAMETERLESS, interpretations)
     for event in events:
         happens_before.feed(event)
     return happens_before.finish(), happens_before.doubts
@@ -119,8 +119,8 @@ def test_a_wgmma_left_in_flight() -> None:
 
 
 def test_readings_of_the_isa_are_switches() -> None:
-    strict = Readings(fenced_init="always")
-    assert {finding.code for finding in judge(Faults(no_init_fence=True), readings=strict)[0]} == {"MB105"}
+    strict = Interpretations(fenced_init="always")
+    assert {finding.code for finding in judge(Faults(no_init_fence=True), interpretations=strict)[0]} == {"MB105"}
     assert {finding.level for finding in judge(Faults(no_init_fence=True))[0]} == {Level.REVIEW}
-    assert judge(Faults(), readings=strict)[0] == ()
+    assert judge(Faults(), interpretations=strict)[0] == ()
     assert LINE_EXPECT < LINE_RELEASE

@@ -31,8 +31,8 @@ from judged_stream import (
 )
 
 from tilewright.base.diagnostic import Level
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.contract.rules.replay_codes import REPLAY_RULES, RunFindings
 from tilewright.machine.core import event as ev
 
@@ -144,12 +144,12 @@ def test_init_before_the_copy_engine() -> None:
     rest += [wait(W[1], 0, 12), *ends(*W[:2])]
     assert codes([init(), *rest]) == {"MB105"}
     assert levels([init(), *rest]) == {Level.REVIEW}
-    assert levels([init(), *rest], Readings(fenced_init="always")) == {Level.ERROR}
+    assert levels([init(), *rest], Interpretations(fenced_init="always")) == {Level.ERROR}
     by_one_lane = ev.ProxyFence(W[0], "shared", at(2), lanes=1)
     for fence in (INIT_FENCE, ev.ProxyFence(W[0], "shared", at(2)), by_one_lane):
-        assert codes([init(), fence, *rest], readings=Readings(fenced_init="always")) == set()
+        assert codes([init(), fence, *rest], interpretations=Interpretations(fenced_init="always")) == set()
     other = ev.ProxyFence(W[1], "shared", at(2))
-    assert codes([init(), other, *rest], readings=Readings(fenced_init="always")) == {"MB105"}
+    assert codes([init(), other, *rest], interpretations=Interpretations(fenced_init="always")) == {"MB105"}
 
 
 def test_review_never_hides_an_error() -> None:
@@ -304,8 +304,8 @@ def test_whose_fence_counts_is_a_reading() -> None:
     finish = [ev.BulkCommit(W[0], 0, 0, (ev.CopyActor(0),), at(14)), ev.BulkWait(W[0], 0, 0, False, at(15))]
     events = [write, *sync(W[:2]), fence, store, *finish, *ends(*W[:2])]
     assert codes(events) == {"PX101"}
-    assert codes(events, readings=tolerant()) == set()
-    assert codes([write, fence, *sync(W[:2]), store, *finish, *ends(*W[:2])], readings=tolerant()) == {"PX101"}
+    assert codes(events, interpretations=tolerant()) == set()
+    assert codes([write, fence, *sync(W[:2]), store, *finish, *ends(*W[:2])], interpretations=tolerant()) == {"PX101"}
 
 
 def test_the_destination_of_a_store_needs_the_full_wait() -> None:
@@ -478,12 +478,12 @@ def test_a_late_waiter_that_only_follows_is_contested() -> None:
     rest = [end(1), wait(W[1], 1, 12), *ends(*W[:2])]
     follows, uses = [*start, *rest], [*start, access(W[1], False, 20), *rest]
     strictly = replace(tolerant(), idle_followers=Level.ERROR)
-    for events, readings, level in (
+    for events, interpretations, level in (
         (follows, tolerant(), Level.REVIEW),
         (follows, strictly, Level.ERROR),
         (uses, tolerant(), Level.ERROR),
     ):
-        judge = HappensBefore(ONE, readings)
+        judge = HappensBefore(ONE, interpretations)
         for event in events:
             judge.feed(event)
         assert [(each.code, each.level) for each in judge.finish()] == [("MB108", level)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from event_stream import at
 from judged_stream import TILE, W, codes, ends, sync
 
-from tilewright.contract.rules.readings import Readings, tolerant
+from tilewright.contract.rules.interpretations import Interpretations, tolerant
 from tilewright.machine.core import event as ev
 
 MAP = 1 << 40
@@ -34,8 +34,8 @@ def store(waits: bool = True) -> list[ev.Event]:
     ]
 
 
-def stream(*middle: ev.Event, readings: Readings | None = None) -> set[str]:
-    return codes([write(), *middle, *store(), *ends(*W[:2])], readings=readings)
+def stream(*middle: ev.Event, interpretations: Interpretations | None = None) -> set[str]:
+    return codes([write(), *middle, *store(), *ends(*W[:2])], interpretations=interpretations)
 
 
 def test_a_written_map_is_released_and_acquired() -> None:
@@ -51,8 +51,8 @@ def test_an_acquire_by_another_thread_is_a_contested_point() -> None:
     barrier = [*sync(W[:2])]
     events = [release(), acquire(W[0]), *barrier]
     assert stream(*events) == {"TM104"}
-    assert stream(*events, readings=Readings(tensor_map_acquire=None)) == set()
-    assert stream(*barrier, acquire(W[0]), readings=tolerant()) == {"TM104"}
+    assert stream(*events, interpretations=Interpretations(tensor_map_acquire=None)) == set()
+    assert stream(*barrier, acquire(W[0]), interpretations=tolerant()) == {"TM104"}
 
 
 def test_a_map_in_use_does_not_change() -> None:

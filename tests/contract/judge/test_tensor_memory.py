@@ -7,10 +7,10 @@ from judged_stream import BAR, PAIR, PEER, TILE, W, access, cluster_sync, codes,
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.judge.run_state import ClusterState
 from tilewright.contract.judge.tensor_state import cells_by_cta
-from tilewright.contract.rules.readings import strict, tolerant
+from tilewright.contract.rules.interpretations import strict, tolerant
 from tilewright.machine.core import event as ev
 
 MMA, EPILOGUE = W[0], W[1]
@@ -83,7 +83,7 @@ def mma_then_load(
 
 
 def test_a_commit_hands_the_accumulator_over() -> None:
-    assert codes(mma_then_load(), readings=strict()) == set()
+    assert codes(mma_then_load(), interpretations=strict()) == set()
     assert codes(mma_then_load(waits=False)) == {"TC107", "TC103", "TC119"}
     assert "TC114" in codes(mma_then_load(waits=False, commits=False))
     assert codes(mma_then_load(fence=False)) == {"TC111"}
@@ -130,7 +130,7 @@ def test_a_store_is_waited_for_before_the_mma_reads_it() -> None:
         late = [] if waits else [ev.TensorMemoryWait(EPILOGUE, "st", at(40))]
         return [*start(), store, *done, *sync(W[:2], 1), AFTER[MMA], *use, *late, *ends(*W[:2])]
 
-    assert codes(stream(True), readings=strict()) == set()
+    assert codes(stream(True), interpretations=strict()) == set()
     assert codes(stream(False)) == {"TC108"}
 
 
@@ -237,7 +237,7 @@ def test_registers_of_a_load_before_its_wait() -> None:
     write = ev.TensorMemoryRegisterUse(MMA, ev.TensorMemoryActor(0), "%r0", True, at(21))
     assert codes([*load, *done]) == set()
     assert review([*load, read, *done]) == {"TC112"}
-    assert codes([*load, read, *done], readings=strict()) == {"TC112"}
+    assert codes([*load, read, *done], interpretations=strict()) == {"TC112"}
     assert errors([*load, write, *done]) == {"TC112"}
     assert errors([*load, read, write, *done]) == set()
 
@@ -295,9 +295,9 @@ def test_cells_of_blocks() -> None:
 
 
 def test_the_pair_of_a_cta() -> None:
-    judge = HappensBefore(Launch("k", (4, 4, 1), (32, 1, 1), (), (2, 2, 1)), Readings())
+    judge = HappensBefore(Launch("k", (4, 4, 1), (32, 1, 1), (), (2, 2, 1)), Interpretations())
     assert [judge.state.pair_of(cta) for cta in (0, 1, 4, 5, 10)] == [1, 0, 5, 4, 11]
-    tall = HappensBefore(Launch("k", (2, 2, 1), (32, 1, 1), (), (1, 2, 1)), Readings())
+    tall = HappensBefore(Launch("k", (2, 2, 1), (32, 1, 1), (), (1, 2, 1)), Interpretations())
     assert [tall.state.pair_of(cta) for cta in range(4)] == [2, 3, 0, 1]
 
 
@@ -308,6 +308,6 @@ def test_a_load_by_the_address_of_another_quarter() -> None:
         )
         return [*alloc(), made, ev.TensorMemoryWait(MMA, "ld", at(21)), *ends(MMA)]
 
-    assert codes(load(False), readings=strict()) == set()
-    assert codes(load(True), readings=strict()) == {"TC120"}
+    assert codes(load(False), interpretations=strict()) == set()
+    assert codes(load(True), interpretations=strict()) == {"TC120"}
     assert review(load(True)) == {"TC120"}

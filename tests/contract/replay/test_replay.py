@@ -10,7 +10,7 @@ from replay_kernels import COPY_PIECES, copy_buffers, copy_launch, copy_text, ma
 
 from tilewright.base.plan import ScalarParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.judge.happens_before import Readings
+from tilewright.contract.judge.happens_before import Interpretations
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
 from tilewright.contract.typestate.polynomial import as_polynomial
@@ -21,10 +21,17 @@ STEPS = 5
 
 def judge(
     text: str, *, steps: int = STEPS, seeds: tuple[int, ...] = (0, 1), grid: int = 1,
-    claims: ProtocolClaims | None = None, readings: Readings | None = None,
+    claims: ProtocolClaims | None = None, interpretations: Interpretations | None = None,
 ) -> Verdict:  # fmt: skip
     module = read(text, "double.ptx")
-    return replay(module, copy_launch(steps, grid), copy_buffers(steps), claims=claims, seeds=seeds, readings=readings)
+    return replay(
+        module,
+        copy_launch(steps, grid),
+        copy_buffers(steps),
+        claims=claims,
+        seeds=seeds,
+        interpretations=interpretations,
+    )
 
 
 def codes(verdict: Verdict) -> set[str]:
@@ -119,7 +126,7 @@ def test_harmless_edits_stay_proven() -> None:
 def test_a_tolerant_reading_allows_an_unfenced_refill() -> None:
     text = copy_text(read_fence="")
     assert codes(judge(text)) == {"PX102"}
-    assert isinstance(judge(text, readings=Readings(fence_before_refill=None)), Proven)
+    assert isinstance(judge(text, interpretations=Interpretations(fence_before_refill=None)), Proven)
 
 
 def test_two_ctas_that_write_the_same_output() -> None:

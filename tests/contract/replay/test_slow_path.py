@@ -18,7 +18,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import LaunchPlan
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.replay.unwritten import unwritten_buffers
-from tilewright.contract.rules.readings import Readings
+from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.reader import read
@@ -55,7 +55,7 @@ def kind(text: str, plan: LaunchPlan, dropped: DroppedValues | None) -> str:
     try:
         verdict = replay(
             read(text, "k.ptx"), plan.launches[-1], buffers, unwritten=unwritten_buffers(plan), dropped=dropped,
-            readings=Readings(grid_wait=Level.ERROR), step_limit=200_000,
+            interpretations=Interpretations(grid_wait=Level.ERROR), step_limit=200_000,
         )  # fmt: skip
     except ValueNeeded:
         return "values"

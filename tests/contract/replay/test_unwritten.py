@@ -22,7 +22,7 @@ from tilewright.contract.history.shadow_memory import Record, ShadowMemory
 from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.replay.unwritten import Contents, FreshBytes, UnwrittenBuffers, unwritten_buffers
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.whole_results import unwritten_results
 from tilewright.frontends.ptx.reader import read
@@ -79,7 +79,7 @@ def test_fresh_bytes_are_met_exactly(fresh: list[tuple[int, int]], asked: list[t
 def test_staging_that_nobody_fills() -> None:
     module = read(copy_text(stage=""), "double.ptx")
     assert codes(replay(module, copy_launch(STEPS), copy_buffers(STEPS))) == {"UM101"}
-    verdict = replay(module, copy_launch(STEPS), copy_buffers(STEPS), readings=tolerant())
+    verdict = replay(module, copy_launch(STEPS), copy_buffers(STEPS), interpretations=tolerant())
     assert isinstance(verdict, Proven) and any("UM101" in line for line in verdict.assumptions)
 
 

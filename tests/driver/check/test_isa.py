@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tilewright.base.error import TilewrightError
-from tilewright.contract.rules.readings import POINTS, strict, tolerant
-from tilewright.driver.check.isa import point_file, point_page, readings_of
+from tilewright.contract.rules.interpretations import POINTS, strict, tolerant
+from tilewright.driver.check.isa import interpretations_of, point_file, point_page
 from tilewright.driver.check.rules import all_rules, rule_pages
 
 
 def test_the_two_sides_and_single_points() -> None:
-    assert readings_of("strict") == strict() and readings_of("tolerant") == tolerant()
+    assert interpretations_of("strict") == strict() and interpretations_of("tolerant") == tolerant()
     for point in POINTS:
         for base, other, side in (("tolerant", "strict", strict()), ("strict", "tolerant", tolerant())):
-            found = readings_of(f"{base}, {point.name.replace('_', '-')}={other}")
+            found = interpretations_of(f"{base}, {point.name.replace('_', '-')}={other}")
             assert found.level_of(point.name) == side.level_of(point.name), point.name
             untouched = [each.name for each in POINTS if each is not point]
-            before = readings_of(base)
+            before = interpretations_of(base)
             assert all(found.level_of(name) == before.level_of(name) for name in untouched)
 
 
@@ -33,7 +33,7 @@ def test_the_two_sides_and_single_points() -> None:
 )
 def test_readings_that_do_not_exist(isa: str, message: str) -> None:
     with pytest.raises(TilewrightError, match=message) as caught:
-        readings_of(isa)
+        interpretations_of(isa)
     assert caught.value.remedy
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.driver.checked_kernels import pipe
 
 from tilewright.base.plan import Launch, PointerParam, ScalarParam
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.check import judge_kernel as judge_module
 from tilewright.driver.check.judge_kernel import JudgeOptions, KernelLaunch, judge_kernel
 from tilewright.driver.check.work import WorkSpent, add_steps, counted, steps_left

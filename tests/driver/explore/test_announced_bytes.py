@@ -6,7 +6,7 @@ import pytest
 from tests.driver.boxed_kernels import ADDRESSES, BY_VALUE, COPY_B, EXPECT, boxed
 
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
 
 PARAMETERS = f"{BY_VALUE}, .param .u32 bytes"

@@ -6,7 +6,7 @@ import pytest
 from tests.driver.checked_kernels import pipe
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
 from tilewright.driver.launch.given_launch import PartialLaunch
 from tilewright.driver.launch.launch_shapes import Shape

@@ -6,7 +6,7 @@ import pytest
 from tests.driver.checked_kernels import pipe
 
 from tilewright.base.verdict import Proven, Unknown
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
 
 

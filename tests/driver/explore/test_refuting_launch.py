@@ -10,7 +10,7 @@ from tests.driver.hanging_kernels import hanging
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch, PointerParam, ScalarParam, UnknownTensorMapParam
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.explore.refuting_launch import GivenAgain, given_again

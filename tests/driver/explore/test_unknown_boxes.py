@@ -6,7 +6,7 @@ import pytest
 from tests.driver.boxed_kernels import COPY_A, COPY_B, EXPECT, READ_A, READ_B, boxed
 
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
 
 ALONE = ((COPY_B, ""), (READ_B, ""), (EXPECT, EXPECT.replace("3072", "1024")))

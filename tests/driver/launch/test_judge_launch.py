@@ -6,7 +6,7 @@ import pytest
 from tests.driver.checked_kernels import pipe
 
 from tilewright.base.plan import Launch, PointerParam, ScalarParam
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.launch.judge_launch import LaunchJudgement, judge_launch
 
 _BUFFERS = {"source": 1 << 16, "out": 1 << 16}

@@ -12,7 +12,7 @@ import pytest
 
 from tilewright.base.check_report import KernelReport
 from tilewright.base.error import TilewrightError
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.check.check import check_text
 from tilewright.driver.launch.launch_file import launch_from_json, read_launch_file
 from tilewright.driver.run.run_ptx import buffers_for, run_on_machine
@@ -189,7 +189,7 @@ def test_data_beside_the_file(tmp_path: Path) -> None:
 
 def test_a_run_starts_with_the_data() -> None:
     launch = launch_from_json(document(2), "launch.json")
-    done = run_on_machine(GROUPS, "k.ptx", launch, buffers_for(launch, {}, "no file"), readings=tolerant())
+    done = run_on_machine(GROUPS, "k.ptx", launch, buffers_for(launch, {}, "no file"), interpretations=tolerant())
     assert done.finished and done.arrays["out"].view(np.uint32).tolist() == [2]
 
 

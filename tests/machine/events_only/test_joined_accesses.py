@@ -19,7 +19,7 @@ from tilewright.base.plan import Launch, LaunchPlan, PointerParam
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.replay.unwritten import unwritten_buffers
-from tilewright.contract.rules.readings import Readings
+from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.kernels import matmul_kernel
@@ -63,7 +63,7 @@ def judged(text: str, *, joins: bool, claimed: bool = True) -> Verdict | str:
     try:
         return replay(
             read(text, "k.ptx"), plan.launches[0], buffers, claims=claims if claimed else None,
-            unwritten=unwritten_buffers(plan), dropped=dropped, readings=Readings(grid_wait=Level.ERROR),
+            unwritten=unwritten_buffers(plan), dropped=dropped, interpretations=Interpretations(grid_wait=Level.ERROR),
             step_limit=200_000,
         )  # fmt: skip
     except ValueNeeded:

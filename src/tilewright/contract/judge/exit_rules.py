@@ -13,25 +13,25 @@ from tilewright.contract.judge import phase_ledger
 from tilewright.contract.judge.register_budgets import check_budgets
 from tilewright.contract.judge.run_state import BulkThread, ClusterState, OperationState, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
-from tilewright.contract.rules.readings import Readings
+from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
 
 _WARPGROUP_WARPS = 4
 
 
-def check_exit(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
+def check_exit(cluster: ClusterState, interpretations: Interpretations, findings: RunFindings) -> None:
     """Judge a cluster all of whose warps have exited."""
     for warp in cluster.warps.values():
         if warp.exit_span is None:
             findings.doubt(f"{name_of(warp.actor)} does not exit in the run that was judged")
         for thread in warp.bulk.values():
-            _check_bulk(warp, thread, readings, findings)
-    phase_ledger.late_waits(cluster, readings, findings)
+            _check_bulk(warp, thread, interpretations, findings)
+    phase_ledger.late_waits(cluster, interpretations, findings)
     _check_copies(cluster, findings)
     _check_wgmmas(cluster, findings)
     _check_remote(cluster, findings)
     check_budgets(cluster, findings)
-    _check_tensor_operations(cluster, readings, findings)
+    _check_tensor_operations(cluster, interpretations, findings)
     _check_async_copies(cluster, findings)
     for barriers in cluster.barriers.values():
         for barrier in barriers.values():
@@ -40,7 +40,7 @@ def check_exit(cluster: ClusterState, readings: Readings, findings: RunFindings)
         phase_ledger.at_exit(cluster, barrier, findings)
 
 
-def _check_bulk(warp: WarpState, thread: BulkThread, readings: Readings, findings: RunFindings) -> None:
+def _check_bulk(warp: WarpState, thread: BulkThread, interpretations: Interpretations, findings: RunFindings) -> None:
     who = name_of(warp.actor)
     for copy in thread.uncommitted:
         findings.report(
@@ -57,7 +57,7 @@ def _check_bulk(warp: WarpState, thread: BulkThread, readings: Readings, finding
     # A thread that waits for its groups as it goes, and leaves the last ones, is contested; one whose waits wait for
     # nothing is wrong by any reading.
     never = thread.waits == 0 or (thread.read_waited == 0 and thread.waited_after)
-    level = Level.ERROR if never else readings.level_of("stores_at_exit")
+    level = Level.ERROR if never else interpretations.level_of("stores_at_exit")
     if thread.read_waited < thread.groups and level is not None:
         findings.report(
             "BG102",
@@ -147,7 +147,7 @@ def _check_remote(cluster: ClusterState, findings: RunFindings) -> None:
             phase_ledger.report_after_exit(mark, f"reaches into CTA {cta}", cta, findings)
 
 
-def _check_tensor_operations(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
+def _check_tensor_operations(cluster: ClusterState, interpretations: Interpretations, findings: RunFindings) -> None:
     known: dict[int, VectorClock] = {}
     for operation in cluster.tensor.operations.values():
         cta, done = operation.issuer.cta, operation.done
@@ -162,7 +162,7 @@ def _check_tensor_operations(cluster: ClusterState, readings: Readings, findings
         exit_span = cluster.warp(operation.issuer).exit_span
         if kind in ("ld", "st"):
             consumed = kind == "ld" and not operation.unread
-            level = readings.load_wait_before_release if consumed else Level.ERROR
+            level = interpretations.load_wait_before_release if consumed else Level.ERROR
             if level is None:
                 continue
             findings.report(

@@ -47,12 +47,12 @@ from tilewright.contract.judge.exit_rules import check_exit
 from tilewright.contract.judge.launch_state import LaunchState
 from tilewright.contract.judge.order.grid_dependency import judge_grid
 from tilewright.contract.replay.unwritten import Contents, FreshBytes, left_unwritten
-from tilewright.contract.rules.readings import Readings
+from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.fault import MachineHang
 from tilewright.machine.protocol.polls import Poll
 
-__all__ = ["ASSUMPTIONS", "HappensBefore", "Readings"]
+__all__ = ["ASSUMPTIONS", "HappensBefore", "Interpretations"]
 
 ASSUMPTIONS = (
     "what one lane of a warp waits for at an mbarrier, its other lanes have waited for",
@@ -84,13 +84,13 @@ class HappensBefore:
     """
 
     def __init__(
-        self, launch: Launch, readings: Readings | None = None, *, follows_values: bool = False,
+        self, launch: Launch, interpretations: Interpretations | None = None, *, follows_values: bool = False,
         unread: frozenset[Span] = frozenset(), any_global_address: bool = False,
         polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None, reserved_bytes: int = 0,
     ) -> None:  # fmt: skip
         self.state = LaunchState(
-            launch, readings or Readings(), any_global_address=any_global_address, polls=polls, contents=contents,
-            reserved_bytes=reserved_bytes,
+            launch, interpretations or Interpretations(), any_global_address=any_global_address, polls=polls,
+            contents=contents, reserved_bytes=reserved_bytes,
         )  # fmt: skip
         self._follows_values = follows_values
         self._unread = unread
@@ -142,7 +142,7 @@ class HappensBefore:
     def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
         """The run hung: its cause, before what was found until then."""
         for cluster in self.state.clusters.values():
-            phase_ledger.late_waits(cluster, self.state.readings, self.state.findings)
+            phase_ledger.late_waits(cluster, self.state.interpretations, self.state.findings)
         return (self.state.roles.named(diagnose(self.state, hang)), *self.findings)
 
     def finish(self) -> tuple[Diagnostic, ...]:
@@ -151,11 +151,11 @@ class HappensBefore:
             self._finished = True
             state = self.state
             for cluster in state.clusters.values():
-                check_exit(cluster, state.readings, state.findings)
+                check_exit(cluster, state.interpretations, state.findings)
             programmatic = state.launch.programmatic
-            judge_grid(state.grid, state.readings.grid_wait, state.findings, programmatic=programmatic)
+            judge_grid(state.grid, state.interpretations.grid_wait, state.findings, programmatic=programmatic)
             state.awaited.finish(state.global_order, state.grid, state.findings, programmatic=programmatic)
-            state.unwritten.report(state.readings.unwritten_shared, state.findings)
+            state.unwritten.report(state.interpretations.unwritten_shared, state.findings)
             if not self._follows_values:
                 judge_accesses.doubt_values(state, self._unread)
         return self.findings

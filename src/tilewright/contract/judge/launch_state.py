@@ -41,13 +41,13 @@ from tilewright.contract.judge.tensor_state import TensorOperation
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.replay.below_shared import BelowShared
 from tilewright.contract.replay.unwritten import Contents, UnwrittenReads, takes_value
-from tilewright.contract.rules.readings import Reading, Readings
+from tilewright.contract.rules.interpretations import Interpretation, Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
 from tilewright.machine.core.event import Ranges, WarpActor
 from tilewright.machine.protocol.polls import Poll
 
 _WARP_THREADS = 32
-_SEVERITY: tuple[Reading, ...] = (None, Level.REVIEW, Level.ERROR)
+_SEVERITY: tuple[Interpretation, ...] = (None, Level.REVIEW, Level.ERROR)
 
 
 class LaunchState:
@@ -56,18 +56,18 @@ class LaunchState:
     which `global_order` is not told."""
 
     def __init__(
-        self, launch: Launch, readings: Readings, *, any_global_address: bool = False,
+        self, launch: Launch, interpretations: Interpretations, *, any_global_address: bool = False,
         polls: Mapping[Span, Poll] | None = None, contents: Contents | None = None, reserved_bytes: int = 0,
     ) -> None:  # fmt: skip
         self.below_shared = BelowShared(reserved_bytes)
         self.unwritten = UnwrittenReads(contents)
         self.any_global_address = any_global_address
         self.launch = launch
-        self.readings = readings
+        self.interpretations = interpretations
         self.findings = RunFindings(
-            released_init=readings.level_of("released_init") or Level.REVIEW,
-            narrow_release=readings.level_of("narrow_release") or Level.REVIEW,
-            lanes_in_step=readings.lanes_in_step,
+            released_init=interpretations.level_of("released_init") or Level.REVIEW,
+            narrow_release=interpretations.level_of("narrow_release") or Level.REVIEW,
+            lanes_in_step=interpretations.lanes_in_step,
         )
         self.clusters: dict[int, ClusterState] = {}
         self.copies: dict[int, CopyState] = {}
@@ -122,7 +122,7 @@ class LaunchState:
         self._of_cta.clear()
         for index, cluster in list(self.clusters.items()):
             if cluster.exited >= self._warps_in_cluster:
-                check_exit(cluster, self.readings, self.findings)
+                check_exit(cluster, self.interpretations, self.findings)
                 self.below_shared.look(cluster)
                 self._retired.add(index)
                 del self.clusters[index]
@@ -236,11 +236,11 @@ class LaunchState:
             )
             return
         if not ordered and writes_same(earlier, record):
-            if self.readings.same_value is not None:
+            if self.interpretations.same_value is not None:
                 _, message, steps = describe_race(earlier, record, space)
                 self.findings.report(
                     "NB104", f"{message}; both write the same", record.span, earlier.span, steps,
-                    self.readings.same_value,
+                    self.interpretations.same_value,
                 )  # fmt: skip
             return
         if not ordered and (earlier.uncertain or record.uncertain):
@@ -256,7 +256,7 @@ class LaunchState:
             if not _is_copy_fenced(cluster, earlier, views, space, fences):
                 self._check_fence(cluster, earlier, record, views or (clock,), space)
         elif earlier.by_engine and record.write and not record.by_engine:
-            level = self.readings.reuse_after_engine
+            level = self.interpretations.reuse_after_engine
             if level is not None and clock.at(cluster.fence_track(space, record.warp_track)) <= 0:
                 self.findings.report(
                     "PX105",
@@ -267,7 +267,7 @@ class LaunchState:
 
     def _report_lanes(self, earlier: Record, record: Record, space: Space) -> None:
         """Two lanes of one warp access the same bytes, and nothing orders them but that they run in step."""
-        level = self.readings.lanes_in_step
+        level = self.interpretations.lanes_in_step
         if level is None:
             return
         message, steps = describe_lanes(earlier, record, space)
@@ -280,15 +280,15 @@ class LaunchState:
     def _race(
         self, cluster: ClusterState, earlier: Record, record: Record, clock: VectorClock, heard: VectorClock | None,
         space: Space,
-    ) -> Reading:  # fmt: skip
+    ) -> Interpretation:  # fmt: skip
         """Report two accesses that nothing orders, or nothing but what is contested. heard: what the later one's issuer
         would know if scopes did not count. Returns the level."""
         by_lanes = is_ordered_but_for_lanes(earlier, heard or clock, cluster)
         by_scope = heard is not None and not is_ordered_but_for_lanes(earlier, clock, cluster)
         by_scope = by_scope and (by_lanes or is_ordered(earlier, heard or clock))
-        contested: list[Reading] = [self.readings.elected_arrive] if by_lanes else []
+        contested: list[Interpretation] = [self.interpretations.elected_arrive] if by_lanes else []
         if by_scope:
-            contested.append(Level.ERROR if earlier.write else self.readings.narrow_release)
+            contested.append(Level.ERROR if earlier.write else self.interpretations.narrow_release)
         level = max(contested, key=_SEVERITY.index, default=Level.ERROR)
         if level is not None:
             missing = "scope" if by_scope else "lanes" if by_lanes else ""
@@ -317,8 +317,8 @@ class LaunchState:
         self, cluster: ClusterState, earlier: Record, views: Sequence[VectorClock], space: Space
     ) -> Level | None:
         """At what level is the lack of a proxy fence between two accesses reported? None: it does not lack."""
-        readings = self.readings
-        if not earlier.write and readings.fence_before_refill is None:
+        interpretations = self.interpretations
+        if not earlier.write and interpretations.fence_before_refill is None:
             return None
         if earlier.operation == ALLOCATES:  # tcgen05.alloc's write needs no proxy fence
             return None
@@ -326,11 +326,11 @@ class LaunchState:
         if not without:
             return None
         level: Level | None = Level.ERROR
-        if readings.proxy_fence == "path" and all(
+        if interpretations.proxy_fence == "path" and all(
             is_fenced_on_path(cluster, earlier, clock, space) for clock in without
         ):
-            level = readings.fence_on_path
-        if level is not None and not earlier.write and readings.fence_before_refill is Level.REVIEW:
+            level = interpretations.fence_on_path
+        if level is not None and not earlier.write and interpretations.fence_before_refill is Level.REVIEW:
             level = Level.REVIEW
         return level
 
@@ -371,7 +371,7 @@ class LaunchState:
         low, high = cluster.barrier_bounds.get(cta, (0, 0))
         if not ranges or ranges[0][0] >= high or ranges[-1][1] <= low:
             return
-        level = self.readings.unused_barrier
+        level = self.interpretations.unused_barrier
         for address, barrier in tuple(cluster.barriers[cta].items()):
             for begin, end in ranges:
                 if begin < address + phase_ledger.BARRIER_BYTES and address < end:

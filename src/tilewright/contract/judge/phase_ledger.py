@@ -37,7 +37,7 @@ from tilewright.contract.judge.run_state import (
     name_of,
 )
 from tilewright.contract.judge.vector_clock import VectorClock
-from tilewright.contract.rules.readings import Reading, Readings
+from tilewright.contract.rules.interpretations import Interpretation, Interpretations
 from tilewright.contract.rules.replay_codes import RunFindings
 from tilewright.machine.barrier.mbarrier import SIGNED_ODD
 from tilewright.machine.core.event import (
@@ -111,7 +111,7 @@ def _report_repeated(
 
 
 def taken_as_data(
-    barrier: BarrierState, clock: VectorClock, span: Span, findings: RunFindings, level: Reading
+    barrier: BarrierState, clock: VectorClock, span: Span, findings: RunFindings, level: Interpretation
 ) -> bool:  # fmt: skip
     """Is a barrier that a write touches unused, with its inits known to the `clock` of who writes? Then the object is
     gone, which is reported at `level`."""
@@ -383,7 +383,7 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
     barrier.waits = {}
 
 
-def late_waits(cluster: ClusterState, readings: Readings, findings: RunFindings) -> None:
+def late_waits(cluster: ClusterState, interpretations: Interpretations, findings: RunFindings) -> None:
     """Waits that may come when the phase after theirs has ended as well. What the warp did next is known by now: one
     that only waited again, or exited, follows others, and is contested."""
     barriers = [barrier for each in cluster.barriers.values() for barrier in each.values()] + cluster.ended_barriers
@@ -391,7 +391,7 @@ def late_waits(cluster: ClusterState, readings: Readings, findings: RunFindings)
         for late in barrier.late:
             warp = cluster.warps.get(late.mark.actor)
             follows = warp is not None and warp.only_follows(late.mark.epoch)
-            level = readings.level_of("idle_followers") if follows else Level.ERROR
+            level = interpretations.level_of("idle_followers") if follows else Level.ERROR
             if level is not None:
                 _report_late(barrier, late, level, findings)
         barrier.late = []
@@ -415,7 +415,11 @@ def _report_late(barrier: BarrierState, late: LateWait, level: Level, findings: 
 
 
 def wait(
-    cluster: ClusterState, warp: WarpState, event: BarrierWait, findings: RunFindings, signed: Reading = Level.ERROR
+    cluster: ClusterState,
+    warp: WarpState,
+    event: BarrierWait,
+    findings: RunFindings,
+    signed: Interpretation = Level.ERROR,
 ) -> None:
     """A wait that succeeded: acquires what the phase published. signed: how grave a parity of -1 is."""
     barrier = _used(cluster, warp, event, findings)

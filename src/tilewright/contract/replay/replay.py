@@ -25,7 +25,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
 from tilewright.contract.replay.events import Tally, differences
 from tilewright.contract.replay.unwritten import UnwrittenBuffers
@@ -62,7 +62,7 @@ def replay(
     *,
     claims: ProtocolClaims | None = None,
     seeds: Sequence[int] = (0,),
-    readings: Readings | None = None,
+    interpretations: Interpretations | None = None,
     step_limit: int = STEP_LIMIT,
     progress: Callable[[float], None] | None = None,
     restored: Collection[str] = (),
@@ -100,7 +100,9 @@ def replay(
     for seed in seeds:
         for name, data in before.items():
             buffers[name][...] = data
-        judge = HappensBefore(launch, readings, polls=polls, contents=contents, reserved_bytes=frame.reserved_bytes)
+        judge = HappensBefore(
+            launch, interpretations, polls=polls, contents=contents, reserved_bytes=frame.reserved_bytes
+        )
         watching = watchers if seed == seeds[0] else ()
         verdict = _judge_run(
             module, launch, buffers, claims, seed, judge, step_limit, progress, polls, dropped, watching, shared_high

@@ -29,7 +29,7 @@ from tilewright.base.span import Span
 from tilewright.contract.history.byte_ranges import without
 from tilewright.contract.history.shadow_memory import Record
 from tilewright.contract.judge.run_state import name_of
-from tilewright.contract.rules.readings import Reading
+from tilewright.contract.rules.interpretations import Interpretation
 from tilewright.contract.rules.replay_codes import RunFindings
 from tilewright.machine.core.event import Ranges
 from tilewright.machine.core.memory import GlobalMemory, VirtualBuffer
@@ -135,7 +135,7 @@ class UnwrittenReads:
                 moved = tuple((begin - fresh.base, end - fresh.base) for begin, end in both)
                 self.found.setdefault((record.span, fresh.buffer), (record, moved))
 
-    def report(self, level: Reading, findings: RunFindings) -> None:
+    def report(self, level: Interpretation, findings: RunFindings) -> None:
         """The launch has ended. level: of reads of shared memory."""
         refuted = {
             place

@@ -323,7 +323,7 @@ class RunFindings:
     What asks for review is counted apart, and gives way to an error of the same rule and places: it never hides one.
     released_init, narrow_release: how grave it is that a release, and no fence, publishes an init to peers, and that
     arrivals and inits are ordered by arrivals of too narrow a scope alone; lanes_in_step: that nothing orders lanes of
-    one warp, None to say nothing (`readings`).
+    one warp, None to say nothing (`interpretations`).
     """
 
     found: dict[tuple[str, Span | None, Span | None], Diagnostic] = field(

@@ -24,7 +24,7 @@ from tilewright.driver.check.check_each import Share, Task, check_each
 from tilewright.driver.check.defect import defects_as_errors
 from tilewright.driver.check.finding_filter import FindingFilter
 from tilewright.driver.check.folder import expand
-from tilewright.driver.check.isa import readings_of, with_contested
+from tilewright.driver.check.isa import interpretations_of, with_contested
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.origin import mlir_origins, ptx_origins, with_origin
@@ -277,8 +277,8 @@ def _task(
         return chosen.excludes(finding) or bool(apply_allowances((finding,), allowed)[1])
 
     def judge(share: Share) -> Judgement:
-        readings = readings_of(options.isa)
-        known = JudgeOptions(readings, options.timeline, share, allows)
+        interpretations = interpretations_of(options.isa)
+        known = JudgeOptions(interpretations, options.timeline, share, allows)
         judgement = judge_kernel(module, kernel, launch, known)
         return replace(judgement, doubts=(*_unread(module), *judgement.doubts))
 
@@ -286,9 +286,9 @@ def _task(
         params = launch.launch.params if isinstance(launch, KernelLaunch) else launch.params
         maps = map_findings(module, kernel, params)
         of_text = (*maps, *unallocated(module, kernel))
-        origins, readings = ptx_origins(module, kernel, sources), readings_of(options.isa)
+        origins, interpretations = ptx_origins(module, kernel, sources), interpretations_of(options.isa)
         findings = (*of_text, *judgement.findings)
-        return [with_contested(with_origin(finding, origins), readings) for finding in findings]
+        return [with_contested(with_origin(finding, origins), interpretations) for finding in findings]
 
     return Task(kernel.name, module.target[0] if module.target else "", judge, beside)
 

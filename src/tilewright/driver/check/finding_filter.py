@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from tilewright.base.check_report import FileReport, Suppressed
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
-from tilewright.contract.rules.readings import POINTS
+from tilewright.contract.rules.interpretations import POINTS
 from tilewright.driver.check.rules import all_rules
 
 

@@ -1,7 +1,7 @@
 """Which side of each contested point does `--isa` take? `tolerant`, `strict`, and single points otherwise.
 
 `tolerant,fenced_init=strict` is tolerant but for one point. What the points are, and what each side says, stands in
-`contract.rules.readings`; here they get their pages. Checked by: tests/driver/check/test_isa.py.
+`contract.rules.interpretations`; here they get their pages. Checked by: tests/driver/check/test_isa.py.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from difflib import get_close_matches
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
-from tilewright.contract.rules.readings import POINTS, ContestedPoint, Readings, strict, tolerant
+from tilewright.contract.rules.interpretations import POINTS, ContestedPoint, Interpretations, strict, tolerant
 
 _SIDES = {"strict": strict, "tolerant": tolerant}
 
 
-def readings_of(isa: str) -> Readings:
+def interpretations_of(isa: str) -> Interpretations:
     """The sides that `isa` takes. Raises TilewrightError for a side or a point that does not exist."""
     side, *changes = (part.strip() for part in isa.split(","))
-    readings = _side(side, isa)
+    interpretations = _side(side, isa)
     for change in changes:
         name, equals, other = (part.strip() for part in change.partition("="))
         if not equals:
@@ -27,18 +27,18 @@ def readings_of(isa: str) -> Readings:
                 f"cannot read {change!r} in the interpretation {isa!r}",
                 remedy="write it as tolerant,fenced_init=strict",
             )
-        readings = _with_point(readings, point_named(name), _side(other, isa))
-    return readings
+        interpretations = _with_point(interpretations, point_named(name), _side(other, isa))
+    return interpretations
 
 
-def _side(name: str, isa: str) -> Readings:
+def _side(name: str, isa: str) -> Interpretations:
     if name not in _SIDES:
         raise TilewrightError(f"{name!r} in the interpretation {isa!r} is no side", remedy="write tolerant or strict")
     return _SIDES[name]()
 
 
-def _with_point(readings: Readings, point: ContestedPoint, side: Readings) -> Readings:
-    changed = replace(readings, **{point.name: getattr(side, point.name)})
+def _with_point(interpretations: Interpretations, point: ContestedPoint, side: Interpretations) -> Interpretations:
+    changed = replace(interpretations, **{point.name: getattr(side, point.name)})
     # At which level a fence on the path is reported belongs to the same point.
     return replace(changed, fence_on_path=side.fence_on_path) if point.name == "proxy_fence" else changed
 
@@ -55,12 +55,14 @@ def point_named(name: str) -> ContestedPoint:
     raise TilewrightError(f"there is no contested point {name!r}", remedy=remedy)
 
 
-def with_contested(finding: Diagnostic, readings: Readings) -> Diagnostic:
-    """The finding with the contested points that decide its level, by these readings, if it does not name its own."""
+def with_contested(finding: Diagnostic, interpretations: Interpretations) -> Diagnostic:
+    """The finding with the contested points that decide its level, by these interpretations, if it names none itself."""
     if finding.contested:
         return finding
     names = [
-        point.name for point in POINTS if finding.code in point.codes and readings.level_of(point.name) is finding.level
+        point.name
+        for point in POINTS
+        if finding.code in point.codes and interpretations.level_of(point.name) is finding.level
     ]
     return replace(finding, contested=" or ".join(names)) if names else finding
 

@@ -19,7 +19,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
-from tilewright.contract.judge.happens_before import ASSUMPTIONS, Readings
+from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
 from tilewright.driver.check.role_timeline import TimelineRecorder
@@ -55,11 +55,11 @@ class KernelLaunch:
 
 @dataclass(frozen=True, slots=True)
 class JudgeOptions:
-    """readings: contested points of the ISA; timeline: record one; progress: called with the share that is done;
+    """interpretations: contested points of the ISA; timeline: record one; progress: called with the share that is done;
     allows: errors that the text allows, so that what stands beside them is judged as well; watchers: of the events of
     each launch that is made up."""
 
-    readings: Readings
+    interpretations: Interpretations
     timeline: bool = False
     progress: Callable[[float], None] | None = None
     allows: Allows = nothing_allowed
@@ -143,7 +143,7 @@ def _all_clusters(
 
     def judge(clusters: tuple[int, ...] | None, watch: Callable[[Event], None] | None = None) -> LaunchJudgement:
         return judge_launch(
-            module, launch.launch, buffers, options.readings, watch=watch, clusters=clusters, peeks=peeks,
+            module, launch.launch, buffers, options.interpretations, watch=watch, clusters=clusters, peeks=peeks,
             step_limit=STEP_LIMIT, contents=launch.contents, allows=options.allows,
         )  # fmt: skip
 

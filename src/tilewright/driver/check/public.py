@@ -147,10 +147,10 @@ def check(
     Raises:
         TilewrightError: The subject can't be read or has no PTX, or the launch or an option is wrong.
     """
-    from tilewright.driver.check.isa import readings_of
+    from tilewright.driver.check.isa import interpretations_of
     from tilewright.driver.check.options import REPAIR_STEPS
 
-    readings_of(isa)
+    interpretations_of(isa)
     options = CheckOptions(
         isa, entry, budget_seconds, repair_steps=REPAIR_STEPS if repair else 0,
         block=_extents("block", block), cluster=_extents("cluster", cluster), grid=_extents("grid", grid),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import astuple
 from functools import cache
 
-from tilewright.contract.rules.readings import POINTS, ContestedPoint
+from tilewright.contract.rules.interpretations import POINTS, ContestedPoint
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
 from tilewright.contract.rules.schedule_codes import SCHEDULE_RULES
 from tilewright.contract.rules.text_codes import OTHER_TEXT, TILES_MISPLACED

@@ -166,14 +166,14 @@ class _Reader:
         )
 
     def _isa(self, value: object) -> str | None:
-        from tilewright.driver.check.isa import readings_of
+        from tilewright.driver.check.isa import interpretations_of
 
         if value is None:
             return None
         if not isinstance(value, str):
             self.refuse("isa", f"is {value!r}", 'write text, as in isa = "strict"')
         try:
-            readings_of(value)
+            interpretations_of(value)
         except TilewrightError as error:
             self.refuse("isa", f"is {value!r}: {error.message}", error.remedy)
         return value

@@ -35,7 +35,7 @@ def judge_without_launch(
         return judge_unlaunched(
             module,
             kernel,
-            options.readings,
+            options.interpretations,
             shape=shape,
             peeks=peeks,
             effort=effort,

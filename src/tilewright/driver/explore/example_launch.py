@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Refuted
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.defect import DefectError, defects_as_errors
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched

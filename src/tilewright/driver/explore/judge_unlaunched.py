@@ -19,7 +19,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.contract.judge.happens_before import ASSUMPTIONS, Readings
+from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.explore.announced_bytes import announced_numbers, used_elsewhere
 from tilewright.driver.explore.branch_traces import idle_choices, lasting_choices
@@ -102,7 +102,7 @@ class UnlaunchedJudgement:
 def judge_unlaunched(
     module: Module,
     kernel: Kernel,
-    readings: Readings,
+    interpretations: Interpretations,
     *,
     shape: Shape | None = None,
     peeks: frozenset[Span] = frozenset(),
@@ -130,7 +130,7 @@ def judge_unlaunched(
     space = launch_space(unknown, steers)
     table = Table()
     runner = _Runner(
-        module, run_module, unknown, space, table, readings, peeks, _Shown(timeline), allows, ends, watchers
+        module, run_module, unknown, space, table, interpretations, peeks, _Shown(timeline), allows, ends, watchers
     )
     flow = sliced.text.flow
     boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions))
@@ -352,7 +352,7 @@ class _Runner:
     unknown: UnknownLaunch
     space: LaunchSpace
     table: Table
-    readings: Readings
+    interpretations: Interpretations
     peeks: frozenset[Span]
     shown: _Shown
     allows: Allows
@@ -391,7 +391,7 @@ class _Runner:
             self.guarded,
             made.launch,
             self.unknown.buffers,
-            self.readings,
+            self.interpretations,
             watch=watch,
             clusters=(made.cluster,),
             any_global_address=True,
@@ -418,7 +418,7 @@ class _Runner:
     def given(self, launch: Launch, buffers: Mapping[str, int], contents: Sequence[BufferContents]) -> LaunchJudgement:
         """A launch that is given, judged as such."""
         return judge_launch(
-            self.module, launch, buffers, self.readings, peeks=self.peeks, step_limit=GIVEN_STEPS,
+            self.module, launch, buffers, self.interpretations, peeks=self.peeks, step_limit=GIVEN_STEPS,
             contents=contents, allows=self.allows,
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ import numpy as np
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.driver.check.work import add_steps, steps_left
@@ -119,7 +119,7 @@ def judge_launch(
     module: Module,
     launch: Launch,
     buffers: Mapping[str, int],
-    readings: Readings,
+    interpretations: Interpretations,
     *,
     watch: Callable[[Event], None] | None = None,
     clusters: Sequence[int] | None = None,
@@ -158,7 +158,7 @@ def judge_launch(
                 module,
                 launch,
                 buffers,
-                readings,
+                interpretations,
                 watching,
                 some,
                 any_global_address,
@@ -231,7 +231,7 @@ def _judge_once(
     module: Module,
     launch: Launch,
     buffers: Mapping[str, int],
-    readings: Readings,
+    interpretations: Interpretations,
     watch: Callable[[Event], None] | None,
     clusters: Sequence[int] | None,
     any_global_address: bool,
@@ -249,7 +249,7 @@ def _judge_once(
 ) -> LaunchJudgement:
     written = None if any_global_address else Contents()
     judge = HappensBefore(
-        launch, readings, follows_values=True, any_global_address=any_global_address, contents=written
+        launch, interpretations, follows_values=True, any_global_address=any_global_address, contents=written
     )
     whole, known = filled(buffers, contents)
     turns = _Turns()

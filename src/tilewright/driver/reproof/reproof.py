@@ -26,7 +26,7 @@ from tilewright.contract.replay.named_at_exit import LeftArrivals
 from tilewright.contract.replay.replay import replay
 from tilewright.contract.replay.staged_bytes import StagedBytes
 from tilewright.contract.replay.unwritten import unwritten_buffers
-from tilewright.contract.rules.readings import Readings
+from tilewright.contract.rules.interpretations import Interpretations
 from tilewright.contract.rules.text_codes import OTHER_TEXT
 from tilewright.contract.sums.product_trace import ProductTrace
 from tilewright.contract.typestate.claims import ProtocolClaims
@@ -53,7 +53,7 @@ from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNe
 from tilewright.machine.protocol.protocol_run import run_protocol
 from tilewright.targets import target as facts_of
 
-_READINGS = Readings(grid_wait=Level.ERROR)
+_INTERPRETATIONS = Interpretations(grid_wait=Level.ERROR)
 """Text of this compiler waits for the grids before it touches global memory; nothing is assumed of them."""
 
 
@@ -261,7 +261,7 @@ def _replay_plan(
         verdict = replay(
             module, launch, buffers, claims=claims.get(launch.entry), seeds=seeds,
             restored=[buffer.name for buffer in plan.buffers if buffer.zeroed], unwritten=unwritten,
-            dropped=dropped, readings=_READINGS, watchers=watchers, shared_high=True,
+            dropped=dropped, interpretations=_INTERPRETATIONS, watchers=watchers, shared_high=True,
             step_limit=steps_most(module, launch, plan, claims.get(launch.entry)),
         )  # fmt: skip
         match verdict:

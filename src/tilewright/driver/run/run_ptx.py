@@ -21,7 +21,7 @@ from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer, Launch, LaunchPlan, OpaqueParam, PointerParam, UnknownTensorMapParam
-from tilewright.contract.judge.happens_before import HappensBefore, Readings
+from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.driver.check.defect import defects_as_errors
 from tilewright.driver.launch.given_launch import LaunchFile, placed
@@ -97,7 +97,7 @@ def run_on_machine(
     launch: LaunchFile,
     arrays: Arrays,
     *,
-    readings: Readings,
+    interpretations: Interpretations,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> PtxRun:
@@ -117,7 +117,7 @@ def run_on_machine(
         memory[name][whole.shifts[name] :] = data
     with defects_as_errors(f"{entry} in {file}"):
         polls = polls_of(inlined(module, kernel_of(module, entry)))
-    judge = HappensBefore(whole.launch, readings, polls=polls, contents=Contents())
+    judge = HappensBefore(whole.launch, interpretations, polls=polls, contents=Contents())
     try:
         with defects_as_errors(f"{entry} in {file}"):
             run_launch(module, whole.launch, memory, seed=seed, observe=judge.feed, progress=progress, polls=polls)

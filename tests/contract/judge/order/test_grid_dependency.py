@@ -8,7 +8,7 @@ from event_stream import at
 from judged_stream import ONE, W, codes, ends, levels, sync
 
 from tilewright.base.diagnostic import Level
-from tilewright.contract.rules.readings import strict, tolerant
+from tilewright.contract.rules.interpretations import strict, tolerant
 from tilewright.machine.core import event as ev
 
 READ = ev.Access(W[0], "global", -1, ((1 << 40, (1 << 40) + 4),), False, "generic", at(10))

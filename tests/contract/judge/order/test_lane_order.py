@@ -18,7 +18,7 @@ from tilewright.base.plan import Launch, PointerParam
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.contract.replay.replay import replay
-from tilewright.contract.rules.readings import tolerant
+from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
@@ -187,7 +187,7 @@ def test_one_lane_copies_for_its_warp(piece: str) -> None:
     text = copy_text(**{piece.replace(" ", "_"): pieces[piece]})
     verdict = replay(read(text, "double.ptx"), copy_launch(4), copy_buffers(4))
     assert isinstance(verdict, Refuted) and {finding.code for finding in verdict.findings} == {"NB106"}
-    milder = replay(read(text, "double.ptx"), copy_launch(4), copy_buffers(4), readings=tolerant())
+    milder = replay(read(text, "double.ptx"), copy_launch(4), copy_buffers(4), interpretations=tolerant())
     assert isinstance(milder, Proven) and any("NB106" in line for line in milder.assumptions)
 
 

@@ -33,7 +33,7 @@ def initialise(state: LaunchState, event: BarrierInit) -> None:
             record = Record(event.actor, warp.track, True, False, event.span, span, operation="initialises")
             code, message, steps = describe_race(earlier, record, "shared")
             state.findings.report(code, message, event.span, earlier.span, steps)
-    phase_ledger.initialise(cluster, warp, event, state.findings, state.readings.repeated_init)
+    phase_ledger.initialise(cluster, warp, event, state.findings, state.interpretations.repeated_init)
     low, high = cluster.barrier_bounds.get(event.cta, span[0])
     cluster.barrier_bounds[event.cta] = (min(low, span[0][0]), max(high, span[0][1]))
 
@@ -66,7 +66,7 @@ def phase_end(state: LaunchState, event: PhaseEnd) -> None:
 
 def wait(state: LaunchState, event: BarrierWait) -> None:
     """A successful mbarrier.test_wait or try_wait."""
-    phase_ledger.wait(*state.step(event.actor), event, state.findings, state.readings.parity_sign)
+    phase_ledger.wait(*state.step(event.actor), event, state.findings, state.interpretations.parity_sign)
 
 
 HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {

@@ -73,7 +73,7 @@ def _issue_load(
             span,
         )
     else:
-        engine = Level.ERROR if state.readings.fenced_init == "always" else Level.REVIEW
+        engine = Level.ERROR if state.interpretations.fenced_init == "always" else Level.REVIEW
         phase_ledger.check_init(cluster, barrier, clock, warp, span, state.findings, engine)
         barrier.users[warp.track] = warp.mark(span)
     state.check_barrier_bytes(cluster, cta, event.shared, span, clock)
@@ -108,7 +108,7 @@ def _use_tensor_map(
     level: Level | None = Level.ERROR
     if acquired is None:
         acquired = _acquired_for(cluster, warp, event.tensor_map)
-        level = state.readings.tensor_map_acquire
+        level = state.interpretations.tensor_map_acquire
     state.map_readers.add(cluster.index)
     for earlier in cluster.global_memory.conflicts(record):
         if not is_ordered(earlier, copy.clock):

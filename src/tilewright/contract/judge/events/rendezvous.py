@@ -31,7 +31,7 @@ def named_arrive(state: LaunchState, event: NamedBarrierArrive) -> None:
     barrier = _named(cluster, event.cta, event.barrier)
     twice = barrier.arrivals.get(warp.actor)
     if twice is not None and warp.order.at(barrier.track) >= barrier.generation:
-        level = state.readings.arrive_twice
+        level = state.interpretations.arrive_twice
         if level is not None:
             state.findings.report(
                 "NB105",

@@ -44,7 +44,7 @@ def allocate(state: LaunchState, event: TensorMemoryAllocate) -> None:
     _check_group(state, cluster, event.cta_group, event.span)
     cluster.tensor.address_spans.add(event.span)
     if event.cta_group == 2:
-        level = state.readings.pair_started
+        level = state.interpretations.pair_started
         peer = state.pair_of(event.cta)
         if level is not None and not cluster.at(warp.order, ("start", peer)):
             state.findings.report(
@@ -85,7 +85,7 @@ def issue(state: LaunchState, event: TensorMemoryIssue) -> None:
     cluster, warp = state.step(event.actor)
     if event.kind not in ("ld", "st"):
         _check_group(state, cluster, event.cta_group, event.span)
-    level = state.readings.warp_lanes
+    level = state.interpretations.warp_lanes
     if event.other_quarter and level is not None:
         what = f"tcgen05.{event.kind} of {name_of(event.actor)} names lanes of the first quarter, not of its own"
         state.findings.report("TC120", what, event.span, None, (), level)
@@ -161,7 +161,7 @@ def _judge(
         same = first.kind != "mma" or later.kind != "mma" or not earlier.write or first.writes == later.writes
         if (first.kind, later.kind) in _PIPELINED and same:
             return
-        _report(state, "TC113", first, later, record, cta, state.readings.tensor_pipeline)
+        _report(state, "TC113", first, later, record, cta, state.interpretations.tensor_pipeline)
         return
     aware = first.issuer == warp.actor or warp.order.at(first.issuer_track) >= first.epoch
     if first.kind not in ("ld", "st"):
@@ -170,7 +170,9 @@ def _judge(
         _report(state, "TC118", first, later, record, cta)
     elif first.kind == "st":
         loads = first.issuer == warp.actor and later.kind == "st"
-        _report(state, "TC108", first, later, record, cta, state.readings.tensor_pipeline if loads else Level.ERROR)
+        _report(
+            state, "TC108", first, later, record, cta, state.interpretations.tensor_pipeline if loads else Level.ERROR
+        )
     else:
         _report(state, "TC109", first, later, record, cta, _level_of_unwaited(state, warp, first))
 
@@ -180,12 +182,12 @@ def _level_of_unwaited(state: LaunchState, warp: WarpState, load: TensorOperatio
     consumed = not load.unread and (
         load.issuer == warp.actor or warp.order.at(load.issuer_track) >= load.consumed_epoch
     )
-    return state.readings.load_wait_before_release if consumed else Level.ERROR
+    return state.interpretations.load_wait_before_release if consumed else Level.ERROR
 
 
 def _judge_fences(state: LaunchState, warp: WarpState, first: TensorOperation, later: TensorOperation) -> None:
     """Completion is known by synchronization; are the tcgen05 fences there as well?"""
-    level = state.readings.thread_sync_fence
+    level = state.interpretations.thread_sync_fence
     if level is None or state.findings.knows("TC111", later.span, first.span, level):
         return
     if warp.tensor_order.at(first.signalled.track) >= first.signalled.value:
@@ -332,7 +334,7 @@ def commit(state: LaunchState, event: TensorMemoryCommit) -> None:
     _check_group(state, cluster, event.cta_group, event.span)
     thread = ("tensor", event.actor, event.lane)
     ordinal = cluster.tensor.threads.get(thread, 0)
-    level = state.readings.commit_nothing
+    level = state.interpretations.commit_nothing
     if event.cta_group == 2 and level is not None and cluster.tensor.committed.get(thread, 0) == ordinal:
         state.findings.report(
             "TC116",
@@ -370,7 +372,7 @@ def register_use(state: LaunchState, event: TensorMemoryRegisterUse) -> None:
         return
     if operation.kind == "st" and not event.write:
         return
-    level = state.readings.load_wait_before_use
+    level = state.interpretations.load_wait_before_use
     if operation.kind == "ld":
         if event.write and event.register in operation.unread:
             level = Level.ERROR

@@ -80,7 +80,7 @@ def issue(state: LaunchState, event: WgmmaIssue) -> None:
     operation.issuers.add(actor)
     place = actor.warp % WARPGROUP_WARPS
     operation.views[place] = view
-    if event.own_rows and state.readings.wgmma_own_rows is not Level.ERROR:
+    if event.own_rows and state.interpretations.wgmma_own_rows is not Level.ERROR:
         operation.own_rows[place] = event.own_rows
     if len(operation.issuers) == WARPGROUP_WARPS:
         _begin(state, cluster, group, operation, event)
@@ -125,7 +125,7 @@ def _begin(
         state.enter(memory, cluster, record(rest), common(clocks), "shared", clocks)
     for place, own in operation.own_rows.items():
         state.enter(memory, cluster, record(own), operation.views[place].clock, "shared")
-    level = state.readings.wgmma_own_rows
+    level = state.interpretations.wgmma_own_rows
     if rows and level is not None:
         _look_at_rows(state, cluster, memory, record(rows), clocks, level)
     operation.views = {}
@@ -181,7 +181,7 @@ def register_hazard(state: LaunchState, event: RegisterHazard) -> None:
     span = operation.span if operation is not None else None
     verb = "writes" if event.write else "reads"
     if event.after_fence:
-        level = state.readings.wgmma_fence_last
+        level = state.interpretations.wgmma_fence_last
         if level is not None and not state.findings.knows("WG106", event.span, None, level):
             state.findings.report(
                 "WG106",

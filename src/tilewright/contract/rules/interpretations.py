@@ -3,7 +3,7 @@
 Each contested point is a named switch: `Level.ERROR` refutes, `Level.REVIEW` reports and lets the proof stand with the
 point among its assumptions, None says nothing. `strict` takes the ISA's words; `tolerant` lets pass what widely used
 compilers emit. `POINTS` holds, for each switch, what its page says. The evidence is public issues and the ISA itself.
-Checked by: tests/contract/rules/test_readings.py.
+Checked by: tests/contract/rules/test_interpretations.py.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Literal
 
 from tilewright.base.diagnostic import Level
 
-Reading = Level | None
+Interpretation = Level | None
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class Interpretations:
     """The side taken at each contested point (`POINTS`). The defaults are those under which the compiler of this
     package proves its own output: strict where that output has nothing to lose.
 
@@ -29,35 +29,35 @@ class Readings:
     """
 
     proxy_fence: Literal["writer", "path"] = "writer"
-    fence_before_refill: Reading = Level.ERROR
+    fence_before_refill: Interpretation = Level.ERROR
     fenced_init: Literal["always", "peers"] = "peers"
-    fence_on_path: Reading = Level.REVIEW
-    reuse_after_engine: Reading = None
-    load_wait_before_release: Reading = Level.ERROR
-    load_wait_before_use: Reading = Level.ERROR
-    thread_sync_fence: Reading = Level.ERROR
-    tensor_pipeline: Reading = Level.ERROR
-    commit_nothing: Reading = Level.REVIEW
-    pair_started: Reading = Level.ERROR
-    elected_arrive: Reading = Level.REVIEW
-    grid_wait: Reading = Level.REVIEW
-    same_value: Reading = Level.ERROR
-    warp_lanes: Reading = Level.ERROR
-    tensor_map_acquire: Reading = Level.ERROR
-    wgmma_fence_last: Reading = Level.ERROR
-    arrive_twice: Reading = Level.ERROR
-    wgmma_own_rows: Reading = Level.ERROR
-    stores_at_exit: Reading = Level.ERROR
-    released_init: Reading = Level.ERROR
-    idle_followers: Reading = Level.ERROR
-    narrow_release: Reading = Level.ERROR
-    unwritten_shared: Reading = Level.ERROR
-    lanes_in_step: Reading = Level.ERROR
-    repeated_init: Reading = Level.ERROR
-    unused_barrier: Reading = Level.ERROR
-    parity_sign: Reading = Level.ERROR
+    fence_on_path: Interpretation = Level.REVIEW
+    reuse_after_engine: Interpretation = None
+    load_wait_before_release: Interpretation = Level.ERROR
+    load_wait_before_use: Interpretation = Level.ERROR
+    thread_sync_fence: Interpretation = Level.ERROR
+    tensor_pipeline: Interpretation = Level.ERROR
+    commit_nothing: Interpretation = Level.REVIEW
+    pair_started: Interpretation = Level.ERROR
+    elected_arrive: Interpretation = Level.REVIEW
+    grid_wait: Interpretation = Level.REVIEW
+    same_value: Interpretation = Level.ERROR
+    warp_lanes: Interpretation = Level.ERROR
+    tensor_map_acquire: Interpretation = Level.ERROR
+    wgmma_fence_last: Interpretation = Level.ERROR
+    arrive_twice: Interpretation = Level.ERROR
+    wgmma_own_rows: Interpretation = Level.ERROR
+    stores_at_exit: Interpretation = Level.ERROR
+    released_init: Interpretation = Level.ERROR
+    idle_followers: Interpretation = Level.ERROR
+    narrow_release: Interpretation = Level.ERROR
+    unwritten_shared: Interpretation = Level.ERROR
+    lanes_in_step: Interpretation = Level.ERROR
+    repeated_init: Interpretation = Level.ERROR
+    unused_barrier: Interpretation = Level.ERROR
+    parity_sign: Interpretation = Level.ERROR
 
-    def level_of(self, name: str) -> Reading:
+    def level_of(self, name: str) -> Interpretation:
         """The level at which the point `name` of `POINTS` is reported. Raises AttributeError for no such point."""
         match name:
             case "proxy_fence":
@@ -65,13 +65,13 @@ class Readings:
             case "fenced_init":
                 return Level.ERROR if self.fenced_init == "always" else Level.REVIEW
             case _:
-                level: Reading = getattr(self, name)
+                level: Interpretation = getattr(self, name)
                 return level
 
 
 @dataclass(frozen=True, slots=True)
 class ContestedPoint:
-    """A switch of `Readings`: the codes that it governs, where each side stands, and what the two sides are."""
+    """A switch of `Interpretations`: the codes that it governs, where each side stands, and what the two sides are."""
 
     name: str
     codes: tuple[str, ...]
@@ -285,24 +285,26 @@ POINTS: tuple[ContestedPoint, ...] = (
 """Every contested point, in the order of the switches."""
 
 
-def strict() -> Readings:
+def strict() -> Interpretations:
     """The ISA's words (`--isa strict`)."""
     errors = {
         field.name: Level.ERROR
-        for field in fields(Readings)
+        for field in fields(Interpretations)
         if field.name not in ("proxy_fence", "fenced_init", "reuse_after_engine", "commit_nothing")
     }
-    return Readings(
+    return Interpretations(
         proxy_fence="writer", fenced_init="always", reuse_after_engine=Level.REVIEW, commit_nothing=Level.REVIEW,
         **errors,
     )  # fmt: skip
 
 
-def tolerant() -> Readings:
+def tolerant() -> Interpretations:
     """What widely used compilers rely on is reported for review (`--isa tolerant`, the default)."""
     reviews = {
         field.name: Level.REVIEW
-        for field in fields(Readings)
+        for field in fields(Interpretations)
         if field.name not in ("proxy_fence", "fenced_init", "reuse_after_engine", "fence_on_path")
     }
-    return Readings(proxy_fence="path", fenced_init="peers", reuse_after_engine=None, fence_on_path=None, **reviews)
+    return Interpretations(
+        proxy_fence="path", fenced_init="peers", reuse_after_engine=None, fence_on_path=None, **reviews
+    )
