@@ -56,7 +56,7 @@ def point_named(name: str) -> ContestedPoint:
 
 
 def with_contested(finding: Diagnostic, interpretations: Interpretations) -> Diagnostic:
-    """The finding with the contested points that decide its level, by these interpretations, if it names none itself."""
+    """The finding with the contested points that decide its level, by these interpretations, if it names none."""
     if finding.contested:
         return finding
     names = [
