@@ -3,11 +3,12 @@ same."""
 
 from tilewright.contract.words.run import Run
 from tilewright.contract.words.snapshot import snapshot
-from tilewright.contract.words.word import Region, Step, Word
+from tilewright.contract.words.word import Part, Region, Step, Word
 
 FULL, EMPTY = ("full", 0), ("empty", 0)
 SLOT = Region("slots", ((0, 1), (0, 64)))
 OTHER = Region("slots", ((1, 2), (0, 64)))
+ONE = Part("one thread", 1)
 TENSOR = Region("accumulator", ((0, 128),), True, True)
 
 
@@ -136,9 +137,9 @@ def test_one_thread_of_a_group():
     """What all threads wrote one of them may hand to an engine after a fence and a barrier."""
     write, fence, sync = Step("write", 1, regions=(SLOT,)), Step("fence", 2), Step("group_sync", 3, value=1)
     store = [
-        Step("store", 4, regions=(SLOT,), single=True),
-        Step("store_commit", 5, single=True),
-        Step("store_wait_read", 6, single=True),
+        Step("store", 4, regions=(SLOT,), part=ONE),
+        Step("store_commit", 5, part=ONE),
+        Step("store_wait_read", 6, part=ONE),
     ]
     assert not codes(ran(write, fence, sync, *store, by_threads=True))
     assert "PX101" in codes(ran(write, sync, *store, by_threads=True))

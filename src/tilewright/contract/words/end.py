@@ -25,16 +25,14 @@ if TYPE_CHECKING:
 
 def judge_agent_end(run: Run, state: AgentState) -> None:
     """An agent is done: what it started must be done, or waited for by somebody."""
-    name = state.word.agent
-    clock = {**state.clock}
-    join(clock, state.elected)
-    if clock.get(("dot", name), 0) < state.dots:
+    if state.clock.get(("dot", state.word.agent), 0) < state.dots:
         run.report("WG103", "a wgmma may be in flight when its warps end", state.lines["dot"])
-    if state.stores_committed < state.stores:
-        run.report("BG101", "a store is in no committed group when its warps end", state.lines["store"])
-    elif clock.get(("read by store", name), 0) < state.stores:
-        message = "a store may still read shared memory when the warps that issued it end"
-        run.report("BG102", message, state.lines["store"])
+    for actors in state.actors():
+        if actors.stores_committed < actors.stores:
+            run.report("BG101", "a store is in no committed group when its warps end", actors.store_line)
+        elif actors.clock.get(("read by store", actors.who), 0) < actors.stores:
+            message = "a store may still read shared memory when the warps that issued it end"
+            run.report("BG102", message, actors.store_line)
     if state.committed < state.mmas:
         run.report("TC114", "no commit follows a tensor-core operation", state.lines["mma"])
 
@@ -43,8 +41,8 @@ def judge_exit(run: Run) -> None:
     """The kernel is done: nothing may be in flight, no phase half complete."""
     last: Clock = {}
     for state in run.agents.values():
-        join(last, state.clock)
-        join(last, state.elected)
+        for actors in state.actors():
+            join(last, actors.published(state.time))
     for barrier, found in run.barriers.items():
         if found.live and (found.pending != found.count or found.bytes):
             code = "TX101" if found.pending == found.count else "MB110"
@@ -69,6 +67,7 @@ def explain_deadlock(run: Run) -> None:
     """Nobody can move: the wait whose barrier lacks what nobody can bring explains it best."""
     causes: list[tuple[int, str, str, int, int]] = []
     told: list[str] = []
+    exact = True
     for name, state in run.agents.items():
         if not state.running or state.done:
             continue
@@ -79,10 +78,23 @@ def explain_deadlock(run: Run) -> None:
         at = barrier_name(step.barrier)
         told.append(f"{name} waits at line {step.line} for barrier {at}, parity {step.value}")
         causes.append(_cause(run, state, step, found))
+        exact = exact and not _passed_over(state)
     code, message, line, other = "LV102", "agents wait for each other", 0, 0
     if causes:
         _, code, message, line, other = min(causes)
-    run.troubles.setdefault((code, line), Trouble(code, message, line, other, tuple(told)))
+    run.troubles.setdefault((code, line), Trouble(code, message, line, other, tuple(told), exact))
+
+
+def _passed_over(state: AgentState) -> bool:
+    """Is there something that other threads of the agent do, and that stands behind the wait of a part of them?"""
+    steps = state.word.steps
+    waiting = steps[state.position].part
+    for step in steps[state.position + 1 :] if waiting is not None else ():
+        if step.part is None:
+            return False
+        if step.part.members & ~waiting.members:
+            return True
+    return False
 
 
 def _cause(run: Run, state: AgentState, step: Step, found: BarrierState) -> tuple[int, str, str, int, int]:

@@ -1,17 +1,19 @@
 """What do the ops of thread-level MLIR (`nvgpu`, `nvvm`, `gpu`, `memref`, `vector`) do to the asynchronous protocol?
 Handlers for `words.walk`.
 
-An agent is a warpgroup: 128 consecutive threads that run the same function with their own thread numbers. A thread's
-number is 128 w plus an unknown lane; a condition that holds for lane 0 alone makes what it guards the act of one
-thread, any other condition on the lane is not followed. Shared memory is dynamic and known by byte offsets; a wgmma's
-operands are decoded from its descriptors, which `footprint` turns into byte ranges. Each thread's scattered stores are
-taken to go to places that no other thread of the group writes in the same op.
+An agent is a warpgroup: 128 consecutive threads of a block that run the same function with their own thread numbers; in
+a block of no whole warpgroups, a warp; in one of no whole warps, the block. `threads` has which of them an op concerns,
+`thread_memory` what they touch, `warpgroup_products` what wgmma reads. Each thread's scattered stores are taken to go
+to places that no other thread of the group writes in the same op.
 
-Not followed (doubts): clusters and multicast, inline PTX, generic reads of shared memory, wgmma of other than 16-bit
-elements, blocks whose threads are no multiple of 128, tiles that warpgroups take in turn (their loops' trip counts
-follow from one place in the grid: `words.proof`), waits for other grids but where `words.grid_order` says.
-Register budgets are not judged.
-Checked by: tests/driver/check/test_check_nvgpu.py.
+An mbarrier is initialised once by whoever comes to it; where several threads initialise it alike, that is a contested
+point, and what follows must be ordered after all of them.
+
+Not followed (doubts): multicast and signals to other CTAs, inline PTX, wgmma of other than 16-bit elements, tiles that
+warpgroups take in turn (their loops' trip counts follow from one place in the grid: `words.proof`), waits for other
+grids but where `words.grid_order` says, `nvgpu.mbarrier.test.wait` where something depends on its outcome, arrivals
+that must not complete a phase. Register budgets are not judged.
+Checked by: tests/driver/check/test_check_nvgpu.py, test_check_upstream_nvgpu.py.
 """
 
 from __future__ import annotations
@@ -19,252 +21,105 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tilewright.contract.typestate.footprint import merged, operand_ranges
+from tilewright.contract.words import thread_memory, threads, warpgroup_products
 from tilewright.contract.words.grid_order import GRID_ORDER
-from tilewright.contract.words.integers import INTEGER_HANDLERS, compare
-from tilewright.contract.words.operations import number_token, plain_uses
-from tilewright.contract.words.scalar import Number, Scalar, add, scalar
-from tilewright.contract.words.values import OPAQUE, Environment, InFlight, NotFollowed, Value, View, bind, lookup
+from tilewright.contract.words.integers import INTEGER_HANDLERS
+from tilewright.contract.words.operations import plain_uses
+from tilewright.contract.words.thread_memory import SHARED, span
+from tilewright.contract.words.values import OPAQUE, Environment, NotFollowed, View, bind
 from tilewright.contract.words.walk import Dialects, Handler, Program, Walk
-from tilewright.contract.words.word import GROUPS_PENDING_MAX, Barrier, Region, Step, Word
-from tilewright.frontends.mlir.ast import Argument, Operation
+from tilewright.contract.words.warpgroup_products import GROUP_THREADS, pending, together
+from tilewright.contract.words.word import Barrier, Part, Step, Word
+from tilewright.frontends.mlir.ast import Operation
 from tilewright.frontends.mlir.ast import Region as Body
-from tilewright.frontends.mlir.reader import joined
 from tilewright.frontends.mlir.types import shaped
 
-GROUP_THREADS = 128
-_SHARED = "shared memory"
 _TENSOR = re.compile(r"tensor=(memref<[^>]*)")
-_SHAPE = re.compile(r"m=(\d+),n=(\d+),k=(\d+)")
-_OPERAND = re.compile(r"\b([AB])\[<(\w+)>,<(\w+)>,<(\w+)>\]")
-_SWIZZLES = {0: "none", 1: "128B", 2: "64B", 3: "32B"}
+_BARRIERS = re.compile(r"num_barriers=(\d+)")
+_BARRIER_BYTES = 8
 
 
-def warpgroups(body: Body, arguments: tuple[Argument, ...], threads: int, program: Program) -> None:
-    """Evaluate the words of a block's warpgroups."""
-    for group in range(threads // GROUP_THREADS):
-        name = f"warpgroup {group}"
+def begin_threads(
+    body: Body,
+    given: Environment,
+    block: tuple[int, int, int],
+    program: Program,
+    bound: Callable[[Walk, Environment], None] | None = None,
+) -> None:
+    """Evaluate the words of a block's agents. given: the values that the body begins with; bound: adds those that
+    differ from agent to agent."""
+    total = block[0] * block[1] * block[2]
+    size = next((each for each in (GROUP_THREADS, threads.WARP_THREADS) if total % each == 0), total)
+    kind = {GROUP_THREADS: "warpgroup", threads.WARP_THREADS: "warp"}.get(size, "block")
+    for group in range(total // size):
+        name = f"{kind} {group}"
         word = program.words[name] = Word(name, [], [])
-        walk = Walk(program, word)
-        given: Environment = {argument.name: OPAQUE for argument in arguments}
-        given[_GROUP] = group
-        given[_THREADS] = threads
-        walk.body(body, given, {})
+        walk = Walk(program, word, threads=size, first=group * size, block=block)
+        environment = dict(given)
+        if bound is not None:
+            bound(walk, environment)
+        walk.body(body, environment, {})
 
 
-_GROUP, _THREADS = "warpgroup of the agent", "threads of the block"
-"""Names that no value of a program has."""
-
-
-# ---------------------------------------------------------------- thread numbers
-
-
-def _lane(walk: Walk) -> Scalar:
-    return walk.program.atoms.of("lane")
-
-
-def _beyond_lane(walk: Walk, number: Number) -> int | None:
-    """What a number is besides one thread's place in its warpgroup; None if it is no such sum."""
-    whole = scalar(number)
-    if whole.atoms != _lane(walk).atoms or whole.slope:
-        return None
-    return whole.value
-
-
-def _is_first(walk: Walk) -> Scalar:
-    """The condition that a thread is the first of its warpgroup."""
-    return walk.program.atoms.of("first thread")
-
-
-def _thread(walk: Walk, operation: Operation, environment: Environment) -> None:
-    if joined(operation.tokens) != "x":
-        bind(environment, operation.results[0], 0)
-        return
-    group = lookup(environment, _GROUP, operation.line)
-    assert isinstance(group, int)
-    bind(environment, operation.results[0], add(_lane(walk), group * GROUP_THREADS))
-
-
-def _of_lane(handler: Handler) -> Handler:
-    """Divisions of a thread's number by 128; everything else as `handler` has it."""
-
-    def handle(walk: Walk, operation: Operation, environment: Environment) -> None:
-        if len(operation.uses) == 2 and operation.types in ("index", "i32", "i64"):
-            left, right = (walk.number(environment, name, operation.line) for name in operation.uses)
-            beyond = _beyond_lane(walk, left)
-            if right == GROUP_THREADS and beyond is not None and beyond >= 0 and beyond % GROUP_THREADS == 0:
-                divided = operation.name.startswith("arith.div")
-                bind(environment, operation.results[0], beyond // GROUP_THREADS if divided else _lane(walk))
-                return
-        handler(walk, operation, environment)
-
-    return handle
-
-
-def _compare(walk: Walk, operation: Operation, environment: Environment) -> None:
-    """arith.cmpi: of a thread's number, decided by its range, or the first thread's own condition."""
-    if operation.types in ("index", "i32", "i64"):
-        predicate = operation.tokens[0].text
-        left, right = (walk.number(environment, name, operation.line) for name in operation.uses[:2])
-        beyond = _beyond_lane(walk, add(left, right, -1))
-        if beyond is not None and predicate in ("eq", "slt", "ult"):
-            found: Value | None = None
-            if predicate == "eq":
-                outside = beyond > 0 or beyond <= -GROUP_THREADS
-                found = 0 if outside else _is_first(walk) if beyond == 0 else None
-            elif beyond >= 0 or beyond <= -GROUP_THREADS:
-                found = int(beyond < 0)
-            elif beyond == -1:
-                found = _is_first(walk)
-            if found is not None:
-                bind(environment, operation.results[0], found)
-                return
-    compare(walk, operation, environment)
-
-
-def _condition(walk: Walk, operation: Operation, environment: Environment) -> None:
-    """scf.if: what the first thread alone does is a step of one thread."""
-    number = walk.number(environment, operation.uses[0], operation.line)
-    if number == _is_first(walk):
-        if operation.results or (len(operation.regions) > 1 and operation.regions[1].operations):
-            raise NotFollowed(operation.line, "what one thread and the others do in turn is not followed")
-        _alone(walk, lambda: walk.body(operation.regions[0], environment, {}))
-        return
-    if not isinstance(number, Scalar):
-        walk.condition(operation, environment)
-        return
-    # Stores to global memory, say, are no steps: whether they happen does not matter.
-    before = len(walk.word.steps)
-    for region in operation.regions:
-        walk.body(region, environment, {})
-    if len(walk.word.steps) > before:
-        raise NotFollowed(operation.line, "a condition that is not the same for a warpgroup's threads is not followed")
-    for name in operation.results:
-        bind(environment, name, walk.unknown(name))
-
-
-def _alone(walk: Walk, act: Callable[[], object]) -> None:
-    """Do what one thread does."""
-    before, walk.single = walk.single, True
-    act()
-    walk.single = before
-
-
-def _predicated(walk: Walk, operation: Operation, environment: Environment, step: Step) -> None:
-    """A step under the op's predicate, if it has one."""
+def _predicated(walk: Walk, operation: Operation, environment: Environment, act: Callable[[], object]) -> None:
+    """Do what an op does under its predicate, if it has one."""
     names, _ = plain_uses(operation)
-    texts = [token.text for token in operation.tokens]
-    if "predicate" not in texts:
-        walk.step(step)
-        return
-    number = walk.number(environment, names[-1], operation.line)
-    if number == _is_first(walk):
-        _alone(walk, lambda: walk.step(step))
-    elif not isinstance(number, int):
-        raise NotFollowed(operation.line, "a predicate that is not the same for a warpgroup's threads is not followed")
-    elif number:
-        walk.step(step)
+    part: bool | Part = True
+    if "predicate" in [token.text for token in operation.tokens]:
+        part = threads.chosen(walk, walk.number(environment, names[-1], operation.line), operation.line)
+    if isinstance(part, Part):
+        threads.acts(walk, part, act)
+    elif part:
+        act()
 
 
-def _together(walk: Walk, operation: Operation) -> None:
-    if walk.single:
-        raise NotFollowed(operation.line, f"{operation.name} by one thread of a warpgroup is not followed")
-
-
-# ---------------------------------------------------------------- memory
-
-
-def _same(walk: Walk, operation: Operation, environment: Environment) -> None:
-    bind(environment, operation.results[0], environment.get(operation.uses[0], OPAQUE))
-
-
-def _shuffle(walk: Walk, operation: Operation, environment: Environment) -> None:
-    """A value that is the same for the whole warpgroup stays what it is."""
-    value = lookup(environment, operation.uses[0], operation.line)
-    bind(environment, operation.results[0], value if isinstance(value, int) else walk.unknown(operation.results[0]))
-    for name in operation.results[1:]:
-        bind(environment, name, 1)
-
-
-def _base(walk: Walk, operation: Operation, environment: Environment) -> None:
-    """Dynamic shared memory begins at offset 0."""
-    value: Value = OPAQUE
-    if operation.name == "gpu.dynamic_shared_memory":
-        value = View(Region(_SHARED, ((0, 1 << 30),)), (1 << 30,), 8, (0,), "shared")
-    bind(environment, operation.results[0], value)
-
-
-def _pointer(walk: Walk, operation: Operation, environment: Environment) -> None:
-    value = lookup(environment, operation.uses[0], operation.line)
-    base = value.region.box[0][0] if isinstance(value, View) else walk.unknown(operation.results[0])
-    bind(environment, operation.results[0], base)
-
-
-def _view(walk: Walk, operation: Operation, environment: Environment) -> None:
-    line = operation.line
-    source = lookup(environment, operation.uses[0], line)
-    described = shaped(operation.types.rsplit("to ", 1)[-1])
-    if not isinstance(source, View) or described is None:
-        bind(environment, operation.results[0], OPAQUE)
-        return
-    offset = walk.integer(environment, operation.uses[1], line, "an offset in shared memory")
-    begin = source.region.box[0][0] + offset
-    region = Region(_SHARED, ((begin, begin + described.size_bytes),))
-    bind(environment, operation.results[0], View(region, described.shape, described.element_bits, (), "shared"))
-
-
-def _scatter(walk: Walk, operation: Operation, environment: Environment) -> None:
-    place = 1 if operation.name in ("memref.store", "vector.store", "vector.transfer_write") else 0
-    names, _ = plain_uses(operation)
-    value = environment.get(names[place])
-    for use in operation.uses:
-        held = environment.get(use)
-        if isinstance(held, InFlight):
-            walk.use_in_flight(held, operation.line)
-    if isinstance(value, View):
-        walk.step(Step("write", operation.line, regions=(value.region,)))
-
-
-def _gather(walk: Walk, operation: Operation, environment: Environment) -> None:
-    names, _ = plain_uses(operation)
-    if isinstance(environment.get(names[0]), View):
-        raise NotFollowed(operation.line, "threads' reads of shared memory are not followed in thread-level MLIR")
-    for name in operation.results:
-        bind(environment, name, OPAQUE)
+def _by_one(walk: Walk, operation: Operation) -> None:
+    if not threads.is_one(walk):
+        raise NotFollowed(operation.line, f"{operation.name} by {threads.count(walk)} threads is not followed")
 
 
 # ---------------------------------------------------------------- barriers
 
 
-def _barrier(walk: Walk, environment: Environment, group: str, index: str, line: int) -> Barrier:
-    view = walk.view(environment, group, line)
-    place = walk.integer(environment, index, line, "which barrier of a group it is")
+def _barrier(walk: Walk, environment: Environment, names: tuple[str, ...], inside: tuple[str, ...], line: int,
+             place: int = 0) -> Barrier:  # fmt: skip
+    """The barrier of a group, which may be written without its place in it."""
+    view = walk.view(environment, names[place], line)
+    index = walk.integer(environment, inside[-1], line, "which barrier of a group it is") if inside else 0
     begin, end = view.region.box[0]
-    if not 0 <= place < (end - begin) // 8:
-        raise NotFollowed(line, f"barrier {place} of a group of {(end - begin) // 8}")
-    return "shared byte", begin + 8 * place
+    if not 0 <= index < (end - begin) // _BARRIER_BYTES:
+        raise NotFollowed(line, f"barrier {index} of a group of {(end - begin) // _BARRIER_BYTES}")
+    allocation = "shared byte" if view.region.allocation == SHARED else view.region.allocation
+    return allocation, begin + _BARRIER_BYTES * index
+
+
+def _create(walk: Walk, operation: Operation, environment: Environment) -> None:
+    """nvgpu.mbarrier.create: a group of barriers in memory of its own."""
+    found = _BARRIERS.search(operation.types or "".join(token.text for token in operation.tokens))
+    size = _BARRIER_BYTES * (int(found[1]) if found is not None else 1)
+    name = f"%{operation.results[0]}"
+    bind(environment, operation.results[0], View(span(0, size, name), (size,), 8, (), "shared"))
 
 
 def _initialise(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
     names, inside = plain_uses(operation)
-    barrier = _barrier(walk, environment, names[0], inside[0], line)
+    barrier = _barrier(walk, environment, names, inside, line)
     count = walk.integer(environment, names[1], line, "a barrier's count")
-    _predicated(walk, operation, environment, Step("init", line, barrier, count))
+    _predicated(walk, operation, environment, lambda: walk.step(Step("init", line, barrier, count)))
 
 
 def _wait(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
     names, inside = plain_uses(operation)
     parity = walk.integer(environment, names[1], line, "the parity that is waited for")
-    walk.step(Step("wait", line, _barrier(walk, environment, names[0], inside[0], line), parity))
+    walk.step(Step("wait", line, _barrier(walk, environment, names, inside, line), parity))
 
 
 def _arrive(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
     names, inside = plain_uses(operation)
-    barrier = _barrier(walk, environment, names[0], inside[0], line)
-    walk.step(Step("arrive", line, barrier, 1 if walk.single else GROUP_THREADS))
+    walk.step(Step("arrive", line, _barrier(walk, environment, names, inside, line), threads.count(walk)))
     for name in operation.results:
         bind(environment, name, OPAQUE)
 
@@ -272,17 +127,38 @@ def _arrive(walk: Walk, operation: Operation, environment: Environment) -> None:
 def _expect(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
     names, inside = plain_uses(operation)
-    barrier = _barrier(walk, environment, names[0], inside[0], line)
+    barrier = _barrier(walk, environment, names, inside, line)
     size = walk.integer(environment, names[1], line, "the number of bytes expected")
-    if not walk.single and "predicate" not in [token.text for token in operation.tokens]:
-        raise NotFollowed(line, "an expectation by all threads of a warpgroup is not followed")
-    _predicated(walk, operation, environment, Step("expect", line, barrier, size))
+
+    def act() -> None:
+        count = threads.count(walk)
+        if count == 1:
+            walk.step(Step("expect", line, barrier, size))
+        else:
+            # Each thread expects its bytes before it arrives.
+            walk.step(Step("expect_only", line, barrier, size * count))
+            walk.step(Step("arrive", line, barrier, count))
+
+    _predicated(walk, operation, environment, act)
+
+
+def _tested(walk: Walk, operation: Operation, environment: Environment) -> None:
+    """nvgpu.mbarrier.test.wait: it waits for nothing, and what it reports is not known."""
+    for name in operation.results:
+        bind(environment, name, walk.unknown(name))
+
+
+def _not_followed(reason: str) -> Handler:
+    def handle(walk: Walk, operation: Operation, environment: Environment) -> None:
+        raise NotFollowed(operation.line, reason)
+
+    return handle
 
 
 def _block_barrier(walk: Walk, operation: Operation, environment: Environment) -> None:
     """gpu.barrier, and nvvm.barrier of the block's threads or of the warpgroup's own."""
     line = operation.line
-    _together(walk, operation)
+    together(walk, operation)
     names, _ = plain_uses(operation)
     if not names:
         walk.step(Step("sync", line))
@@ -291,17 +167,23 @@ def _block_barrier(walk: Walk, operation: Operation, environment: Environment) -
     if "id" not in texts or "number_of_threads" not in texts or len(names) != 2:
         raise NotFollowed(line, "a barrier that is not written as it is followed")
     number = walk.integer(environment, names[0], line, "a barrier's number")
-    threads = walk.integer(environment, names[1], line, "a barrier's number of threads")
-    if threads == GROUP_THREADS:
-        walk.step(Step("group_sync", line, value=number))
-    elif threads == environment.get(_THREADS):
+    size = walk.integer(environment, names[1], line, "a barrier's number of threads")
+    if size == walk.block[0] * walk.block[1] * walk.block[2]:
         walk.step(Step("sync", line))
+    elif size == walk.threads:
+        walk.step(Step("group_sync", line, value=number))
     else:
-        raise NotFollowed(line, f"a barrier of {threads} threads is not followed")
+        raise NotFollowed(line, f"a barrier of {size} threads is not followed")
+
+
+def _warp_barrier(walk: Walk, operation: Operation, environment: Environment) -> None:
+    """nvvm.bar.warp.sync: what a warp's threads learn of each other is left out where they are not an agent."""
+    if walk.threads <= threads.WARP_THREADS and walk.part is None:
+        walk.step(Step("group_sync", operation.line, value=-1))
 
 
 def _fence(walk: Walk, operation: Operation, environment: Environment) -> None:
-    if not walk.single and "async" in str(operation.attributes):
+    if "async" in str(operation.attributes):
         walk.step(Step("fence", operation.line))
 
 
@@ -322,149 +204,135 @@ def _load(walk: Walk, operation: Operation, environment: Environment) -> None:
     texts = [token.text for token in operation.tokens]
     if "multicast_mask" in texts:
         raise NotFollowed(line, "a copy to several CTAs is not followed in MLIR")
-    if not walk.single and "predicate" not in texts:
-        raise NotFollowed(line, "a copy by all threads of a warpgroup is not followed")
-    barrier = _barrier(walk, environment, names[1], inside[-1], line)
-    begin = walk.view(environment, names[2], line).region.box[0][0]
-    size = _box_bytes(operation)
-    _predicated(walk, operation, environment, Step("load", line, barrier, size, (_bytes(begin, begin + size),)))
+
+    def act() -> None:
+        _by_one(walk, operation)
+        # A group of one barrier may be written without its place: then all in brackets are coordinates.
+        own = inside[-1:] if texts[texts.index(names[1]) + 1] == "[" else ()
+        barrier = _barrier(walk, environment, names, own, line, 1)
+        view = walk.view(environment, names[2], line)
+        if not view.region.exact:
+            raise NotFollowed(line, f"%{names[2]} is memory whose place is not known")
+        begin, size = view.region.box[0][0], _box_bytes(operation)
+        walk.step(Step("load", line, barrier, size, (span(begin, begin + size, view.region.allocation),)))
+
+    _predicated(walk, operation, environment, act)
 
 
 def _store(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
     names, _ = plain_uses(operation)
-    if not walk.single and "predicate" not in [token.text for token in operation.tokens]:
-        raise NotFollowed(line, "a copy by all threads of a warpgroup is not followed")
-    begin = walk.view(environment, names[0], line).region.box[0][0]
-    region = _bytes(begin, begin + _box_bytes(operation))
-    _predicated(walk, operation, environment, Step("store", line, regions=(region,)))
 
+    def act() -> None:
+        _by_one(walk, operation)
+        view = walk.view(environment, names[0], line)
+        if not view.region.exact:
+            raise NotFollowed(line, f"%{names[0]} is memory whose place is not known")
+        begin = view.region.box[0][0]
+        region = span(begin, begin + _box_bytes(operation), view.region.allocation)
+        walk.step(Step("store", line, regions=(region,)))
 
-def _bytes(begin: int, end: int) -> Region:
-    return Region(_SHARED, ((begin, end),))
+    _predicated(walk, operation, environment, act)
 
 
 def _store_commit(walk: Walk, operation: Operation, environment: Environment) -> None:
     walk.step(Step("store_commit", operation.line))
 
 
-def _pending(operation: Operation) -> int:
-    pending = number_token(operation)
-    if pending > GROUPS_PENDING_MAX:
-        raise NotFollowed(operation.line, f"a wait that leaves {pending} groups pending is not followed")
-    return pending
-
-
 def _store_wait(walk: Walk, operation: Operation, environment: Environment) -> None:
     kind = "store_wait_read" if "read" in operation.attributes else "store_wait"
-    walk.step(Step(kind, operation.line, value=_pending(operation)))
+    walk.step(Step(kind, operation.line, value=pending(operation)))
 
 
-# ---------------------------------------------------------------- wgmma
-
-
-def _product(walk: Walk, operation: Operation, environment: Environment) -> None:
-    """nvvm.wgmma.mma_async: its operands' bytes belong to the group that is committed next."""
-    line = operation.line
-    _together(walk, operation)
-    text = joined(operation.tokens).replace(" ", "")
-    shape = _SHAPE.search(text)
-    operands = {found[1]: (found[2], found[4]) for found in _OPERAND.finditer(text)}
-    if shape is None or set(operands) != {"A", "B"} or shape[3] != "16":
-        raise NotFollowed(line, "a wgmma that is not written as it is followed")
-    names, _ = plain_uses(operation)
-    for which, name, extent in (("A", names[0], int(shape[1])), ("B", names[1], int(shape[2]))):
-        element, major = operands[which]
-        if element not in ("bf16", "f16"):
-            raise NotFollowed(line, f"a wgmma of {element} is not followed")
-        descriptor = walk.integer(environment, name, line, "a matrix descriptor")
-        transposed = (major == "col") if which == "A" else (major == "row")
-        walk.pieces += _operand(descriptor, "MN" if transposed else "K", extent, line)
-    bind(environment, operation.results[0], InFlight(add(walk.groups, 1)))
-
-
-def _operand(descriptor: int, major: str, extent: int, line: int) -> list[Region]:
-    """The bytes that a matrix descriptor's operand has (PTX ISA 9.7.15.5.1.2)."""
-    start = (descriptor & 0x3FFF) << 4
-    leading, stride = (descriptor >> 16 & 0x3FFF) << 4, (descriptor >> 32 & 0x3FFF) << 4
-    swizzle = _SWIZZLES.get(descriptor >> 62 & 3)
-    if swizzle is None:
-        raise NotFollowed(line, "a matrix descriptor whose swizzle is not read")
-    ranges = operand_ranges(major, swizzle, extent, leading, stride, (start,))
-    return [_bytes(begin, end) for begin, end in ranges]
-
-
-def _commit(walk: Walk, operation: Operation, environment: Environment) -> None:
-    _together(walk, operation)
-    ranges = merged(region.box[0] for region in walk.pieces)
-    walk.pieces = []
-    walk.step(Step("dot", operation.line, regions=tuple(_bytes(begin, end) for begin, end in ranges)))
-    walk.groups = add(walk.groups, 1)
-
-
-def _product_fence(walk: Walk, operation: Operation, environment: Environment) -> None:
-    _together(walk, operation)
-    walk.step(Step("dot_fence", operation.line))
-
-
-def _wait_products(walk: Walk, operation: Operation, environment: Environment) -> None:
-    _together(walk, operation)
-    walk.step(Step("dot_wait", operation.line, value=_pending(operation)))
-
-
-def _block(walk: Walk, operation: Operation, environment: Environment) -> None:
-    axis = joined(operation.tokens)
+def _place(walk: Walk, operation: Operation, environment: Environment) -> None:
+    """Where in the grid or the cluster a block is, and how large these are: the same for all its threads."""
+    axis = operation.tokens[0].text if operation.tokens else ""
     bind(environment, operation.results[0], walk.program.atoms.place(operation.name, axis))
 
 
-_NVGPU_HANDLERS: dict[str, Handler] = {
+_EFFECTS: dict[str, Handler] = {
     "nvgpu.mbarrier.init": _initialise,
     "nvgpu.mbarrier.try_wait.parity": _wait,
+    "nvgpu.mbarrier.test.wait": _tested,
     "nvgpu.mbarrier.arrive": _arrive,
+    "nvgpu.mbarrier.arrive.nocomplete": _not_followed("an arrival that must not complete a phase is not followed"),
     "nvgpu.mbarrier.arrive.expect_tx": _expect,
     "nvgpu.tma.async.load": _load,
     "nvgpu.tma.async.store": _store,
+    "nvgpu.device_async_copy": thread_memory.copy,
+    "nvgpu.device_async_create_group": thread_memory.copy_commit,
+    "nvgpu.device_async_wait": thread_memory.copy_wait,
+    "nvgpu.ldmatrix": thread_memory.read_somewhere,
+    "nvgpu.warpgroup.mma": warpgroup_products.whole_product,
+    "nvgpu.warpgroup.mma.store": warpgroup_products.store,
     "nvvm.cp.async.bulk.commit.group": _store_commit,
     "nvvm.cp.async.bulk.wait_group": _store_wait,
-    "nvvm.wgmma.mma_async": _product,
-    "nvvm.wgmma.fence.aligned": _product_fence,
-    "nvvm.wgmma.commit.group.sync.aligned": _commit,
-    "nvvm.wgmma.wait.group.sync.aligned": _wait_products,
+    "nvvm.wgmma.mma_async": warpgroup_products.product,
+    "nvvm.wgmma.fence.aligned": warpgroup_products.product_fence,
+    "nvvm.wgmma.commit.group.sync.aligned": warpgroup_products.commit,
+    "nvvm.wgmma.wait.group.sync.aligned": warpgroup_products.wait_products,
     "nvvm.barrier": _block_barrier,
     "nvvm.barrier0": _block_barrier,
     "gpu.barrier": _block_barrier,
+    "nvvm.bar.warp.sync": _warp_barrier,
     "nvvm.fence.proxy": _fence,
-    "vector.scatter": _scatter,
-    "vector.store": _scatter,
-    "vector.transfer_write": _scatter,
-    "memref.store": _scatter,
-    "vector.gather": _gather,
-    "vector.load": _gather,
-    "vector.transfer_read": _gather,
-    "memref.load": _gather,
+    "vector.scatter": thread_memory.write_somewhere,
+    "vector.transfer_write": thread_memory.write_somewhere,
+    "vector.store": thread_memory.write,
+    "memref.store": thread_memory.write,
+    "vector.gather": thread_memory.read_somewhere,
+    "vector.transfer_read": thread_memory.read_somewhere,
+    "vector.load": thread_memory.read,
+    "memref.load": thread_memory.read,
 }
+
+_MEMORY: dict[str, Handler] = {
+    "gpu.dynamic_shared_memory": thread_memory.base,
+    "memref.get_global": thread_memory.global_memory,
+    "memref.alloc": thread_memory.global_memory,
+    "memref.alloca": thread_memory.global_memory,
+    "memref.view": thread_memory.view,
+    "memref.subview": thread_memory.part,
+    "memref.reinterpret_cast": thread_memory.recast,
+    "memref.cast": thread_memory.same,
+    "memref.assume_alignment": thread_memory.same,
+    "nvgpu.mbarrier.create": _create,
+    "nvgpu.warpgroup.generate.descriptor": warpgroup_products.descriptor,
+    "builtin.unrealized_conversion_cast": thread_memory.same,
+}
+"""Ops whose results may be shared memory: what uses these is looked at."""
 
 _VALUES: dict[str, Handler] = {
-    "gpu.thread_id": _thread,
-    "gpu.block_id": _block,
-    "gpu.grid_dim": _block,
-    "gpu.shuffle": _shuffle,
-    "gpu.dynamic_shared_memory": _base,
-    "memref.extract_aligned_pointer_as_index": _pointer,
-    "memref.view": _view,
-    "builtin.unrealized_conversion_cast": _same,
-    "arith.divui": _of_lane(INTEGER_HANDLERS["arith.divui"]),
-    "arith.remui": _of_lane(INTEGER_HANDLERS["arith.remui"]),
-    "arith.cmpi": _compare,
-    "scf.if": _condition,
-}
+    "gpu.thread_id": threads.thread_number,
+    "gpu.lane_id": threads.lane_number,
+    "gpu.subgroup_id": threads.lane_number,
+    "gpu.block_dim": threads.block_extent,
+    **dict.fromkeys(
+        ("gpu.block_id", "gpu.grid_dim", "gpu.cluster_id", "gpu.cluster_dim", "gpu.cluster_block_id",
+         "gpu.cluster_dim_blocks"), _place,
+    ),
+    "gpu.shuffle": threads.shuffle,
+    "nvvm.shfl.sync": threads.shuffle,
+    "nvvm.elect.sync": threads.elect,
+    "nvgpu.warpgroup.mma.init.accumulator": warpgroup_products.begin,
+    "memref.extract_aligned_pointer_as_index": thread_memory.pointer,
+    "scf.if": threads.condition,
+    "scf.for": threads.loop,
+}  # fmt: skip
 
-_HARMLESS_DIALECTS = ("arith.", "math.", "vector.", "llvm.mlir.", "llvm.extractvalue", "llvm.insertvalue", "ub.")
+_INTEGERS = {
+    name: handler if name.startswith("scf.") or name == "arith.constant" else threads.of_each_thread(handler)
+    for name, handler in INTEGER_HANDLERS.items()
+}
+_INDEX = {"index.casts": _INTEGERS["arith.index_cast"], "index.castu": _INTEGERS["arith.index_castui"]}
+
+_HARMLESS_DIALECTS = ("arith.", "math.", "vector.", "llvm.mlir.", "llvm.extractvalue", "llvm.insertvalue", "ub.",
+                      "index.")  # fmt: skip
 _HARMLESS = frozenset(
     {
-        "nvgpu.tma.prefetch.descriptor", "nvvm.fence.mbarrier.init", "nvvm.setmaxregister",
-        "memref.reinterpret_cast", "memref.cast", "gpu.block_dim", "llvm.poison",
-        "llvm.bitcast", GRID_ORDER,
+        "nvgpu.tma.prefetch.descriptor", "nvgpu.mma.sync", "nvgpu.mma.sp.sync", "nvgpu.rcp",
+        "nvvm.fence.mbarrier.init", "nvvm.setmaxregister", "gpu.printf", "gpu.global_id", "gpu.num_subgroups",
+        "gpu.subgroup_size", "llvm.poison", "llvm.bitcast", "memref.dim", "memref.dealloc", GRID_ORDER,
     }
 )  # fmt: skip
 
@@ -474,22 +342,21 @@ def _is_harmless(operation: Operation) -> bool:
 
 
 NVGPU = Dialects(
-    {**INTEGER_HANDLERS, **_NVGPU_HANDLERS, **_VALUES},
+    {**_INTEGERS, **_INDEX, **_EFFECTS, **_MEMORY, **_VALUES},
     _is_harmless,
-    frozenset(_NVGPU_HANDLERS),
-    frozenset({"nvvm.wgmma.mma_async"}),
+    frozenset(_EFFECTS),
+    frozenset({"nvvm.wgmma.mma_async", "nvgpu.warpgroup.mma", *_MEMORY}),
     {},
+    follows_memory=frozenset({"memref.dim", "memref.dealloc"}),
 )
 """The ops of thread-level MLIR."""
 
 
-def block_threads(operation: Operation) -> int | None:
-    """The threads of a function's block, from `nvvm.reqntid`; None where it does not say, or not in whole
-    warpgroups."""
-    extents = re.findall(r"\d+", operation.attributes.get("nvvm.reqntid", "").partition(":")[2])
-    if not extents:
-        return None
-    threads = 1
-    for extent in extents:
-        threads *= int(extent)
-    return threads if threads % GROUP_THREADS == 0 and int(extents[0]) == threads else None
+def block_extents(operation: Operation) -> tuple[int, int, int] | None:
+    """The extents of a function's block, from `nvvm.reqntid` or `known_block_size`; None where it does not say."""
+    for name in ("nvvm.reqntid", "gpu.known_block_size", "known_block_size"):
+        extents = re.findall(r"\d+", operation.attributes.get(name, "").partition(":")[2])
+        if 0 < len(extents) <= 3:
+            x, y, z = (*map(int, extents), 1, 1)[:3]
+            return x, y, z
+    return None

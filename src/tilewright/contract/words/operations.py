@@ -12,8 +12,11 @@ from tilewright.frontends.mlir.ast import Operation, Token
 from tilewright.frontends.mlir.ast import Region as Body
 
 TERMINATORS = frozenset(
-    {"scf.yield", "tt.return", "ttg.warp_yield", "ttg.warp_return", "gpu.return", "func.return", "gpu.yield"}
-)
+    {
+        "scf.yield", "tt.return", "ttg.warp_yield", "ttg.warp_return", "gpu.return", "gpu.terminator", "func.return",
+        "gpu.yield",
+    }
+)  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

@@ -49,13 +49,15 @@ Begin = Callable[[Program], None]
 @dataclass(frozen=True, slots=True)
 class StructuredVerdict:
     """troubles: broken rules; doubts: reasons for which nothing is proven, with lines (0: none); floors: lines of loops
-    that must make at least one trip; reviews: what breaks if such a loop makes none; claims: what was found."""
+    that must make at least one trip; reviews: what breaks if such a loop makes none; contested: points on which
+    interpretations differ, taken as the tolerant one has them; claims: what was found."""
 
     troubles: tuple[Trouble, ...] = ()
     doubts: tuple[tuple[int, str], ...] = ()
     floors: tuple[int, ...] = ()
     reviews: tuple[Trouble, ...] = ()
     claims: tuple[str, ...] = ()
+    contested: tuple[Trouble, ...] = ()
 
 
 class _Undecided(Exception):
@@ -83,6 +85,7 @@ class _Problem:
     relevant: Relevance
     symbols: dict[Distance, Symbol] = field(default_factory=dict[Distance, Symbol])
     conditions: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    contested: dict[tuple[str, int], Trouble] = field(default_factory=dict[tuple[str, int], Trouble])
     runs: int = 0
     steps: int = 0
 
@@ -160,7 +163,7 @@ def _together(problem: _Problem, found: list[_Found]) -> StructuredVerdict:
     troubled = [each for each in found if each.troubles]
     dependent = _dependent_lines(problem)
     if troubled and len(troubled) == len(found) and not dependent:
-        return StructuredVerdict(troubled[0].troubles)
+        return StructuredVerdict(troubled[0].troubles, contested=tuple(problem.contested.values()))
     if troubled:
         first = troubled[0].troubles[0]
         if dependent:
@@ -178,7 +181,7 @@ def _together(problem: _Problem, found: list[_Found]) -> StructuredVerdict:
     reviews = tuple(trouble for troubles in zero.values() for trouble in troubles)
     claims = tuple(dict.fromkeys(claim for each in found for claim in each.claims))
     claims = (f"{problem.runs} runs of {problem.steps} protocol steps cover all trip counts", *claims)
-    return StructuredVerdict((), (), floors, reviews, claims)
+    return StructuredVerdict((), (), floors, reviews, claims, tuple(problem.contested.values()))
 
 
 def _dependent_lines(problem: _Problem) -> tuple[int, ...]:
@@ -222,6 +225,7 @@ class _Refuted(Exception):
 def _run(problem: _Problem, words: dict[str, Word]) -> Run:
     run = Run(words, by_threads=problem.by_threads)
     run.go()
+    problem.contested |= run.reviews
     problem.runs += 1
     problem.steps += sum(len(word.steps) for word in words.values())
     return run
@@ -239,7 +243,7 @@ def _judged(run: Run) -> tuple[Trouble, ...]:
 
 def _small_runs(problem: _Problem, decisions: Decisions, symbols: tuple[Distance, ...], found: _Found) -> bool:
     """Runs of few trips, which find most troubles; then which loops must make a trip. True if refuted."""
-    for counts in ((2, 1, 3), (7, 5, 6), (1, 1, 1), (1, 2, 2), (3, 2, 1)):
+    for counts in ((2, 1, 3), (7, 5, 6), (1, 1, 1), (1, 2, 2), (3, 2, 1)) if symbols else ():
         chosen = {each: _within(problem, each, count) for each, count in zip(symbols, counts, strict=False)}
         troubles = _judged(_run(problem, problem.evaluate(chosen, decisions).words))
         if troubles:
@@ -324,6 +328,7 @@ def _one_run(
             watches[symbol] = _Watch(symbol, plain.words)
             run.agents[watches[symbol].leader].watched.append(watches[symbol])
     run.go()
+    problem.contested |= run.reviews
     problem.runs += 1
     problem.steps += plain.steps
     troubles = _judged(run)

@@ -6,17 +6,24 @@ the phase before the one it counts in; no phase ends before the waits for the ph
 are ordered. Asynchronous operations have no clock of their own: they are done for whoever knows enough of what reports
 their completion, a track of the clock: "phase" of a barrier, and an agent's "dot", "store", "copy" and "mma" counts.
 
+Where agents are groups of threads, a step may be that of a part of them. Each thread knows what it did itself; of the
+others' doing the threads of a part know nothing but what they synchronized on. So what threads of one agent read and
+write is compared thread by thread; where it is not known which thread touches what, only the agent's own writes are
+taken to go to places of their own.
+
 Checked by: tests/contract/words/test_structured_run.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilewright.base.plural import counted
-from tilewright.contract.words.accesses import conflict_code, covers, overlap
+from tilewright.contract.words.accesses import conflict_code, covers, crossing, overlap
 from tilewright.contract.words.end import explain_deadlock, judge_agent_end, judge_exit
 from tilewright.contract.words.state import (
+    Actors,
     AgentState,
     BarrierState,
     Clock,
@@ -28,23 +35,28 @@ from tilewright.contract.words.state import (
     join,
     known_phases,
 )
-from tilewright.contract.words.word import Barrier, Region, Step, Word
+from tilewright.contract.words.word import Barrier, Part, Region, Step, Word
 
 _ENGINES = frozenset({"load", "store", "dot", "mma"})
 
 
 class Run:
-    """One run of all words. `troubles` in the order of discovery; a run stops at a state it can't go on from."""
+    """One run of all words. `troubles` in the order of discovery, `reviews`: contested points; a run stops at a state
+    that it can't go on from."""
 
     def __init__(self, words: Mapping[str, Word], *, by_threads: bool = False) -> None:
         """by_threads: agents are groups of threads, of which one may act alone; all of them begin at once. Else agents
         act as one, and the first of them begins."""
         self.by_threads = by_threads
-        self.agents = {name: AgentState(word, {}, who=name) for name, word in words.items()}
+        self.agents: dict[str, AgentState] = {}
+        for name, word in words.items():
+            everyone = Actors(name, name, {}, several=by_threads)
+            self.agents[name] = AgentState(word, everyone, everyone)
         self.named: dict[int, str] = {}
         self.barriers: dict[Barrier, BarrierState] = {}
         self.records: dict[str, list[Record]] = {}
         self.troubles: dict[tuple[str, int], Trouble] = {}
+        self.reviews: dict[tuple[str, int], Trouble] = {}
         self.stopped = False
 
     # ------------------------------------------------------------ the schedule
@@ -96,20 +108,29 @@ class Run:
     # ------------------------------------------------------------ steps
 
     def _step(self, state: AgentState, step: Step) -> bool:
-        """Do a step; False if it has to wait. A step of one thread is judged by what that thread knows."""
+        """Do a step; False if it has to wait. A step of a part of the threads is judged by what these know."""
         if not self.by_threads:
             return self._do(state, step)
-        name = state.word.agent
-        if step.single:
-            state.clock, state.elected, state.who = state.elected, state.clock, f"one thread of {name}"
-            done = self._do(state, step)
-            state.clock, state.elected, state.who = state.elected, state.clock, name
-            return done
+        part = step.part
+        actors = state.acting = state.everyone if part is None else self._part(state, part)
         done = self._do(state, step)
-        # What all threads know one of them knows, but for what the others have done.
-        own = {("time", name), ("fence", name)}
-        join(state.elected, {track: value for track, value in state.clock.items() if track not in own})
+        # What all threads know those of any part of them know.
+        for other, others in state.parts.items():
+            if others is not actors and (part is None or other.within(part)):
+                join(others.clock, actors.clock)
+        state.acting = state.everyone
         return done
+
+    def _part(self, state: AgentState, part: Part) -> Actors:
+        found = state.parts.get(part)
+        if found is None:
+            name = state.word.agent
+            found = Actors(name, f"{part.name} of {name}", dict(state.everyone.clock), part.count > 1)
+            for other, others in state.parts.items():
+                if part.within(other):
+                    join(found.clock, others.clock)
+            state.parts[part] = found
+        return found
 
     def _do(self, state: AgentState, step: Step) -> bool:
         match step.kind:
@@ -123,8 +144,10 @@ class Run:
                 pass
         state.time += 1
         name = state.word.agent
-        who = state.who
-        state.clock["time", who] = state.time
+        actors = state.acting
+        who = actors.who
+        if not actors.several:
+            state.clock["time", who] = state.time
         match step.kind:
             case "init":
                 self._init(state, step)
@@ -157,7 +180,7 @@ class Run:
                 issued = [time for dot, time in state.dot_times if dot <= done]
                 state.dot_times = [each for each in state.dot_times if each[0] > done]
                 if self.by_threads and issued:
-                    join(state.elected, {("time", name): issued[-1]})
+                    join(state.clock, {("came", name): issued[-1]})
             case "use":
                 state.registers_fenced = False
                 if state.clock.get(("dot", name), 0) < state.dots - step.value:
@@ -169,34 +192,38 @@ class Run:
                     last = place == len(step.regions) - 1
                     self._access(state, step, region, last, "mma", ("mma", name), state.mmas)
             case "store":
-                state.stores += 1
-                state.lines["store"] = step.line
+                actors.stores += 1
+                actors.store_line = step.line
                 for region in step.regions:
-                    self._access(state, step, region, False, "store", ("read by store", name), state.stores)
+                    self._access(state, step, region, False, "store", ("read by store", who), actors.stores)
             case "store_commit":
-                state.store_groups.append(state.stores)
-                state.stores_committed = state.stores
+                actors.store_groups.append(actors.stores)
+                actors.stores_committed = actors.stores
             case "store_wait" | "store_wait_read":
-                known, state.store_groups = _waited(state.store_groups, step.value)
-                join(state.clock, {("read by store", name): known})
+                known, actors.store_groups = _waited(actors.store_groups, step.value)
+                join(state.clock, {("read by store", who): known})
             case "copy":
-                state.copies += 1
+                actors.copies += 1
                 state.lines["copy"] = step.line
                 for region in step.regions:
-                    self._access(state, step, region, True, "copy", ("copy", name), state.copies)
+                    self._access(state, step, region, True, "copy", ("copy", who), actors.copies)
             case "copy_commit":
-                state.copy_groups.append(state.copies)
+                actors.copy_groups.append(actors.copies)
             case "copy_wait":
-                known, state.copy_groups = _waited(state.copy_groups, step.value)
-                join(state.clock, {("copy", name): known})
+                known, actors.copy_groups = _waited(actors.copy_groups, step.value)
+                actors.copied = max(actors.copied, known)
+                if not actors.several:
+                    join(state.clock, {("copy", who): known})
             case "fence":
-                state.clock["fence", name] = state.time
+                actors.fenced = state.time
+                if not actors.several:
+                    state.clock["fence", who] = state.time
             case "group_sync":
                 self._group_sync(state, step)
             case "spawn":
                 for other in step.agents:
                     self.agents[other].running = True
-                    self.agents[other].clock = dict(state.clock)
+                    self.agents[other].everyone.clock = dict(state.clock)
             case _:
                 raise AssertionError(step.kind)
         return True
@@ -221,11 +248,11 @@ class Run:
         merged: Clock = {}
         for other in self.agents.values():
             other.time += 1
-            other.clock["time", other.word.agent] = other.time
-            join(merged, other.clock)
-            join(merged, other.elected)
+            for actors in other.actors():
+                join(merged, actors.published(other.time))
         for other in self.agents.values():
-            other.clock, other.elected = dict(merged), dict(merged)
+            for actors in other.actors():
+                actors.clock = dict(merged)
             other.released = other is not state
         return True
 
@@ -236,8 +263,11 @@ class Run:
         if owner != name:
             message = f"{owner} and {name} both use named barrier {step.value} as their own"
             self.report("NB102", message, step.line, fatal=True)
-        join(state.clock, state.elected)
-        state.elected = dict(state.clock)
+        merged: Clock = {}
+        for actors in state.actors():
+            join(merged, actors.published(state.time))
+        for actors in state.actors():
+            actors.clock = dict(merged)
 
     # ------------------------------------------------------------ mbarriers
 
@@ -249,8 +279,7 @@ class Run:
         if found is None or not found.live:
             self.report("MB101", f"barrier {barrier_name(barrier)} is used and not initialised", step.line, fatal=True)
             return None
-        agent, time = found.init
-        if state.clock.get(("time", agent), 0) < time:
+        if any(state.clock.get(("time", who), 0) < time for who, time in found.inits.items()):
             self.report("MB104", f"barrier {barrier_name(barrier)} may not be initialised yet", step.line, found.line)
         return found
 
@@ -267,7 +296,13 @@ class Run:
             )
             return
         if found is None:
-            self.barriers[barrier] = BarrierState(step.value, step.value, step.line, (state.who, state.time))
+            self.barriers[barrier] = BarrierState(step.value, step.value, step.line, {state.who: state.time})
+            self._repeated(state, step)
+            return
+        unused = found.pending == found.count and not found.bytes and not found.users
+        if found.live and self.by_threads and unused and found.count == step.value and state.who not in found.inits:
+            found.inits[state.who] = state.time
+            self._repeated(state, step, always=True)
             return
         if found.live:
             message = f"barrier {barrier_name(barrier)} is initialised again"
@@ -275,7 +310,15 @@ class Run:
             return
         found.count = found.pending = step.value
         found.base, found.live, found.line = found.done, True, step.line
-        found.init = (state.who, state.time)
+        found.inits = {state.who: state.time}
+        self._repeated(state, step)
+
+    def _repeated(self, state: AgentState, step: Step, *, always: bool = False) -> None:
+        """Several threads initialise a barrier alike before its first use: a contested point."""
+        if step.barrier is not None and (always or state.acting.several):
+            name = barrier_name(step.barrier)
+            message = f"barrier {name} is initialised by several threads; contested: repeated_init"
+            self.reviews.setdefault(("MB115", step.line), Trouble("MB115", message, step.line))
 
     def _inval(self, state: AgentState, step: Step) -> None:
         found = self._live(state, step)
@@ -312,7 +355,8 @@ class Run:
             return False
         name = state.who
         state.time += 1
-        state.clock["time", name] = state.time
+        if not state.acting.several:
+            state.clock["time", name] = state.time
         if target >= found.base:
             join(state.clock, found.released)
             join(state.clock, {("phase", barrier): target + 1})
@@ -347,9 +391,13 @@ class Run:
                 learned["mma", state.word.agent] = state.mmas
             case "copy_arrive":
                 learned = dict(state.clock)
-                learned["copy", state.word.agent] = state.copies
+                learned["copy", name] = state.acting.copies
             case _:
-                learned = state.clock
+                learned = state.acting.published(state.time)
+        if step.part is None:
+            # All threads arrive: each part of them as well.
+            for actors in state.parts.values():
+                join(found.gathering, actors.published(state.time))
         join(found.gathering, learned)
         self._complete(barrier, found)
 
@@ -387,7 +435,8 @@ class Run:
         if found.pending or found.bytes:
             return
         for wait in found.waits:
-            if wait.target == found.done - 1 and found.gathering.get(("time", wait.agent), 0) < wait.time:
+            came = max(found.gathering.get((track, wait.agent), 0) for track in ("time", "came"))
+            if wait.target == found.done - 1 and came < wait.time:
                 message = (
                     f"barrier {barrier_name(barrier)} may end the next phase before this wait sees the one it means"
                 )
@@ -405,35 +454,72 @@ class Run:
         self, state: AgentState, step: Step, region: Region, writes: bool, kind: str, track: Track, value: int
     ) -> None:
         records = self.records.setdefault(region.allocation, [])
-        clock = state.clock
+        clock, actors = state.clock, state.acting
+        # Engines that a whole agent starts have its name; what threads do, theirs.
         name = state.word.agent
         kept: list[Record] = []
         for record in records:
             touches = overlap(record.region, region)
             if touches and (writes or record.writes) and clock.get(record.track, 0) < record.value:
                 in_order = kind == record.kind == "mma" and record.agent == name
+                exact = True
+                if not in_order and kind == "thread" and _done_by_itself(record, actors):
+                    crosses = crossing(record.region, region)
+                    apart = crosses is None and writes and record.writes and record.who == actors.who
+                    in_order, exact = crosses is False or apart, crosses is True or not self.by_threads
                 if not in_order:
-                    self._conflict(record, region, writes, kind, name, step)
-            elif touches and self._lacks_fence(record, kind, clock):
+                    self._conflict(record, region, writes, kind, name, step, exact)
+            elif touches and self._lacks_fence(record, kind, state):
                 message = f"{region.allocation}: an engine uses bytes that threads wrote, with no proxy fence"
                 self.report("PX101", message, step.line, record.line)
             replaced = touches and covers(region, record.region)
             if replaced and (writes or (not record.writes and record.track == track)):
                 continue
             kept.append(record)
-        kept.append(Record(region, writes, kind, name, track, value, step.line))
+        added = Record(region, writes, kind, name, actors.who, track, value, step.line)
+        if kept and (joined := _joined(kept[-1], added)) is not None:
+            kept[-1] = joined
+        else:
+            kept.append(added)
         self.records[region.allocation] = kept
 
-    def _lacks_fence(self, record: Record, kind: str, clock: Clock) -> bool:
+    def _lacks_fence(self, record: Record, kind: str, state: AgentState) -> bool:
         """Does an engine use what threads wrote, and who issues it knows of no proxy fence after the writes?"""
         if not self.by_threads or not record.writes or record.kind != "thread" or kind not in _ENGINES:
             return False
-        return clock.get(("fence", record.agent), 0) < record.value
+        own = state.acting.fenced if record.who == state.who else 0
+        return max(own, state.clock.get(("fence", record.who), 0)) < record.value
 
-    def _conflict(self, record: Record, region: Region, writes: bool, kind: str, name: str, step: Step) -> None:
+    def _conflict(
+        self, record: Record, region: Region, writes: bool, kind: str, name: str, step: Step, exact: bool
+    ) -> None:
         code, words = conflict_code(record, region, writes, kind, name, step)
         message = f"{region.allocation}: {words}"
-        self.report(code, message, step.line, record.line, exact=region.exact and record.region.exact)
+        exact = exact and region.exact and record.region.exact
+        self.report(code, message, step.line, record.line, exact=exact)
+
+
+def _joined(before: Record, after: Record) -> Record | None:
+    """One access for two, the first right before the second, by one thread that goes on where it was; None for others.
+    Between them nobody learned of the first alone."""
+    if (before.kind, before.who, before.line, before.writes) != ("thread", after.who, after.line, after.writes):
+        return None
+    first, second = before.region.pieces, after.region.pieces
+    if before.value + 1 != after.value or len(first) != 1 or len(second) != 1 or first[0].thread != second[0].thread:
+        return None
+    if first[0].end != second[0].begin:
+        return None
+    piece = first[0]._replace(end=second[0].end)
+    region = after.region._replace(box=((piece.begin, piece.end),), pieces=(piece,))
+    return replace(after, region=region)
+
+
+def _done_by_itself(record: Record, actors: Actors) -> bool:
+    """Is an access, as far as a thread that now touches the bytes made it itself, done before?"""
+    if record.agent != actors.agent:
+        return False
+    return record.kind == "thread" or (record.kind == "copy" and record.who == actors.who
+                                       and record.value <= actors.copied)  # fmt: skip
 
 
 def _waited(groups: list[int], pending: int) -> tuple[int, list[int]]:

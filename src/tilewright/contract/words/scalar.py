@@ -43,15 +43,19 @@ Number = int | Scalar
 @dataclass(slots=True)
 class Atoms:
     """Every unknown that turned up, by what it is. fresh: those that are equal to no other, such as what a load
-    brings; places: those that say where in the grid a program runs, from 0 on."""
+    brings; places: those that say where in the grid a program runs, from 0 on; keys: what each is."""
 
     index: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    keys: list[Hashable] = field(default_factory=list[Hashable])
     fresh: set[int] = field(default_factory=set[int])
     places: set[int] = field(default_factory=set[int])
 
     def of(self, *key: Hashable) -> Scalar:
         """The unknown that `key` describes; the same for an equal key."""
-        number = self.index.setdefault(key, len(self.index))
+        number = self.index.get(key)
+        if number is None:
+            number = self.index[key] = len(self.keys)
+            self.keys.append(key)
         return Scalar(0, 0, ((number, 1, 0),))
 
     def one_of_its_own(self, *key: Hashable) -> Scalar:
@@ -74,14 +78,13 @@ class Atoms:
 
     def roots(self, number: Number) -> frozenset[int]:
         """The unknowns that a number is made of, and those that they are functions of."""
-        names = {place: key for key, place in self.index.items()}
         found: set[int] = set()
         left = [atom for atom, _, _ in scalar(number).atoms]
         while left:
             atom = left.pop()
             if atom not in found:
                 found.add(atom)
-                left += [inner for part in _parts(names[atom]) for inner, _, _ in part.atoms]
+                left += [inner for part in _parts(self.keys[atom]) for inner, _, _ in part.atoms]
         return frozenset(found)
 
     def is_fresh(self, number: Number) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from tilewright.contract.words.run import Run
-from tilewright.contract.words.state import Clock, Record, Track
+from tilewright.contract.words.state import Actors, Clock, Record, Track
 from tilewright.contract.words.word import GROUPS_PENDING_MAX
 
 LATE = 2
@@ -29,7 +29,7 @@ def _is_over(run: Run, record: Record) -> bool:
         clock.get(record.track, 0) >= record.value
         for state in run.agents.values()
         if state.running and not state.done
-        for clock in ((state.clock, state.elected) if run.by_threads else (state.clock,))
+        for clock in (actors.clock for actors in state.actors())
     )
 
 
@@ -46,22 +46,27 @@ def snapshot(run: Run) -> Hashable:
         values.setdefault(track, set()).add(value)
 
     for name, state in run.agents.items():
-        ahead["time", name] = ahead["time", f"one thread of {name}"] = ahead["fence", name] = state.time
         for _, time in state.dot_times:
-            compared(("time", name), time)
+            compared(("came", name), time)
         ahead["dot", name] = state.dots
-        ahead["read by store", name] = state.stores
-        ahead["copy", name] = state.copies
         ahead["mma", name] = state.mmas
-        for value in state.copy_groups:
-            compared(("copy", name), value)
-        for value in state.store_groups:
-            compared(("read by store", name), value)
+        for actors in state.actors():
+            who = actors.who
+            ahead["time", who] = ahead["fence", who] = ahead["came", who] = state.time
+            ahead["read by store", who] = actors.stores
+            ahead["copy", who] = actors.copies
+            for value in (*actors.copy_groups, actors.copied):
+                compared(("copy", who), value)
+            for value in actors.store_groups:
+                compared(("read by store", who), value)
+            compared(("fence", who), actors.fenced)
     for barrier, found in run.barriers.items():
         ahead["phase", barrier] = found.done
-        compared(("time", found.init[0]), found.init[1])
+        for who, time in found.inits.items():
+            compared(("time", who), time)
         for wait in found.waits:
             compared(("time", wait.agent), wait.time)
+            compared(("came", wait.agent), wait.time)
         for agent, time in found.users.items():
             compared(("time", agent), time)
     for records in run.records.values():
@@ -69,8 +74,8 @@ def snapshot(run: Run) -> Hashable:
             if not _is_over(run, record):
                 compared(record.track, record.value)
                 if run.by_threads and record.kind == "thread":
-                    compared(("fence", record.agent), record.value)
-    clocks = [clock for state in run.agents.values() for clock in (state.clock, state.elected)]
+                    compared(("fence", record.who), record.value)
+    clocks = [actors.clock for state in run.agents.values() for actors in state.actors()]
     for found in run.barriers.values():
         clocks += [found.gathering, found.released]
     for clock in clocks:
@@ -94,22 +99,30 @@ def snapshot(run: Run) -> Hashable:
         form = ((track, seen(track, value)) for track, value in clock.items())
         return frozenset(each for each in form if each[1] != _UNSEEN)
 
+    def actors_form(actors: Actors) -> Hashable:
+        who = actors.who
+        return (
+            who,
+            clock_form(actors.clock),
+            seen(("fence", who), actors.fenced),
+            seen(("copy", who), actors.copied),
+            tuple(seen(("copy", who), value) for value in actors.copy_groups),
+            tuple(seen(("read by store", who), value) for value in actors.store_groups),
+            actors.stores_committed == actors.stores,
+            actors.stores > 0,
+        )
+
     agents = tuple(
         (
             name,
             state.running,
             state.done,
-            clock_form(state.clock),
-            clock_form(state.elected),
-            tuple((dot - state.dots, seen(("time", name), time)) for dot, time in state.dot_times),
+            tuple(actors_form(actors) for actors in state.actors()),
+            tuple((dot - state.dots, seen(("came", name), time)) for dot, time in state.dot_times),
             state.released,
             state.registers_fenced,
-            tuple(seen(("copy", name), value) for value in state.copy_groups),
-            tuple(seen(("read by store", name), value) for value in state.store_groups),
-            state.stores_committed == state.stores,
             state.mmas - state.committed > 0,
             state.dots > 0,
-            state.stores > 0,
         )
         for name, state in run.agents.items()
     )
@@ -124,7 +137,7 @@ def snapshot(run: Run) -> Hashable:
             min(found.done - found.base, LATE),
             clock_form(found.gathering),
             clock_form(found.released),
-            seen(("time", found.init[0]), found.init[1]),
+            tuple((who, seen(("time", who), time)) for who, time in found.inits.items()),
             tuple(
                 sorted(
                     (wait.target - found.done, wait.agent, seen(("time", wait.agent), wait.time))
@@ -140,7 +153,7 @@ def snapshot(run: Run) -> Hashable:
             allocation,
             tuple(
                 sorted(
-                    (each.region, each.writes, each.kind, each.agent, repr(each.track), seen(each.track, each.value))
+                    (each.region, each.writes, each.kind, each.who, repr(each.track), seen(each.track, each.value))
                     for each in found
                     if not _is_over(run, each)
                 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.contract.words.word import Barrier, Region, Word
+from tilewright.contract.words.word import Barrier, Part, Region, Word
 
 if TYPE_CHECKING:
     from tilewright.contract.words.run import Run
@@ -34,13 +34,14 @@ class Trouble:
 
 @dataclass(slots=True)
 class Record:
-    """An access. kind: "thread", "load", "store", "dot", "mma", "copy"; it is done for a clock that has `value` on
-    `track`."""
+    """An access, by threads of an agent. kind: "thread", "load", "store", "dot", "mma", "copy"; it is done for a clock
+    that has `value` on `track`."""
 
     region: Region
     writes: bool
     kind: str
     agent: str
+    who: str
     track: Track
     value: int
     line: int
@@ -57,12 +58,12 @@ class WaitRecord:
 @dataclass(slots=True)
 class BarrierState:
     """count: arrivals of a phase; pending: that are missing; bytes: expected and not yet brought; done: phases complete
-    since the first init, base: of those before the last init."""
+    since the first init, base: of those before the last init; inits: who initialised it, and when."""
 
     count: int
     pending: int
     line: int
-    init: tuple[str, int]
+    inits: dict[str, int]
     done: int = 0
     base: int = 0
     bytes: int = 0
@@ -77,17 +78,45 @@ class BarrierState:
 
 
 @dataclass(slots=True)
-class AgentState:
-    word: Word
+class Actors:
+    """Threads that act together: all of an agent's, or a part of them. who: their name; clock: what each of them knows;
+    several: they are more than one, so that what one has done the others know only once they have synchronized;
+    fenced, copied: since when each has fenced, and how many copies each knows to be done, of its own."""
+
+    agent: str
+    who: str
     clock: Clock
+    several: bool = False
+    fenced: int = 0
+    copied: int = 0
+    copies: int = 0
+    stores: int = 0
+    stores_committed: int = 0
+    store_line: int = 0
+    store_groups: list[int] = field(default_factory=list[int])
+    copy_groups: list[int] = field(default_factory=list[int])
+
+    def published(self, time: int) -> Clock:
+        """What whoever synchronizes with all of these threads learns at a time of their agent."""
+        if not self.several:
+            return self.clock
+        own: Clock = {("time", self.who): time, ("fence", self.who): self.fenced, ("copy", self.who): self.copied}
+        learned = dict(self.clock)
+        join(learned, {track: value for track, value in own.items() if value})
+        return learned
+
+
+@dataclass(slots=True)
+class AgentState:
+    """acting: whose step is being done; everyone: all threads; parts: those that acted apart from the others."""
+
+    word: Word
+    everyone: Actors
+    acting: Actors
+    parts: dict[Part, Actors] = field(default_factory=dict[Part, Actors])
     position: int = 0
     time: int = 0
     dots: int = 0
-    stores: int = 0
-    stores_committed: int = 0
-    copies: int = 0
-    store_groups: list[int] = field(default_factory=list[int])
-    copy_groups: list[int] = field(default_factory=list[int])
     mmas: int = 0
     committed: int = 0
     running: bool = False
@@ -96,9 +125,25 @@ class AgentState:
     watched: list[Callable[[Run, int], None]] = field(default_factory=list["Callable[[Run, int], None]"])
     released: bool = False
     registers_fenced: bool = False
-    elected: Clock = field(default_factory=dict[Track, int])
     dot_times: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    who: str = ""
+
+    @property
+    def clock(self) -> Clock:
+        return self.acting.clock
+
+    @property
+    def who(self) -> str:
+        return self.acting.who
+
+    def actors(self) -> list[Actors]:
+        return [self.everyone, *self.parts.values()]
+
+    def knowledge(self) -> Clock:
+        """What some thread of the agent knows."""
+        known: Clock = {}
+        for each in self.actors():
+            join(known, each.clock)
+        return known
 
 
 def join(clock: Clock, other: Mapping[Track, int]) -> None:

@@ -25,13 +25,16 @@ class NotFollowed(Exception):
 @dataclass(frozen=True, slots=True)
 class View:
     """A piece of memory as a value: region of an allocation, the shape that it is seen in, and which dimension of the
-    allocation each dimension of that shape is (empty where it is seen otherwise)."""
+    allocation each dimension of that shape is (empty where it is seen otherwise). Of thread-level MLIR, strides: of its
+    dimensions in elements, None where they are not known; base: the byte that its pointer names, without its offset."""
 
     region: Region
     shape: tuple[int, ...]
     element_bits: int
     axes: tuple[int, ...]
     kind: str
+    strides: tuple[int, ...] | None = None
+    base: int = 0
 
     @property
     def size_bytes(self) -> int:

@@ -35,7 +35,7 @@ from tilewright.contract.words.scalar import (
     with_slope,
 )
 from tilewright.contract.words.values import OPAQUE, Environment, InFlight, NotFollowed, Value, View, bind, lookup
-from tilewright.contract.words.word import Mark, Region, Step, Symbol, Word
+from tilewright.contract.words.word import Mark, Part, Region, Step, Symbol, Word
 from tilewright.frontends.mlir.ast import Operation
 from tilewright.frontends.mlir.ast import Region as Body
 
@@ -93,14 +93,16 @@ Handler = Callable[["Walk", Operation, Environment], None]
 class Dialects:
     """handlers: what ops do, by name; harmless: does an op without a handler do nothing to the protocol?; effects: the
     names of ops that are evaluated even if no one uses their results; hot: names of ops whose results are tensors in
-    flight, so that ops which use them are looked at; operands: of the ops named here, only
-    these of the uses outside of brackets matter, and what is in flight."""
+    flight or memory, so that ops which use them are looked at; operands: of the ops named here, only these of the uses
+    outside of brackets matter, and what is in flight; follows_memory: ops without a handler may not use memory that is
+    followed, but for these; None: they may."""
 
     handlers: Mapping[str, Handler]
     harmless: Callable[[Operation], bool]
     effects: frozenset[str]
     hot: frozenset[str]
     operands: Mapping[str, slice]
+    follows_memory: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -116,15 +118,18 @@ class Program:
 
 @dataclass(slots=True)
 class Walk:
-    """One agent's evaluation. groups: wgmma groups that it has issued, pieces: what the next one reads; single: one
-    thread acts; instances: how often it entered a loop over each symbol."""
+    """One agent's evaluation. groups: wgmma groups that it has issued, pieces: what the next one reads; threads, first,
+    block: how many threads it has, which of its block is the first, the block's extents; part: the threads that act,
+    None: all; instances: how often it entered a loop over each symbol."""
 
     program: Program
     word: Word
     scope: int = 0
     groups: Number = 0
     threads: int = 128
-    single: bool = False
+    first: int = 0
+    block: tuple[int, int, int] = (128, 1, 1)
+    part: Part | None = None
     pieces: list[Region] = field(default_factory=list[Region])
     instances: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     unknowns: int = 0
@@ -133,8 +138,8 @@ class Walk:
 
     def step(self, step: Step) -> None:
         """Add a step to the word; one that tells again that the same result is used adds nothing."""
-        if self.single:
-            step = step._replace(single=True)
+        if self.part is not None:
+            step = step._replace(part=self.part)
         if step.kind != "use" or not self.word.steps or self.word.steps[-1][:4] != step[:4]:
             self.word.steps.append(step)
 
@@ -222,6 +227,9 @@ class Walk:
             value = environment.get(use)
             if isinstance(value, InFlight):
                 self.use_in_flight(value, operation.line)
+            exempt = self.program.dialects.follows_memory
+            if isinstance(value, View) and exempt is not None and operation.name not in exempt:
+                raise NotFollowed(operation.line, f"what {operation.name} does with shared memory is not known")
         for name in operation.results:
             bind(environment, name, self.unknown(name) if is_integer(operation.types) else OPAQUE)
 
@@ -269,7 +277,7 @@ class Walk:
             if scalar(distance).is_known:
                 raise NotPeriodic("a loop's trips change as another loop gets longer")
             symbol, count = self._trips(operation, distance, stride)
-        values = self._iterate(operation, (index, lower, stride), carried, values, environment, (symbol, count))
+        values = self.iterate(operation, (index, lower, stride), carried, values, environment, (symbol, count))
         for name, value in zip(operation.results, values, strict=False):
             bind(environment, name, value)
 
@@ -291,7 +299,7 @@ class Walk:
             choice.know(symbol, count)
         return symbol, max(0, count + more)
 
-    def _iterate(
+    def iterate(
         self,
         operation: Operation,
         index: tuple[str, Number, Number],
@@ -300,6 +308,8 @@ class Walk:
         environment: Environment,
         trips: tuple[Distance | None, int],
     ) -> tuple[Value, ...]:
+        """A loop's trips; index: its name, first value and step; trips: the symbol and how many there are. The values
+        that it hands over."""
         program = self.program
         choice, stretch = program.choice, program.choice.stretch
         symbol, count = trips

@@ -21,14 +21,43 @@ Box = tuple[tuple[int, int], ...]
 """A half-open range along each dimension of an allocation."""
 
 
+class Piece(NamedTuple):
+    """The bytes that one thread of an agent touches; threads have their numbers in the agent."""
+
+    begin: int
+    end: int
+    thread: int
+
+
 class Region(NamedTuple):
     """Part of an allocation, of shared memory or of tensor memory. exact: false where it may be more than what is
-    touched."""
+    touched; pieces: what is touched by thread, sorted, where that is known; `box` is around them."""
 
     allocation: str
     box: Box
     exact: bool = True
     tensor: bool = False
+    pieces: tuple[Piece, ...] = ()
+
+
+class Part(NamedTuple):
+    """Some threads of an agent, who act apart from the others. members: their numbers in the agent, as bits; elected:
+    one thread of each warp among them, which one is not known."""
+
+    name: str
+    members: int
+    elected: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many threads there are."""
+        if not self.elected:
+            return self.members.bit_count()
+        return sum(1 for warp in range(0, self.members.bit_length(), 32) if self.members >> warp & 0xFFFFFFFF)
+
+    def within(self, other: Part) -> bool:
+        """Are all of these threads among the other's?"""
+        return not self.members & ~other.members and (self.elected or not other.elected)
 
 
 class Step(NamedTuple):
@@ -43,7 +72,7 @@ class Step(NamedTuple):
     last), "store" (reads), "store_commit", "store_wait" and "store_wait_read" (groups that may be pending), "copy"
     (cp.async), "copy_commit", "copy_wait" (groups that may be pending), "copy_arrive" (arrivals when the copies so far
     are done), "spawn" and "join" (agents), "fence" (towards the async proxy), "sync" (a barrier of all agents),
-    "group_sync" (of the agent's own threads, `value` its number). single: one thread of the agent acts, not all.
+    "group_sync" (of the agent's own threads, `value` its number). part: the threads of the agent that act; None: all.
     """
 
     kind: str
@@ -52,7 +81,7 @@ class Step(NamedTuple):
     value: int = 0
     regions: tuple[Region, ...] = ()
     agents: tuple[str, ...] = ()
-    single: bool = False
+    part: Part | None = None
 
 
 class Mark(NamedTuple):

@@ -9,7 +9,7 @@ Checked by: tests/driver/check/test_check_mlir.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.contract.words.grid_order import grid_order_doubt
-from tilewright.contract.words.nvgpu import NVGPU, block_threads, warpgroups
+from tilewright.contract.words.nvgpu import NVGPU
 from tilewright.contract.words.proof import StructuredVerdict, prove
 from tilewright.contract.words.state import Trouble
 from tilewright.contract.words.ttgir import TTGIR
@@ -25,11 +25,11 @@ from tilewright.contract.words.values import OPAQUE, Environment
 from tilewright.contract.words.walk import Program, Walk
 from tilewright.contract.words.word import Word
 from tilewright.driver.check.judge_kernel import Judgement
+from tilewright.driver.check.mlir_launches import Launched, launched_kernels
 from tilewright.driver.check.rules import explain
-from tilewright.frontends.mlir.ast import Argument, Document, Operation, Region, walk
-from tilewright.frontends.mlir.reader import arguments_of, joined, read_mlir
+from tilewright.frontends.mlir.ast import Argument, Document, Operation, walk
+from tilewright.frontends.mlir.reader import arguments_of, read_mlir
 
-_CHIP = re.compile(r'chip="(\w+)"')
 _TARGET = re.compile(r"cuda:(\d+)")
 
 TTGIR_ASSUMPTIONS = (
@@ -67,32 +67,39 @@ def mlir_kernels(text: str, file: str, *, entry: str | None = None) -> tuple[Mli
     Raises TilewrightError where the text is no MLIR, or has no kernel (of that name).
     """
     document = read_mlir(text, file)
-    kernels = [each for each in _kernels(document) if entry is None or _name(each[0]) == entry]
-    if not kernels:
-        which = f"no kernel {entry}" if entry is not None else "no tt.func or gpu.func"
-        raise TilewrightError(f"{file} has {which}", remedy="give a module of TTGIR or nvgpu MLIR with its functions")
     source = (file, text.splitlines())
-    return tuple(
-        MlirKernel(_name(operation), target, partial(_judge, operation, ctas, source))
-        for operation, target, ctas in kernels
-    )
+    found = [*_triton_kernels(document, source), *_thread_kernels(document, source)]
+    kernels = tuple(each for _, each in sorted(found, key=lambda each: each[0]))
+    wanted = tuple(each for each in kernels if entry is None or each.name == entry)
+    if not wanted:
+        known = f"it has {', '.join(each.name for each in kernels)}" if kernels else (
+            "give a module of TTGIR, or of MLIR with a gpu.func or a gpu.launch"
+        )  # fmt: skip
+        which = f"no kernel {entry}" if entry is not None else "no tt.func, gpu.func or gpu.launch"
+        raise TilewrightError(f"{file} has {which}", remedy=known)
+    return wanted
 
 
-def _kernels(document: Document) -> list[tuple[Operation, str, int]]:
-    """Functions with bodies, with the target that their module names, and the CTAs of a cluster."""
-    found: list[tuple[Operation, str, int]] = []
+Numbered = tuple[int, MlirKernel]
+"""A kernel and its line."""
+
+
+def _triton_kernels(document: Document, source: tuple[str, list[str]]) -> Iterator[Numbered]:
+    """TTGIR's functions with bodies, with the target that their module names, and the CTAs of a cluster."""
     for top in document.operations:
         triton = _TARGET.search(top.attributes.get("ttg.target", ""))
         target = f"sm_{triton[1]}a" if triton else ""
+        ctas = int(top.attributes.get("ttg.num-ctas", "1").split(":")[0])
         for operation in walk(top):
-            if operation.name == "gpu.module" and (chip := _CHIP.search(joined(operation.tokens))):
-                target = chip[1]
             words = {token.text for token in operation.tokens if token.kind == "word"}
-            kernel = operation.name == "tt.func" and "private" not in words
-            if (kernel or (operation.name == "gpu.func" and "kernel" in words)) and operation.regions:
-                ctas = top.attributes.get("ttg.num-ctas", "1").split(":")[0]
-                found.append((operation, target, int(ctas)))
-    return found
+            if operation.name == "tt.func" and "private" not in words and operation.regions:
+                judge = partial(_judge, operation, ctas, source)
+                yield operation.line, MlirKernel(_name(operation), target, judge)
+
+
+def _thread_kernels(document: Document, source: tuple[str, list[str]]) -> Iterator[Numbered]:
+    for each in launched_kernels(document):
+        yield each.operation.line, MlirKernel(each.name, each.target, partial(_judge_threads, each, source))
 
 
 def _name(operation: Operation) -> str:
@@ -105,8 +112,6 @@ def _judge(operation: Operation, ctas: int, source: tuple[str, list[str]]) -> Ju
         return Judgement(doubts=(reason,), complete=False)
     arguments = arguments_of(operation.tokens)
     body = operation.regions[0]
-    if operation.name == "gpu.func":
-        return _judge_threads(operation, body, arguments, source)
 
     def begin(program: Program) -> None:
         word = program.words["default"] = Word("default", [], [])
@@ -117,18 +122,14 @@ def _judge(operation: Operation, ctas: int, source: tuple[str, list[str]]) -> Ju
     return judgement_of(verdict, TTGIR_ASSUMPTIONS, source)
 
 
-def _judge_threads(
-    operation: Operation, body: Region, arguments: tuple[Argument, ...], source: tuple[str, list[str]]
-) -> Judgement:
+def _judge_threads(kernel: Launched, source: tuple[str, list[str]]) -> Judgement:
     """A function that each thread of a block runs."""
-    threads = block_threads(operation)
-    if threads is None:
-        reason = f"{source[0]}:{operation.line}: nvvm.reqntid does not say that a block has whole warpgroups along x"
-        return Judgement(doubts=(reason,), complete=False)
-    doubt = grid_order_doubt(body)
+    if kernel.lacks:
+        return Judgement(doubts=(f"{source[0]}:{kernel.operation.line}: {kernel.lacks}",), complete=False)
+    doubt = grid_order_doubt(kernel.body)
     if doubt is not None:
         return Judgement(doubts=(f"{source[0]}:{doubt[0]}: {doubt[1]}",), complete=False)
-    verdict = prove(body, lambda program: warpgroups(body, arguments, threads, program), NVGPU, by_threads=True)
+    verdict = prove(kernel.body, kernel.begin, NVGPU, by_threads=True)
     return judgement_of(verdict, NVGPU_ASSUMPTIONS, source)
 
 
@@ -149,6 +150,9 @@ def judgement_of(verdict: StructuredVerdict, assumptions: tuple[str, ...], sourc
     reviews = tuple(
         _diagnostic(trouble, source, f"where the loop makes no trip: {trouble.message}", Level.REVIEW)
         for trouble in verdict.reviews
+    )
+    reviews += tuple(
+        _diagnostic(trouble, source, trouble.message, Level.REVIEW) for trouble in verdict.contested
     )
     errors = tuple(_diagnostic(trouble, source, trouble.message, Level.ERROR) for trouble in verdict.troubles)
     doubts = tuple(f"{file}:{line}: {reason}" if line else reason for line, reason in verdict.doubts)

@@ -11,7 +11,8 @@ Checked by: tests/frontends/test_mlir_reader.py (every op of a text is found at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -111,7 +112,18 @@ class _Reader:
         while self.position < len(self.tokens) and not self.peek().first:
             token = self.peek()
             value += self.balanced() if token.kind == "mark" and token.text in _OPENING else [self.take()]
-        self.aliases[name] = joined(value)
+        self.aliases[name] = self.typed(value)
+
+    def typed(self, tokens: list[Token]) -> str:
+        """The text of types, with what the names of types stand for."""
+        return joined(self.named(tokens))
+
+    def named(self, tokens: Iterable[Token]) -> tuple[Token, ...]:
+        """Tokens, with what the names of types stand for."""
+        return tuple(
+            replace(each, text=self.aliases[each.text]) if each.kind == "type" and each.text in self.aliases else each
+            for each in tokens
+        )
 
     def operation(self) -> Operation:
         begin = self.peek()
@@ -143,7 +155,8 @@ class _Reader:
                 raise self.fault(f"{token.text!r} closes nothing that is open", token)
             else:
                 tokens.append(self.take())
-        before, types = _split_types(tokens)
+        before, after = _split_types(tokens)
+        types, before = self.typed(after), self.named(before)
         plain = name.text.strip('"')
         return Operation(plain, results, before, types, begin.line, attributes, tuple(regions), location)
 
@@ -172,14 +185,26 @@ class _Reader:
         if not token.first:
             return False
         match token.kind:
-            case "value" | "block" | "string":
+            case "block" | "string":
                 return True
+            case "value":
+                return self.names_results()
             case "attribute" | "type":
                 return self.text_at(1) == "="
             case "word":
                 return "." in token.text or token.text in _BARE_OPERATIONS
             case _:
                 return False
+
+    def names_results(self) -> bool:
+        """Do results and `=` stand here? Else a list of operands goes on."""
+        ahead = 0
+        while self.position + ahead + 1 < len(self.tokens) and self.peek(ahead).kind == "value":
+            ahead += 3 if self.text_at(ahead + 1) == ":" else 1
+            if self.text_at(ahead) != ",":
+                return self.text_at(ahead) == "="
+            ahead += 1
+        return False
 
     def opens_region(self) -> bool:
         """Does the brace here open a region?"""
@@ -286,14 +311,14 @@ class _Depth:
         return self.value
 
 
-def _split_types(tokens: list[Token]) -> tuple[tuple[Token, ...], str]:
-    """What stands before the last colon outside of brackets, and the text after it."""
+def _split_types(tokens: list[Token]) -> tuple[tuple[Token, ...], list[Token]]:
+    """What stands before the last colon outside of brackets, and after it."""
     depth = _Depth()
     last = len(tokens)
     for index, token in enumerate(tokens):
         if depth.see(token) == 0 and token.text == ":" and token.kind == "mark":
             last = index
-    return tuple(tokens[:last]), joined(tokens[last + 1 :])
+    return tuple(tokens[:last]), tokens[last + 1 :]
 
 
 def _arguments(tokens: list[Token]) -> tuple[Argument, ...]:

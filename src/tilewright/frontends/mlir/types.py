@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 _SHAPED = re.compile(r"^!?(?:[\w.]*)<(?:tensor<)?((?:\d+x)*)([A-Za-z]\w*)")
+_MEMREF = re.compile(r"memref<((?:(?:\d+|\?)x)*)([a-z]\w*)(,.*)?>", re.DOTALL)
 _BITS = re.compile(r"^[a-z]+?(\d+)")
 
 
@@ -41,6 +42,46 @@ def shaped(text: str) -> Shaped | None:
         return None
     shape = tuple(int(extent) for extent in match.group(1).split("x") if extent)
     return Shaped(shape, element, bits, text[match.end() :])
+
+
+@dataclass(frozen=True, slots=True)
+class MemRef:
+    """A memref's type. shape: -1 where an extent is left open; strides, offset: in elements, None where they are left
+    open; shared: is it in a block's shared memory?"""
+
+    shape: tuple[int, ...]
+    element_bits: int
+    strides: tuple[int, ...] | None
+    offset: int | None
+    shared: bool
+
+
+def memref(text: str) -> MemRef | None:
+    """A ranked memref's type, its text without blanks; None for anything else, and for layouts that are maps."""
+    match = _MEMREF.fullmatch(text)
+    bits = _element_bits(match[2]) if match is not None else None
+    if match is None or (bits is None and match[2] not in ("index", "i1")):
+        return None
+    shape = tuple(-1 if extent == "?" else int(extent) for extent in match[1].split("x") if extent)
+    rest = match[3] or ""
+    shared = bool(re.search(r",(3|#gpu\.address_space<workgroup>)$", rest))
+    strided = re.match(r",strided<\[([\d?,-]*)\](?:,offset:(\?|\d+))?>", rest)
+    if strided is not None:
+        parts = strided[1].split(",") if strided[1] else []
+        strides = None if "?" in parts else tuple(map(int, parts))
+        offset = None if strided[2] == "?" else int(strided[2] or 0)
+    elif rest.startswith((",affine_map", ",strided")):
+        return None
+    else:
+        strides, offset = row_major(shape), 0
+    return MemRef(shape, 64 if bits is None and match[2] == "index" else bits or 8, strides, offset, shared)
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of a shape whose elements lie one after the other; None where an inner extent is left open."""
+    if -1 in shape[1:]:
+        return None
+    return tuple(prod(shape[place + 1 :]) for place in range(len(shape)))
 
 
 def split_types(text: str) -> tuple[str, ...]:
