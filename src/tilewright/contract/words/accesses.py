@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tilewright.contract.typestate.footprint import Ranges, merged
 from tilewright.contract.words.state import Record
 from tilewright.contract.words.word import Piece, Region, Step
 
@@ -38,6 +39,12 @@ def _common(one: Region, other: Region) -> Iterator[tuple[int, int]]:
 
 def _pieces(region: Region) -> tuple[Piece, ...]:
     return region.pieces or (Piece(*region.box[0], -1),)
+
+
+@lru_cache(maxsize=4096)
+def ranges_of(region: Region) -> Ranges:
+    """The bytes of a region of one dimension."""
+    return merged((piece.begin, piece.end) for piece in _pieces(region))
 
 
 def crossing(one: Region, other: Region) -> bool | None:

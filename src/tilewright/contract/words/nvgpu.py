@@ -37,6 +37,8 @@ from tilewright.frontends.mlir.types import shaped
 _TENSOR = re.compile(r"tensor=(memref<[^>]*)")
 _BARRIERS = re.compile(r"num_barriers=(\d+)")
 _BARRIER_BYTES = 8
+_BOX_ALIGNMENT = 128
+"""Of a box in shared memory (PTX ISA 9.7.9.25.5.2, cp.async.bulk.tensor)."""
 
 
 def begin_threads(
@@ -198,6 +200,16 @@ def _box_bytes(operation: Operation) -> int:
     return described.size_bytes
 
 
+def _box_place(walk: Walk, environment: Environment, name: str, line: int) -> int:
+    """The byte where a copy's box begins in its allocation."""
+    region = walk.view(environment, name, line).region
+    if not region.exact:
+        raise NotFollowed(line, f"%{name} is memory whose place is not known")
+    if region.box[0][0] % _BOX_ALIGNMENT:
+        raise NotFollowed(line, f"a copy at byte {region.box[0][0]}, which is no multiple of {_BOX_ALIGNMENT}")
+    return region.box[0][0]
+
+
 def _load(walk: Walk, operation: Operation, environment: Environment) -> None:
     line = operation.line
     names, inside = plain_uses(operation)
@@ -210,10 +222,8 @@ def _load(walk: Walk, operation: Operation, environment: Environment) -> None:
         # A group of one barrier may be written without its place: then all in brackets are coordinates.
         own = inside[-1:] if texts[texts.index(names[1]) + 1] == "[" else ()
         barrier = _barrier(walk, environment, names, own, line, 1)
+        begin, size = _box_place(walk, environment, names[2], line), _box_bytes(operation)
         view = walk.view(environment, names[2], line)
-        if not view.region.exact:
-            raise NotFollowed(line, f"%{names[2]} is memory whose place is not known")
-        begin, size = view.region.box[0][0], _box_bytes(operation)
         walk.step(Step("load", line, barrier, size, (span(begin, begin + size, view.region.allocation),)))
 
     _predicated(walk, operation, environment, act)
@@ -225,10 +235,7 @@ def _store(walk: Walk, operation: Operation, environment: Environment) -> None:
 
     def act() -> None:
         _by_one(walk, operation)
-        view = walk.view(environment, names[0], line)
-        if not view.region.exact:
-            raise NotFollowed(line, f"%{names[0]} is memory whose place is not known")
-        begin = view.region.box[0][0]
+        begin, view = _box_place(walk, environment, names[0], line), walk.view(environment, names[0], line)
         region = span(begin, begin + _box_bytes(operation), view.region.allocation)
         walk.step(Step("store", line, regions=(region,)))
 

@@ -20,7 +20,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.base.plural import counted
-from tilewright.contract.words.accesses import conflict_code, covers, crossing, overlap
+from tilewright.contract.history.byte_ranges import without
+from tilewright.contract.typestate.footprint import Ranges, merged
+from tilewright.contract.words.accesses import conflict_code, covers, crossing, overlap, ranges_of
 from tilewright.contract.words.end import explain_deadlock, judge_agent_end, judge_exit
 from tilewright.contract.words.state import (
     Actors,
@@ -57,6 +59,7 @@ class Run:
         self.records: dict[str, list[Record]] = {}
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self.reviews: dict[tuple[str, int], Trouble] = {}
+        self.written: dict[str, Ranges] = {}
         self.stopped = False
 
     # ------------------------------------------------------------ the schedule
@@ -454,6 +457,12 @@ class Run:
         self, state: AgentState, step: Step, region: Region, writes: bool, kind: str, track: Track, value: int
     ) -> None:
         records = self.records.setdefault(region.allocation, [])
+        if writes and region.pieces and crossing(region, region):
+            exact = len({piece[:2] for piece in region.pieces}) > 1
+            message = f"{region.allocation}: threads of {state.word.agent} write the same bytes at once"
+            self.report("NB101", message, step.line, exact=exact)
+        if self.by_threads and not region.tensor:
+            self._note_written(region, writes, step)
         clock, actors = state.clock, state.acting
         # Engines that a whole agent starts have its name; what threads do, theirs.
         name = state.word.agent
@@ -463,7 +472,7 @@ class Run:
             if touches and (writes or record.writes) and clock.get(record.track, 0) < record.value:
                 in_order = kind == record.kind == "mma" and record.agent == name
                 exact = True
-                if not in_order and kind == "thread" and _done_by_itself(record, actors):
+                if not in_order and kind in ("thread", "copy") and _done_by_itself(record, actors):
                     crosses = crossing(record.region, region)
                     apart = crosses is None and writes and record.writes and record.who == actors.who
                     in_order, exact = crosses is False or apart, crosses is True or not self.by_threads
@@ -482,6 +491,19 @@ class Run:
         else:
             kept.append(added)
         self.records[region.allocation] = kept
+
+    def _note_written(self, region: Region, writes: bool, step: Step) -> None:
+        """Keep which bytes have been written; a read of others finds what was left there: a contested point."""
+        written = self.written.get(region.allocation, ())
+        touched = ranges_of(region)
+        if not writes:
+            if region.exact and (missing := without(touched, written)):
+                begin, end = missing[0]
+                message = f"bytes {begin} to {end - 1} of {region.allocation} are read, which nobody has written"
+                key = ("UM101", step.line)
+                self.reviews.setdefault(key, Trouble("UM101", f"{message}; contested: unwritten_shared", step.line))
+        elif without(touched, written):
+            self.written[region.allocation] = merged((*written, *touched))
 
     def _lacks_fence(self, record: Record, kind: str, state: AgentState) -> bool:
         """Does an engine use what threads wrote, and who issues it knows of no proxy fence after the writes?"""

@@ -124,6 +124,8 @@ def descriptor(walk: Walk, operation: Operation, environment: Environment) -> No
         raise NotFollowed(line, "a matrix descriptor of a map without a swizzle is not followed")
     if not source.region.exact:
         raise NotFollowed(line, "a matrix descriptor of memory that is not known")
+    if source.region.box[0][0] % (8 * _SPANS[found[2]][1]):
+        raise NotFollowed(line, "a matrix descriptor of memory that does not begin with its swizzle's pattern")
     kind = f"operand {found[2]} {box.shape[0]}"
     bind(environment, operation.results[0], View(source.region, source.shape, source.element_bits, (), kind))
 

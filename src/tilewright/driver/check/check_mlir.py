@@ -42,9 +42,10 @@ TTGIR_ASSUMPTIONS = (
 
 
 NVGPU_ASSUMPTIONS = (
-    "dynamic shared memory begins at a multiple of 1024 bytes",
+    "dynamic shared memory, and each allocation in shared memory, begins at a multiple of 1024 bytes",
     "lowering implements each operation as its dialect defines it",
     "each thread's scattered stores go to places of its own, within the memory that they name",
+    "a host's work before a launch is done when the kernel begins",
     "register budgets are as the kernel needs them",
     "loop counters and bounds are not negative and do not overflow",
     "the memory behind each tensor map and pointer is apart from all other",
