@@ -173,7 +173,7 @@ def specialized():
       %zero = nvgpu.warpgroup.mma.init.accumulator -> !accumulator
       %result:2 = scf.for %step = %c0 to %c8 step %c1 iter_args(%before = %zero, %parity = %even) -> (!accumulator, i1) {
         %slot = arith.remui %step, %c2 : index
-"""
+"""  # noqa: E501
     body += _filled(_VIEWS, 8, SLOT="slot") + _filled(_MULTIPLY, 8)
     body += """\
         scf.if %first {
@@ -259,7 +259,7 @@ PAD%STEP_group = nvgpu.device_async_create_group %STEP_token
       gpu.barrier
     }
     nvgpu.device_async_wait %first_step_group
-"""
+"""  # noqa: E501
     return launched(body)
 
 

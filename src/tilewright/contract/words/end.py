@@ -92,7 +92,7 @@ def _passed_over(state: AgentState) -> bool:
     for step in steps[state.position + 1 :] if waiting is not None else ():
         if step.part is None:
             return False
-        if step.part.members & ~waiting.members:
+        if waiting is not None and step.part.members & ~waiting.members:
             return True
     return False
 

@@ -128,7 +128,7 @@ class Run:
         found = state.parts.get(part)
         if found is None:
             name = state.word.agent
-            found = Actors(name, f"{part.name} of {name}", dict(state.everyone.clock), part.count > 1)
+            found = Actors(name, f"{part.name} of {name}", dict(state.everyone.clock), part.size > 1)
             for other, others in state.parts.items():
                 if part.within(other):
                     join(found.clock, others.clock)

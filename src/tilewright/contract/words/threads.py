@@ -140,7 +140,7 @@ def acting(walk: Walk) -> int:
 
 def count(walk: Walk) -> int:
     """How many threads act."""
-    return walk.threads if walk.part is None else walk.part.count
+    return walk.threads if walk.part is None else walk.part.size
 
 
 def is_one(walk: Walk) -> bool:

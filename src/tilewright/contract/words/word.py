@@ -49,7 +49,7 @@ class Part(NamedTuple):
     elected: bool = False
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many threads there are."""
         if not self.elected:
             return self.members.bit_count()

@@ -1,8 +1,9 @@
 """Which PTX stands in a binary? In the fat binaries of executables, libraries, objects, archives and `.fatbin` files.
 
-No toolkit is needed: `frontends.fatbin` has the container and its compressions. `FILE::2` names the second PTX of a
-file; a file that has several is checked as that many texts. Not handled: binaries that hold machine code alone, and
-encrypted entries. Checked by: tests/driver/check/test_embedded.py.
+No toolkit is needed: `frontends.fatbin` has the container and its compressions. Where it finds no text, or one that it
+can't read, `cuobjdump` is asked, if it is installed. `FILE::2` names the second PTX of a file; a file that has several
+is checked as that many texts. Not handled: binaries that hold machine code alone.
+Checked by: tests/driver/check/test_embedded.py, test_cuobjdump.py.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilewright.base.error import TilewrightError
+from tilewright.driver.check.cuobjdump import extracted, find_cuobjdump
 from tilewright.frontends.fatbin.container import MAGIC, embedded
 
 BINARY_BYTES_MAX = 1 << 30
 """Larger binaries are refused: they are read as a whole."""
+_EM_CUDA = 190
 _MAGICS = (MAGIC.to_bytes(4, "little"), b"\x7fELF", b"MZ", b"!<arch>", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 _NUMBERED = re.compile(r"(.+)::(\d+)")
 
@@ -72,18 +75,34 @@ def _texts(file: str) -> list[str]:
         data = Path(file).read_bytes()
     except OSError as error:
         raise TilewrightError(f"cannot read {file!r}: {error.strerror}", remedy="check the path") from error
-    texts, damaged = _texts_of(data)
+    texts, damaged = texts_in(data)
+    if texts and not damaged:
+        return list(texts)
+    program = find_cuobjdump()
+    texts = (_extracted(program, file, data) if program is not None else ()) or texts
     if not texts:
-        raise TilewrightError(
-            f"{file} is a binary without PTX that can be read{damaged}",
-            remedy="build it with PTX: nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a]; "
-            "or try cuobjdump -ptx FILE",
-        )
+        kind = "a cubin" if _is_cubin(data) else "a binary"
+        why = damaged or (f" ({program} finds none either)" if program is not None else "")
+        remedy = "build it with PTX: nvcc -gencode arch=compute_90a,code=[sm_90a,compute_90a]"
+        if program is None:
+            remedy += "; or install cuobjdump, which may read what Tilewright can't: pip install nvidia-cuda-cuobjdump"
+        raise TilewrightError(f"{file} is {kind} without PTX that can be read{why}", remedy=remedy)
     return list(texts)
 
 
+def _is_cubin(data: bytes) -> bool:
+    """An object for NVIDIA's GPUs: machine code."""
+    return data[:4] == b"\x7fELF" and int.from_bytes(data[18:20], "little") == _EM_CUDA
+
+
+@lru_cache(maxsize=2)  # by the whole content, as below
+def _extracted(program: Path, file: str, data: bytes) -> tuple[str, ...]:
+    del data
+    return extracted(program, file)
+
+
 @lru_cache(maxsize=2)  # by the whole content: a file of many texts is asked for each
-def _texts_of(data: bytes) -> tuple[tuple[str, ...], str]:
+def texts_in(data: bytes) -> tuple[tuple[str, ...], str]:
     """The PTX texts of a binary, each once, and what is wrong with one that can't be read."""
     texts: dict[str, None] = {}
     damaged = ""

@@ -204,9 +204,11 @@ def _launch(host: _Host, launch: Operation) -> Callable[[Program], None]:
                 given[cluster[place + 1]] = program.atoms.place("gpu.cluster_id", axis)
                 given[cluster[4 + 2 * place]] = program.atoms.of("argument", cluster[5 + 2 * place])
 
+        names = own.groups()[:3]
+
         def bound(walk: Walk, environment: Environment) -> None:
-            for place in range(3):
-                threads.bind_thread_number(walk, environment, own[place + 1], place)
+            for place, name in enumerate(names):
+                threads.bind_thread_number(walk, environment, str(name), place)
 
         _begin(launch, given, block, program, bound)
 
