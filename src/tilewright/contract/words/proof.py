@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import lcm
 
+from tilewright.contract.words.accesses import WARP_THREADS
 from tilewright.contract.words.relevance import Relevance, relevance
 from tilewright.contract.words.run import Run
 from tilewright.contract.words.scalar import Atoms, NotPeriodic
@@ -83,11 +84,18 @@ class _Problem:
     dialects: Dialects
     atoms: Atoms
     relevant: Relevance
+    spend: Callable[[int], None]
     symbols: dict[Distance, Symbol] = field(default_factory=dict[Distance, Symbol])
     conditions: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
     contested: dict[tuple[str, int], Trouble] = field(default_factory=dict[tuple[str, int], Trouble])
     runs: int = 0
     steps: int = 0
+
+    def judged(self, steps: int) -> None:
+        """A run of so many steps was judged."""
+        self.runs += 1
+        self.steps += steps
+        self.spend(steps)
 
     def evaluate(self, counts: Counts, decisions: Decisions, stretch: Stretch | None = None) -> _Evaluated:
         """The words for a choice."""
@@ -96,12 +104,26 @@ class _Problem:
             choice.know(symbol, count)
         program = Program(self.dialects, self.atoms, choice, self.relevant)
         self.begin(program)
+        self.spend(program.evaluated + sum(map(_pieces, program.words.values())))
         return _Evaluated(program.words, choice, sum(len(each.steps) for each in program.words.values()))
 
 
-def prove(body: Body, begin: Begin, dialects: Dialects, *, by_threads: bool = False) -> StructuredVerdict:
-    """Judge a function's body. by_threads: its agents are groups of threads, see `words.run`."""
-    problem = _Problem(begin, by_threads, dialects, Atoms(), relevance(body, dialects))
+def _pieces(word: Word) -> int:
+    """How many pieces of memory a word's steps touch thread by thread, in warps."""
+    return sum(len(region.pieces) for step in word.steps for region in step.regions) // WARP_THREADS
+
+
+def prove(
+    body: Body,
+    begin: Begin,
+    dialects: Dialects,
+    *,
+    by_threads: bool = False,
+    spend: Callable[[int], None] = lambda steps: None,
+) -> StructuredVerdict:
+    """Judge a function's body. by_threads: its agents are groups of threads, see `words.run`; spend: is told of the
+    operations that are evaluated and the steps that are judged, and may end the proof by an exception of its own."""
+    problem = _Problem(begin, by_threads, dialects, Atoms(), relevance(body, dialects), spend)
     try:
         _discover(problem)
     except NotFollowed as reason:
@@ -226,8 +248,7 @@ def _run(problem: _Problem, words: dict[str, Word]) -> Run:
     run = Run(words, by_threads=problem.by_threads)
     run.go()
     problem.contested |= run.reviews
-    problem.runs += 1
-    problem.steps += sum(len(word.steps) for word in words.values())
+    problem.judged(sum(len(word.steps) for word in words.values()))
     return run
 
 
@@ -329,8 +350,7 @@ def _one_run(
             run.agents[watches[symbol].leader].watched.append(watches[symbol])
     run.go()
     problem.contested |= run.reviews
-    problem.runs += 1
-    problem.steps += plain.steps
+    problem.judged(plain.steps)
     troubles = _judged(run)
     if troubles:
         raise _Refuted(troubles)

@@ -108,6 +108,7 @@ def _computed(walk: Walk, operation: Operation, given: list[Number], handler: Ha
                 return None
             known[operands] = value
         values.append(known[operands])
+    walk.program.evaluated += len(known)
     return each(walk, tuple(values))
 
 

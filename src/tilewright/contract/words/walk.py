@@ -107,13 +107,14 @@ class Dialects:
 
 @dataclass(slots=True)
 class Program:
-    """What all agents of a function share. relevant: what is evaluated."""
+    """What all agents of a function share. relevant: what is evaluated; evaluated: how many operations were."""
 
     dialects: Dialects
     atoms: Atoms
     choice: Choice
     relevant: Relevance
     words: dict[str, Word] = field(default_factory=dict[str, Word])
+    evaluated: int = 0
 
 
 @dataclass(slots=True)
@@ -210,6 +211,7 @@ class Walk:
         for operation in operations:
             if id(operation) not in chosen:
                 continue
+            program.evaluated += 1
             if operation.name in TERMINATORS:
                 return operation
             handler = handlers.get(operation.name)

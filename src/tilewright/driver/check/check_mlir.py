@@ -27,6 +27,7 @@ from tilewright.contract.words.word import Word
 from tilewright.driver.check.judge_kernel import Judgement
 from tilewright.driver.check.mlir_launches import Launched, launched_kernels
 from tilewright.driver.check.rules import explain
+from tilewright.driver.check.work import add_steps
 from tilewright.frontends.mlir.ast import Argument, Document, Operation, walk
 from tilewright.frontends.mlir.reader import arguments_of, read_mlir
 
@@ -119,7 +120,7 @@ def _judge(operation: Operation, ctas: int, source: tuple[str, list[str]]) -> Ju
         walk = Walk(program, word)
         walk.body(body, _arguments(program, arguments), {})
 
-    verdict = prove(body, begin, TTGIR)
+    verdict = prove(body, begin, TTGIR, spend=add_steps)
     return judgement_of(verdict, TTGIR_ASSUMPTIONS, source)
 
 
@@ -130,7 +131,7 @@ def _judge_threads(kernel: Launched, source: tuple[str, list[str]]) -> Judgement
     doubt = grid_order_doubt(kernel.body)
     if doubt is not None:
         return Judgement(doubts=(f"{source[0]}:{doubt[0]}: {doubt[1]}",), complete=False)
-    verdict = prove(kernel.body, kernel.begin, NVGPU, by_threads=True)
+    verdict = prove(kernel.body, kernel.begin, NVGPU, by_threads=True, spend=add_steps)
     return judgement_of(verdict, NVGPU_ASSUMPTIONS, source)
 
 

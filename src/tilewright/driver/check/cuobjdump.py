@@ -1,8 +1,8 @@
 """What PTX does NVIDIA's `cuobjdump` find in a binary? Asked where `frontends.fatbin` can't read a binary itself.
 
-It is looked for on PATH, in the packages from PyPI that have it, and in a CUDA toolkit. It runs as a process in a private
-directory, for at most a minute, and what it extracts is read up to a limit. Source: CUDA Binary Utilities, cuobjdump,
-`--extract-ptx`. Not handled: what it can't read either. Checked by: tests/driver/check/test_cuobjdump.py.
+It is looked for on PATH, in the packages from PyPI that have it, and in a CUDA toolkit. It runs as a process in a
+private directory, for at most a minute, and what it extracts is read up to a limit. Source: CUDA Binary Utilities,
+cuobjdump, `--extract-ptx`. Not handled: what it can't read either. Checked by: tests/driver/check/test_cuobjdump.py.
 """
 
 from __future__ import annotations

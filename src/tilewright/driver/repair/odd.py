@@ -8,7 +8,7 @@ Checked by: tests/driver/repair/test_repair.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.driver.repair.text import (
     Candidate,
@@ -119,6 +119,7 @@ def elections(subject: Subject) -> Iterator[Candidate]:
 def idle_moves(subject: Subject) -> Iterator[Candidate]:
     """A register moved to itself, where a phase should be flipped or a stage advanced."""
     parities = {each.name for wait in waits(subject) if isinstance(each := parity_of(wait), Register)}
+    uses = _uses(subject)
     for place in subject.fits("mov"):
         operands = place.item.operands
         if len(operands) != 2 or not isinstance(operands[0], Register) or place.item.guard is not None:
@@ -146,7 +147,7 @@ def idle_moves(subject: Subject) -> Iterator[Candidate]:
                 text = f"add.s32 {target}, {source}, 1;"
                 yield Candidate(f"advance the stage (line {place.line})", (replaced(place, text),))
             carries = [min(written(each.item)) for each in before_it if each.item.row == "selp"]
-            if carries and _leads_to(subject, target, parities):
+            if carries and _leads_to(uses, target, parities):
                 text = f"xor.b32 {target}, {source}, {carries[0]};"
                 yield Candidate(f"flip the phase (line {place.line})", (replaced(place, text),))
         if (
@@ -180,7 +181,18 @@ def _counters(subject: Subject, place: Place) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _leads_to(subject: Subject, name: str, goals: set[str]) -> bool:
+def _uses(subject: Subject) -> dict[str, list[str]]:
+    """Of each register, those that instructions compute from it."""
+    found: dict[str, list[str]] = {}
+    for place in subject.places:
+        results = written(place.item)
+        for name in read_by(place.item) if results else ():
+            found.setdefault(name, []).extend(results)
+    return found
+
+
+def _leads_to(uses: Mapping[str, Sequence[str]], name: str, goals: set[str]) -> bool:
+    """Is a value computed from a register's, whatever the order, in one of the goals?"""
     seen: set[str] = set()
     waiting = [name]
     while waiting:
@@ -189,7 +201,5 @@ def _leads_to(subject: Subject, name: str, goals: set[str]) -> bool:
             return True
         if current not in seen:
             seen.add(current)
-            waiting += [
-                each for place in subject.places if current in read_by(place.item) for each in written(place.item)
-            ]
+            waiting += uses.get(current, ())
     return False

@@ -19,6 +19,10 @@ from tilewright.frontends.ptx.ast import Module
 _BUGS_PAID = 3
 """Steps for each of which a search may do more."""
 
+LINE_STEPS = 8
+"""What a line of a text costs besides its run, in steps: it is read, sliced and judged. A step takes some 12 us, a line
+some 100 us."""
+
 Recheck = Callable[[str, str | None], FileReport]
 """Checks another text in the same way as the one that a report is of: one kernel of it, by name, or all (None)."""
 RecheckAt = Callable[[str, str, Mapping[str, object]], FileReport]
@@ -67,7 +71,7 @@ class Rechecks:
                 found = self.bounded(lambda: self.recheck(text, kernel))
             except WorkSpent:
                 found = None
-        self.steps -= meter.steps + text.count("\n")
+        self.steps -= meter.steps + LINE_STEPS * text.count("\n")
         return None if self.over and self.stopped else found
 
     def bounded(self, check: Callable[[], FileReport]) -> FileReport | None:
