@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.driver.check.test_check_mlir import EXPECT, INIT, LOAD, PARITY, PENDING, RELEASE, WAIT, edited, more, text_of
+from tests.driver.check.upstream_kernels import copied, pipelined, specialized
 from tests.lower.lowered_programs import gemm
 
 from tilewright.base.diagnostic import Repair
@@ -85,6 +86,32 @@ def test_nvgpu(pattern, replacement, occurrence) -> None:
     right = gemm(4096, 2048, 512, turns=False).nvgpu
     text, _ = edited(right, pattern, replacement, occurrence)
     assert_repaired(text, "k.mlir", right, restored=False)
+
+
+UPSTREAM = [
+    (pipelined, "%bytes_of_stage = arith.constant 32768", "%bytes_of_stage = arith.constant 32752", "expect 32768"),
+    (pipelined, "%parity = %even", "%parity = %odd", "begin with the other parity"),
+    (pipelined, "waitGroup = 0", "waitGroup = 1", "leave 0 groups pending"),
+    (pipelined, "%c1, predicate = %first : !barriers", "%c2, predicate = %first : !barriers", "count 1 arrivals"),
+    (specialized, "    nvgpu.mbarrier.init %empty[%c1], %c1, predicate = %first : !barriers\n", "",
+     "initialise %empty"),
+    (copied, "numGroups = 1", "numGroups = 2", "leave 1 groups pending"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kernel", "old", "new", "title"), UPSTREAM, ids=[row[3] for row in UPSTREAM])
+def test_mbarriers_of_nvgpu(kernel, old, new, title) -> None:
+    right = kernel()
+    text = right.replace(old, new, 1)
+    assert text != right
+    assert title in assert_repaired(text, "k.mlir", right, restored=False)
+
+
+def test_a_lost_expectation_of_nvgpu() -> None:
+    right = pipelined()
+    expect = next(line for line in right.splitlines(keepends=True) if "predicate = %fills" in line)
+    assert "expect_tx" in expect
+    assert "bytes" in assert_repaired(right.replace(expect, ""), "k.mlir", right, restored=True)
 
 
 def test_what_no_edit_repairs_is_left() -> None:

@@ -12,9 +12,9 @@ many errors the check of that text found. Where no launch is given, both texts a
 Where an edit touches more than the kernel's own lines, the other kernels of the file are checked again as well. Nothing
 is shown that was not checked: `Repair.rechecked` says so.
 
-The search ends after `attempts` texts, or after `steps` of work (`work`; a line of a text counts as `LINE_STEPS`); each of the
-first bugs that are fixed on the way gives it half as much again. So what it finds depends on the input alone. A limit
-in seconds ends it early, and `FileReport.notes` then says so.
+The search ends after `attempts` texts, or after `steps` of work (`work`; a line of a text counts as `LINE_STEPS`); each
+of the first bugs that are fixed on the way gives it half as much again. So what it finds depends on the input alone. A
+limit in seconds ends it early, and `FileReport.notes` then says so.
 
 Not handled: edits that change the program's structure (a stage more, another role). Checked by:
 tests/driver/repair/test_repair.py, tests/driver/repair/test_several.py.

@@ -14,8 +14,8 @@ Numbers are changed to what the finding counted or the siblings have; fewer grou
 is taken away once; an arrival before a load of its block goes behind it; a constant parity gives way to one that
 nothing uses.
 
-Not handled: operations whose results others use, such as waits for products; mbarriers of nvgpu MLIR. Checked by:
-tests/driver/repair/test_structured.py.
+Of nvgpu MLIR's mbarriers: `nvgpu_barriers`. Not handled: operations whose results others use, such as waits for
+products. Checked by: tests/driver/repair/test_structured.py.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from itertools import islice
 from math import prod
 
 from tilewright.base.diagnostic import Diagnostic
+from tilewright.driver.repair.nvgpu_barriers import barrier_candidates
 from tilewright.driver.repair.text import Candidate, Edit
 
 _OPERATION = re.compile(r"^\s*(?:(%[\w$.-]+)(?::\d+)? = )?\"?([a-z_]\w*\.[\w.]+)")
@@ -130,7 +131,9 @@ def structured_candidates(text: str, finding: Diagnostic) -> Iterator[Candidate]
     kinds: tuple[Callable[[_Subject], Iterator[Candidate]], ...] = (
         _doubled, _plain, _signals, _numbers, _pending, _parities, _moved,
     )  # fmt: skip
-    waiting = [kind(subject) for kind in kinds]
+    own = [kind(subject) for kind in kinds]
+    barriers = list(barrier_candidates(text, subject.near, finding.message))
+    waiting = [*barriers, *own] if finding.code[:2] in ("MB", "TX", "LV") else [*own, *barriers]
     while waiting:
         still: list[Iterator[Candidate]] = []
         for kind in waiting:
