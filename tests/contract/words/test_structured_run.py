@@ -3,7 +3,7 @@ same."""
 
 from tilewright.contract.words.run import Run
 from tilewright.contract.words.snapshot import snapshot
-from tilewright.contract.words.word import Part, Region, Step, Word
+from tilewright.contract.words.word import Part, Piece, Region, Step, Word
 
 FULL, EMPTY = ("full", 0), ("empty", 0)
 SLOT = Region("slots", ((0, 1), (0, 64)))
@@ -159,3 +159,46 @@ def test_canonical_states_repeat_with_the_ring():
     assert state(one, two) == state(one, two, one, two) == state(one, two, one, two, one, two)
     assert state(one, two) != state(one, two, one)
     assert state(one, two, FILL) != state(one, two, one, two)
+
+
+HALF, OTHER_HALF = Part("threads 0 to 63", (1 << 64) - 1), Part("threads 64 to 127", ((1 << 64) - 1) << 64)
+LINE = "bytes"
+
+
+def rows(shift=0, threads=range(128)):
+    """Each thread's own byte, or that of the thread `shift` further."""
+    pieces = sorted(Piece((thread + shift) % 128, (thread + shift) % 128 + 1, thread) for thread in threads)
+    return Region(LINE, ((pieces[0].begin, pieces[-1].end),), True, False, tuple(pieces))
+
+
+def test_threads_of_an_agent_know_their_own_bytes_and_no_others():
+    write, own = Step("write", 1, regions=(rows(),)), Step("read", 2, regions=(rows(),))
+    assert not codes(ran(write, own, by_threads=True))
+    far, near = Step("read", 2, regions=(rows(64),)), Step("read", 2, regions=(rows(1),))
+    assert "NB101" in codes(ran(write, far, by_threads=True))
+    assert not codes(ran(write, Step("group_sync", 3), far, by_threads=True))
+    # Within a warp it is contested; across the warps' ends it is not.
+    assert "NB101" in codes(ran(write, near, by_threads=True))
+
+
+def test_parts_know_what_everyone_knows_and_not_what_other_parts_do():
+    write = Step("write", 1, regions=(rows(threads=range(64)),), part=HALF)
+    read = Step("read", 2, regions=(rows(64, threads=range(64, 128)),), part=OTHER_HALF)
+    assert "NB101" in codes(ran(write, read, by_threads=True))
+    assert not codes(ran(write, Step("sync", 3), read, by_threads=True))
+    arrive = Step("arrive", 4, FULL, 64, part=HALF)
+    wait = Step("wait", 5, FULL, 0, part=OTHER_HALF)
+    begun = [*init(FULL, count=64), Step("sync", 0)]
+    begun[0] = begun[0]._replace(part=ONE)
+    assert not codes(ran(*begun, write, arrive, wait, read, by_threads=True))
+    assert "NB101" in codes(ran(*begun, arrive, write, wait, read, by_threads=True))
+
+
+def test_a_part_within_another_knows_what_that_waited_for():
+    begun = [*init(FULL, count=1), Step("sync", 0)]
+    begun[0] = begun[0]._replace(part=ONE)
+    fill = [Step("expect", 3, FULL, 64, part=ONE), Step("load", 4, FULL, 64, (Region(LINE, ((0, 64),)),), part=ONE)]
+    wait, read = Step("wait", 5, FULL, 0, part=HALF), Step("read", 6, regions=(rows(threads=range(1)),), part=ONE)
+    assert not codes(ran(*begun, *fill, wait, read, by_threads=True))
+    elsewhere = Step("read", 6, regions=(rows(-64, threads=range(64, 128)),), part=OTHER_HALF)
+    assert "MB111" in codes(ran(*begun, *fill, wait, elsewhere, by_threads=True))

@@ -6,7 +6,7 @@ picks threads: what it guards is the act of a part of the agent (`word.Part`). `
 each warp, and which one is not known.
 
 Not handled (doubts): conditions and bounds of loops made of data that threads load, and what else is left of the
-elected thread. Checked by: tests/contract/words/test_threads.py, tests/driver/check/test_check_upstream_nvgpu.py.
+elected thread. Checked by: tests/contract/words/test_structured_run.py (parts), tests/driver/check/test_check_upstream_nvgpu.py.
 """
 
 from __future__ import annotations

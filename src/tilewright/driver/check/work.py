@@ -1,9 +1,10 @@
 """How much work does a check do, in a unit that is the same on every machine?
 
 The unit is the warp instruction that the machine runs (a *step*); of a structured program (MLIR), the operation that is
-evaluated and the protocol step that is judged. Every run of a launch adds its steps to the meters around it. A meter may have a limit: a run then gets no more steps than are left, and `WorkSpent` ends the block once
-none are. So what is tried and what is reported are functions of the input, whatever the clock says; seconds
-(`budget`) only end a check, and the report names that.
+evaluated and the protocol step that is judged. Every run of a launch adds its steps to the meters around it. A meter
+may have a limit: a run then gets no more steps than are left, and `WorkSpent` ends the block once none are. So what is
+tried and what is reported are functions of the input, whatever the clock says; seconds (`budget`) only end a check, and
+the report names that.
 
 Not counted: reading a text, the arithmetic of a proof after a run.
 Checked by: tests/driver/check/test_work.py.
