@@ -6,7 +6,8 @@ picks threads: what it guards is the act of a part of the agent (`word.Part`). `
 each warp, and which one is not known.
 
 Not handled (doubts): conditions and bounds of loops made of data that threads load, and what else is left of the
-elected thread. Checked by: tests/contract/words/test_structured_run.py (parts), tests/driver/check/test_check_upstream_nvgpu.py.
+elected thread. Checked by: tests/contract/words/test_structured_run.py (parts),
+tests/driver/check/test_check_upstream_nvgpu.py.
 """
 
 from __future__ import annotations
@@ -303,7 +304,7 @@ def _quietly(walk: Walk, operation: Operation, environment: Environment) -> bool
             walk.body(region, environment, {})
     except NotFollowed as found:
         reason = found
-    if reason is None and len(word.steps) == before[0]:
+    if reason is None and (len(word.steps), walk.groups, walk.pieces) == (before[0], before[2], before[3]):
         for name in operation.results:
             bind(environment, name, walk.unknown(name))
         return True
