@@ -22,6 +22,7 @@ from tilewright.driver.check.rule_examples import rule_examples
 from tilewright.driver.check.rules import all_rules, explain
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.ir import context
+from tilewright.targets import target
 
 PAIRS = pairs()
 _IN_WORDS = """
@@ -87,7 +88,8 @@ def test_the_buggy_kernel_breaks_the_rule_and_the_fixed_one_does_not(pair: Pair)
 
 @pytest.mark.parametrize("pair", of_kind("mlir"), ids=lambda pair: pair.code)
 def test_the_edited_program_breaks_the_rule_and_the_program_does_not(pair: Pair) -> None:
-    buggy, fixed = (verify(Parser(context(), text).parse_module()) for text in (pair.buggy, pair.fixed))
+    modules = (Parser(context(), text).parse_module() for text in (pair.buggy, pair.fixed))
+    buggy, fixed = (verify(module, target("sm_90a")) for module in modules)
     assert isinstance(buggy, Refuted) and pair.code in {finding.code for finding in buggy.findings}
     assert isinstance(fixed, Proven)
 
