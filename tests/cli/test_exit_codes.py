@@ -31,7 +31,7 @@ def test_a_verdict_decides_the_exit_code(verdict, code, tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
     judge = compiler.judge
-    monkeypatch.setattr(compiler, "judge", lambda module: (verdict, judge(module)[1]))
+    monkeypatch.setattr(compiler, "judge", lambda module, facts: (verdict, judge(module, facts)[1]))
     assert command_line.main(["compile", "program.py:negate", "--shape", "N=100"]) == code
     assert (tmp_path / "negate.twb").exists() == (code == 0)
 

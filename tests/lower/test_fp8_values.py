@@ -230,7 +230,7 @@ def test_wishes_that_two_levels_do_not_grant():
         lower_scaled((256, 256, 256), tile=(128, 256))
     with pytest.raises(TilewrightError, match="not summed in two levels"):
         lower_scaled((256, 256, 256), computed="registers")
-    with pytest.raises(TilewrightError, match="only of a plain product"):
+    with pytest.raises(TilewrightError, match="ping-pong takes a plain product"):
         lower_scaled((256, 256, 256), tile=(128, 128), turns=True)
 
 

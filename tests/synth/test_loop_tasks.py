@@ -81,7 +81,7 @@ GOOD = LoopBody("good", (LOAD, PRODUCT), (), 1, 200, 100000, 10)
         (replace(GOOD, operations=(LOAD, PRODUCT, Compute("c", ("p",), 64, 64, -1))), "negative cost"),
         (replace(GOOD, carried=(Carried("p", "a"),)), "carried"),
         (replace(GOOD, carried=(Carried("p", "q"),)), "carried"),
-        (replace(GOOD, trips=0), "no consumer, turn"),
+        (replace(GOOD, trips=0), "no consumer, iteration"),
         (replace(GOOD, slots_min=3, slots_max=2), "slots"),
         (replace(GOOD, operations=(LOAD, replace(PRODUCT, element_bytes=3))), "3 bytes"),
     ],

@@ -29,9 +29,9 @@ def small() -> tuple[str, tuple[Any, ...]]:
         texts.append(lower(modules, target))
         return texts[-1]
 
-    def noted(module: Any, *arguments: Any) -> Verdict:
+    def noted(module: Any, *arguments: Any, slow: bool) -> Verdict:
         found.append((texts[-1], arguments))
-        return replay_plan(module, *arguments)
+        return replay_plan(module, *arguments, slow=slow)
 
     # Odd N: the result is stored by threads.
     made = compile_kernel(residual, dims={"M": 512, "N": 2049, "K": 128}, wanted=_WANTED, rerun=False, assembled=False)

@@ -17,6 +17,7 @@ from tilewright.driver.check.options import REPAIR_STEPS, CheckOptions
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.repair.candidates import candidates
 from tilewright.driver.repair.edits import apply_edits
+from tilewright.driver.repair.rechecks import LINE_STEPS
 from tilewright.driver.repair.repair import with_repairs
 from tilewright.driver.repair.text import applied, subject_of
 from tilewright.frontends.ptx.ast import Instruction
@@ -273,7 +274,7 @@ def test_steps_bound_the_search_whatever_the_clock_says() -> None:
     found = with_repairs(report, recheck, steps=REPAIR_STEPS)
     most = len(asked)
     assert repair_of(found.kernels[0]) is not None and most > 1
-    steps = sum(check_text(other, "k.ptx").kernels[0].steps + other.count("\n") for other in asked[:-1])
+    steps = sum(check_text(other, "k.ptx").kernels[0].steps + LINE_STEPS * other.count("\n") for other in asked[:-1])
     asked.clear()
     assert with_repairs(report, recheck, steps=steps) == report
     assert len(asked) == most - 1

@@ -214,7 +214,9 @@ def judge_launch(
         allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
             return replace(other, allowed=tuple(allowed))
-    return replace(first, assumptions=(*first.assumptions, *assumptions), allowed=tuple(allowed))
+    flow = first.report.sliced.text.flow
+    loops = (f"the loop at {flow.instructions[at].span} ends" for at in first.report.sliced.open_loops)
+    return replace(first, assumptions=(*first.assumptions, *assumptions, *loops), allowed=tuple(allowed))
 
 
 Work = tuple[int, ...] | None

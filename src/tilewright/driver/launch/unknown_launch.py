@@ -122,9 +122,11 @@ def unknown_launch(module: Module, kernel: Kernel, target: Target, shape: Shape,
     found = tuple(member for member in members(kernel) if _is_open(member, given))
     pointers = sum(member.kind == "pointer" for member in found)
     if pointers > 1:
-        assumptions.append(f"the {pointers} pointers lead to distinct buffers, and no access leaves its buffer")
+        assumptions.append(
+            f"the {pointers} pointers lead to distinct buffers, no access leaves its buffer, and each is aligned"
+        )
     elif pointers:
-        assumptions.append("no access leaves the buffer")
+        assumptions.append("no access leaves the buffer, and each is aligned")
     numbers = tuple(
         member for member in found if member.kind in ("integer", "float") and member.size_bytes <= _WORD_BYTES
     )

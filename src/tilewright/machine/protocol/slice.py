@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Kernel, Vector
 from tilewright.machine.instruction.carry import FLAG
+from tilewright.machine.protocol.ending_loops import Ending, ending_of, exits_of
 from tilewright.machine.protocol.facts_as_needed import FactsAsNeeded
 from tilewright.machine.protocol.slice_flow import Flow, flow_of
 from tilewright.machine.protocol.slice_operands import Facts, Role, registers_of, symbols_read, writes_of
@@ -76,7 +77,8 @@ class Slice:
     registers: names whose values matter. parameters: in which roles each kernel parameter is needed, by name and byte
     offset of the load (or of its address, where the text takes that); specials: the same for special registers.
     loads: executed loads from shared or generic memory whose result matters; stores: those whose data matters.
-    data: stores whose data is computed as if it decided something.
+    data: stores whose data is computed as if it decided something. open_loops: where loops begin that are left out, and
+    of which the text does not show that they end.
     """
 
     text: Text
@@ -90,6 +92,7 @@ class Slice:
     loads: frozenset[int]
     stores: frozenset[int]
     data: frozenset[int] = frozenset()
+    open_loops: tuple[int, ...] = ()
 
 
 def text_of(kernel: Kernel, *, facts_as_needed: bool = False) -> Text:
@@ -129,7 +132,8 @@ def protocol_slice(
         for use in facts.uses
         if use.role in SINK_ROLES or (use.role == "data" and position in data)
     )
-    choices = _choices(text)
+    endings: list[Ending] = [ending_of(text.flow, text.facts, text.definitions, loop) for loop in text.flow.loops]
+    choices = _choices(text) - _of_stuck_loops(text, endings)
     deciding: set[int] = set()
     while True:
         chosen = tuple(sink for sink in sinks if sink.position not in choices or sink.position in deciding)
@@ -149,8 +153,28 @@ def protocol_slice(
     parameters, specials = _purposes(text, chosen, executed, stores)
     return Slice(
         text, frozenset(executed), _touched(text, executed), skipped, registers, chosen, parameters, specials, loads,
-        joined, frozenset(data),
+        joined, frozenset(data), _open_loops(text, endings, skipped),
     )  # fmt: skip
+
+
+def _of_stuck_loops(text: Text, endings: Sequence[Ending]) -> frozenset[int]:
+    """The branches by which loops are left that nothing in them decides: a run shows whether they are."""
+    flow = text.flow
+    return frozenset(
+        at for loop, ending in zip(flow.loops, endings, strict=True) if ending == "stuck" for at in exits_of(flow, loop)
+    )
+
+
+def _open_loops(text: Text, endings: Sequence[Ending], skipped: Collection[int]) -> tuple[int, ...]:
+    """Where loops begin that are left out and may have no end. A cycle that is entered at several places is one."""
+    flow = text.flow
+    found = [
+        loop.head
+        for loop, ending in zip(flow.loops, endings, strict=True)
+        if ending == "open" and not all(at not in skipped for at in exits_of(flow, loop))
+    ]
+    found += [at for at in flow.irreducible if at in skipped]
+    return tuple(sorted(found))
 
 
 def _choices(text: Text) -> frozenset[int]:
