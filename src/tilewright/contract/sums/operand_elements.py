@@ -113,7 +113,9 @@ class LoadedBoxes:
         """Where an operand's elements come from, in the order of its rows; nothing if that is not known."""
         low, high = _extent(matrix)
         met = [box for at, (end, box) in self.boxes.items() if at < high and low < end]
-        placed = _distances(matrix, met, self.facts) if met else ()
+        placed: tuple[Placed, ...] | NoMatrix = ()
+        if met:
+            placed = _distances(matrix, tuple([(box.address, box.tensor_map) for box in met]), self.facts)
         if isinstance(placed, NoMatrix):
             return placed
         parts: list[MatrixPart] = []
@@ -148,13 +150,17 @@ def _extent(matrix: SharedMatrix) -> tuple[int, int]:
     return ranges[0][0], ranges[-1][1]
 
 
-def _distances(matrix: SharedMatrix, met: list[BoxPlace], facts: Target) -> tuple[Placed, ...] | NoMatrix:
-    origin = met[0].address - met[0].address % _PERIOD_BYTES
+@lru_cache(maxsize=4096)
+def _distances(
+    matrix: SharedMatrix, boxes: tuple[tuple[int, TensorMap], ...], facts: Target
+) -> tuple[Placed, ...] | NoMatrix:
+    """Where an operand's rows are in boxes that stand at these addresses: the same wherever all are moved to."""
+    origin = boxes[0][0] - boxes[0][0] % _PERIOD_BYTES
     start = tensor_core.decode_descriptor(matrix.descriptor).start_address
     if start >= origin:
         matrix = replace(matrix, descriptor=matrix.descriptor - (origin >> 4))
-        return _put_together(matrix, tuple((box.address - origin, box.tensor_map) for box in met), facts)
-    return _put_together(matrix, tuple((box.address, box.tensor_map) for box in met), facts)
+        return _put_together(matrix, tuple([(address - origin, each) for address, each in boxes]), facts)
+    return _put_together(matrix, boxes, facts)
 
 
 @lru_cache(maxsize=1024)

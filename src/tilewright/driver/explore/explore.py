@@ -154,7 +154,9 @@ def _open_or_proven(
         return Unknown(tuple(dict.fromkeys(reasons)))
     clean = [each for each in left if each.clean]
     if not clean:
-        return Unknown(("no launch tried was clean",))
+        if all(each.judged.too_long for each in left):
+            return Unknown(("every launch explored ran until its steps were spent: does a loop never end?",))
+        return Unknown(("no launch explored was clean",))
     assumptions: list[str] = []
     for each in clean:
         if isinstance(each.judged.verdict, Proven):
