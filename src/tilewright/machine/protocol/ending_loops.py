@@ -38,12 +38,11 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop of a text. inside: positions in it; definitions: of each register, those in the loop."""
+    """A loop of a text. definitions: of each register, the positions in the loop that write it."""
 
     flow: Flow
     facts: Sequence[Facts]
     loop: NaturalLoop
-    inside: frozenset[int]
     definitions: dict[str, list[int]]
 
     def instruction(self, position: int) -> Instruction:
@@ -91,7 +90,7 @@ def ending_of(
     positions that write it."""
     inside = frozenset(flow.positions(loop.blocks))
     mine = {name: [at for at in places if at in inside] for name, places in definitions.items()}
-    this = _Loop(flow, facts, loop, inside, {name: places for name, places in mine.items() if places})
+    this = _Loop(flow, facts, loop, {name: places for name, places in mine.items() if places})
     exits = exits_of(flow, loop)
     if any(_fails_in_the_end(this, at) for at in exits):
         return "ends"
