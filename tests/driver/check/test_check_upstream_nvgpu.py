@@ -2,12 +2,14 @@
 refuted or unknown, and what is not followed is unknown with its line."""
 
 import re
+from random import Random
 
 import pytest
 from tests.driver.check.test_check_mlir import checked
 from tests.driver.check.upstream_kernels import KERNELS, copied, launched, pipelined, specialized, stored
 
 from tilewright.base.error import TilewrightError
+from tilewright.driver.check.check import check_text
 from tilewright.driver.check.check_mlir import mlir_kernels
 
 
@@ -243,3 +245,43 @@ def test_entries_are_named():
         mlir_kernels(stored(), "kernel.mlir", entry="other")
     with pytest.raises(TilewrightError, match=r"gpu\.launch"):
         mlir_kernels("func.func @host() {\n  return\n}\n", "host.mlir")
+
+
+def test_a_launch_without_a_body_and_a_loop_that_yields_less_are_unknown() -> None:
+    lines = pipelined().split("\n")
+    at = next(number for number, line in enumerate(lines) if line.lstrip().startswith("gpu.launch"))
+    bodiless = "\n".join([*lines[:at], lines[at].split(" in ")[0], *lines[at:]])
+    reports = check_text(bodiless, "k.mlir").kernels
+    assert all(not each.defect for each in reports)
+    assert reports[0].verdict == "unknown"
+    loop = "scf.for"
+    number = next(at for at, line in enumerate(lines) if loop in line and "iter_args" in line)
+    fewer = [*lines]
+    yields = next(at for at in range(number, len(lines)) if "scf.yield %" in lines[at])
+    fewer[yields] = fewer[yields].split("scf.yield")[0] + "scf.yield"
+    without_bounds = [*lines]
+    without_bounds[number] = "scf.for {"
+    for text in (fewer, without_bounds):
+        reports = check_text("\n".join(text), "k.mlir").kernels
+        assert reports and all(not each.defect and each.verdict == "unknown" for each in reports)
+
+
+def test_random_edits_of_the_text_meet_no_defect() -> None:
+    random, kinds = Random(0), set[str]()
+    for _ in range(60):
+        lines = random.choice([pipelined(), specialized()]).split("\n")
+        at, other = random.randrange(len(lines)), random.randrange(len(lines))
+        match random.randrange(4):
+            case 0:
+                del lines[at:]
+            case 1:
+                del lines[at]
+            case 2:
+                lines.insert(other, lines[at])
+            case _:
+                place = random.randrange(len(lines[at]) + 1)
+                lines[at] = lines[at][:place] + random.choice("{}()%<>,:0") + lines[at][place + 1 :]
+        report = check_text("\n".join(lines), "k.mlir")
+        assert not any(each.defect for each in report.kernels) and "fault of tilewright" not in report.error
+        kinds |= {each.verdict for each in report.kernels} or {"error"}
+    assert {"error", "unknown"} <= kinds

@@ -68,6 +68,8 @@ def for_parts(operation: Operation) -> tuple[str, str, str, str, tuple[str, ...]
     pairs = uses[4:]
     if "iter_args" not in (token.text for token in operation.tokens):
         pairs = ()
+    if len(uses) < 4:
+        raise NotFollowed(operation.line, "a loop whose counter or bounds are missing")
     return uses[0], uses[1], uses[2], uses[3], pairs[0::2], pairs[1::2]
 
 

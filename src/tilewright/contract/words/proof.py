@@ -123,8 +123,8 @@ def prove(
 ) -> StructuredVerdict:
     """Judge a function's body. by_threads: its agents are groups of threads, see `words.run`; spend: is told of the
     operations that are evaluated and the steps that are judged, and may end the proof by an exception of its own."""
-    problem = _Problem(begin, by_threads, dialects, Atoms(), relevance(body, dialects), spend)
     try:
+        problem = _Problem(begin, by_threads, dialects, Atoms(), relevance(body, dialects), spend)
         _discover(problem)
     except NotFollowed as reason:
         return StructuredVerdict(doubts=((reason.line, reason.reason),))

@@ -338,6 +338,8 @@ class Walk:
                     _same_slopes(expected, (*values, self.groups), program.atoms)
             place = multiply(short(Scalar(trip, shift)), stride, program.atoms)
             arguments: dict[str, Value] = {name: add(lower, place)}
+            if len(carried) != len(values):
+                raise NotFollowed(operation.line, "a loop that yields another number of values than it carries")
             arguments.update(zip(carried, values, strict=True))
             values = self.body(operation.regions[0], environment, arguments)
         if symbol is not None:

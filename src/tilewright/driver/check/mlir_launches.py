@@ -173,6 +173,10 @@ def _launches(function: Operation, target: str) -> Iterator[Launched]:
     found = list(_inside(function.regions[0], host, "gpu.launch"))
     for number, (where, launch) in enumerate(found):
         outlined = f"{name}_kernel" if number == 0 else f"{name}_kernel_{number - 1}"
+        if not launch.regions:
+            lacks = "a gpu.launch without a body"
+            yield Launched(outlined, target, launch, function.regions[0], lambda program: None, lacks)
+            continue
         yield Launched(outlined, target, launch, launch.regions[0], _launch(where, launch))
     bodies = {id(inner) for _, launch in found for inner in walk(launch)}
     used = next(
