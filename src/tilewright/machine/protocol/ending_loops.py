@@ -49,11 +49,13 @@ class _Loop:
         return self.flow.instructions[position]
 
     def only(self, register: str) -> int | None:
-        """The one place in the loop that writes a register, if it does so in each round, whatever its lanes do."""
+        """The one place in the loop that writes a register, if it does so once in each round, whatever its lanes do."""
         places = self.definitions.get(register, [])
         if len(places) != 1 or self.instruction(places[0]).guard is not None:
             return None
-        return places[0] if self.each_round(self.flow.block_of[places[0]]) else None
+        block = self.flow.block_of[places[0]]
+        inner = any(block in each.blocks and each.blocks < self.loop.blocks for each in self.flow.loops)
+        return places[0] if not inner and self.each_round(block) else None
 
     def each_round(self, block: int) -> bool:
         """Does each round come through a block of the loop?"""

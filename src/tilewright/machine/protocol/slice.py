@@ -133,7 +133,8 @@ def protocol_slice(
         if use.role in SINK_ROLES or (use.role == "data" and position in data)
     )
     endings: list[Ending] = [ending_of(text.flow, text.facts, text.definitions, loop) for loop in text.flow.loops]
-    choices = _choices(text) - _of_stuck_loops(text, endings)
+    stuck = _of_stuck_loops(text, endings)
+    choices = _choices(text) - stuck
     deciding: set[int] = set()
     while True:
         chosen = tuple(sink for sink in sinks if sink.position not in choices or sink.position in deciding)
@@ -143,7 +144,9 @@ def protocol_slice(
             for position, facts in enumerate(text.facts)
             if facts.kept or (facts.kind != "hint" and not registers.isdisjoint(facts.writes)) or position in joined
         }
-        blocks = {text.flow.block_of[at] for at in executed if text.flow.instructions[at].row not in _MOVES}
+        blocks = {
+            text.flow.block_of[at] for at in executed if at in stuck or text.flow.instructions[at].row not in _MOVES
+        }
         fresh = {at for at in choices if at not in deciding and text.flow.decides(at, blocks)}
         if not fresh:
             break
@@ -158,11 +161,11 @@ def protocol_slice(
 
 
 def _of_stuck_loops(text: Text, endings: Sequence[Ending]) -> frozenset[int]:
-    """The branches by which loops are left that nothing in them decides: a run shows whether they are."""
+    """The branches that close loops which nothing in them ends, or lead out: a run shows whether they are left. A loop
+    without a way out is one."""
     flow = text.flow
-    return frozenset(
-        at for loop, ending in zip(flow.loops, endings, strict=True) if ending == "stuck" for at in exits_of(flow, loop)
-    )
+    stuck = [loop for loop, ending in zip(flow.loops, endings, strict=True) if ending == "stuck"]
+    return frozenset(at for loop in stuck for at in (*loop.back_edges, *exits_of(flow, loop)))
 
 
 def _open_loops(text: Text, endings: Sequence[Ending], skipped: Collection[int]) -> tuple[int, ...]:
