@@ -7,6 +7,7 @@ versions that its file names. A suite that has no result file is named with its 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -227,8 +228,8 @@ def tables(results: Path = RESULTS) -> str:
         *profiles(results),
     ]
     parts += [*compile_time(results), *answers(results)]
-    # Result files name a configuration as it was called when it ran.
-    return "\n".join(parts).replace(" in turn", " ping-pong").rstrip() + "\n"
+    # Result files name tiles by what ping-pong was called when they ran: `128x200 in turn`.
+    return re.sub(r"(?<=x\d\d|\d\d\d) in turn\b", " ping-pong", "\n".join(parts)).rstrip() + "\n"
 
 
 def figure(results: Path = RESULTS) -> str:
