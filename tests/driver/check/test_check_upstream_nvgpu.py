@@ -170,6 +170,27 @@ def test_a_part_that_waits_for_another_part_of_its_warpgroup_is_no_deadlock():
     assert checked(launched(arrives_itself), "kernel.mlir").verdict == "refuted"
 
 
+def test_a_branch_that_nobody_takes_leaves_no_trace():
+    """What a part of the threads would do there is not followed; all of the first 64 arrive in the branch taken."""
+    body = """\
+    nvgpu.mbarrier.init %full[%c0], %c64, predicate = %first : !barriers
+    gpu.barrier
+    %is_low = arith.cmpi ult, %thread, %c64 : index
+    scf.if %is_low {
+      scf.if %is_low {
+        %token = nvgpu.mbarrier.arrive %full[%c0] : !barriers -> !nvgpu.mbarrier.token
+      } else {
+        scf.if %first {
+          linalg.fill ins(%even : i1) outs(%full : memref<128x64xi1, 3>)
+        }
+      }
+    }
+    nvgpu.mbarrier.try_wait.parity %full[%c0], %even, %ticks : !barriers
+"""
+    report = checked(launched(body), "kernel.mlir")
+    assert report.verdict == "proven", (report.reasons, report.findings)
+
+
 NOT_FOLLOWED = [
     ("%token = nvgpu.mbarrier.arrive.nocomplete %full[%c0], %c1 : !barriers -> !nvgpu.mbarrier.token", "not complete"),
     ("%x = func.call @other(%c0) : (index) -> index", "func.call"),

@@ -79,6 +79,9 @@ OPEN = {
     "a number of its own": "again: mul.f32 %f1, %f1, %f1; setp.gt.f32 %p1, %f1, 0f00000000; @%p1 bra again;",
     "steps in a loop within": "again: mov.u32 %r7, 0; within: add.u32 %r7, %r7, 1; add.u32 %r4, %r4, 1;"
     " setp.lt.u32 %p3, %r7, 5; @%p3 bra within; setp.ne.u32 %p1, %r4, %r9; @%p1 bra again;",
+    "up to the greatest integer": "again: add.u32 %r4, %r4, 1; setp.le.u32 %p1, %r4, -1; @%p1 bra again;",
+    "down to zero and beyond": "again: add.u32 %r4, %r4, -1; setp.ge.u32 %p1, %r4, 0; @%p1 bra again;",
+    "a step over the greatest": "again: add.s32 %r4, %r4, 4; setp.lt.s32 %p1, %r4, 2147483646; @%p1 bra again;",
     "a bound that moves": "again: add.u32 %r4, %r4, 1; add.u32 %r6, %r6, 2; setp.lt.u32 %p1, %r4, %r6; @%p1 bra again;",
 }
 

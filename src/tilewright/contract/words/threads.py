@@ -232,8 +232,10 @@ def part_of_agent(walk: Walk, members: int, elected: bool = False) -> Part:
 def acts(walk: Walk, part: Part | None, act: Callable[[], object]) -> None:
     """Do what a part of the threads does."""
     before, walk.part = walk.part, part
-    act()
-    walk.part = before
+    try:
+        act()
+    finally:
+        walk.part = before  # what is not followed may be passed over (`_quietly`)
 
 
 def remaining(walk: Walk, part: Part) -> Part | None:

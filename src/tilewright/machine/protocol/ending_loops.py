@@ -153,7 +153,8 @@ def _becomes(this: _Loop, predicate: str, now: bool, depth: int) -> bool:
     match instruction.row, operands:
         case "setp", (Register(), left, right) if instruction.modifiers:
             word = instruction.modifiers[0]
-            return _comparison_fails(this, word if now else _OPPOSITE.get(word, ""), left, right)
+            kind = instruction.modifiers[-1]
+            return _comparison_fails(this, word if now else _OPPOSITE.get(word, ""), left, right, kind)
         case "not", (Register(), Register(name)):
             return _becomes(this, name, not now, depth - 1)
         case "mov", (Register(), Register(name)):
@@ -177,8 +178,8 @@ def _side_becomes(this: _Loop, operand: Operand, now: bool, depth: int) -> bool:
             return False
 
 
-def _comparison_fails(this: _Loop, word: str, left: Operand, right: Operand) -> bool:
-    """Does a comparison that holds while the loop goes round fail in the end?"""
+def _comparison_fails(this: _Loop, word: str, left: Operand, right: Operand, kind: str) -> bool:
+    """Does a comparison that holds while the loop goes round fail in the end? kind: the type of what it compares."""
     for comparison, moving, fixed in ((word, left, right), (_MIRRORED.get(word, word), right, left)):
         if not isinstance(moving, Register) or not _stays(this, fixed):
             continue
@@ -189,11 +190,23 @@ def _comparison_fails(this: _Loop, word: str, left: Operand, right: Operand) -> 
             if comparison in ("ne", "gt", "hi") and isinstance(fixed, Immediate) and fixed.value == 0:
                 return True
         elif comparison in _TOWARDS:
-            if step * _TOWARDS[comparison] > 0:
+            if step * _TOWARDS[comparison] > 0 and not _passes_the_end(comparison, fixed, step, kind):
                 return True
         elif (comparison == "ne" and abs(step) == 1) or (comparison == "eq" and step):
             return True
     return False
+
+
+def _passes_the_end(comparison: str, fixed: Operand, step: int, kind: str) -> bool:
+    """Would the next step from where the comparison holds last be beyond the integers of a type, whose bound the text
+    gives? Such a loop may have no end."""
+    if not isinstance(fixed, Immediate):
+        return False  # taken not to overflow
+    bits, signed = int(kind[1:]) if kind[1:].isdigit() else 32, kind.startswith("s")
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    bound = fixed.value if signed or fixed.value >= 0 else fixed.value + (1 << bits)
+    last = bound if comparison in ("le", "ls", "ge", "hs") else bound - _TOWARDS[comparison]
+    return not least <= last + step <= most
 
 
 def _stays(this: _Loop, operand: Operand) -> bool:
