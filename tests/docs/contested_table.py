@@ -8,7 +8,7 @@ import re
 from tests.docs.pages import ROOT
 
 from tilewright.contract.rules.interpretations import POINTS, Interpretations, strict, tolerant
-from tilewright.driver.check.isa import point_file
+from tilewright.driver.rules.isa import point_file
 
 
 def table() -> str:

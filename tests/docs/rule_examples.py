@@ -1,5 +1,5 @@
 """The pairs of code that the pages of rules show, and the excerpts of them, made from whole pairs:
-`python -m tests.docs.rule_examples` writes src/tilewright/driver/check/rule_examples.toml anew.
+`python -m tests.docs.rule_examples` writes src/tilewright/driver/rules/rule_examples.toml anew.
 
 A pair is one of three: two kernels (docs/bugs, or docs/rules/examples where no bug of docs/bugs shows the rule), an
 edit of a correct program of the `ac` dialect, or two maps as options of `tilewright tensormap`.
@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 from tests.docs.pages import ROOT
 
-from tilewright.driver.check.rule_examples import RuleExample
+from tilewright.driver.rules.rule_examples import RuleExample
 
 BUGS = ROOT / "docs" / "bugs"
 EXAMPLES = ROOT / "docs" / "rules" / "examples"
-MADE = ROOT / "src" / "tilewright" / "driver" / "check" / "rule_examples.toml"
+MADE = ROOT / "src" / "tilewright" / "driver" / "rules" / "rule_examples.toml"
 _CONTEXT = 2
 """Lines that are shown around a change."""
 _WIDTHS = {"ptx": 200, "mlir": 84}

@@ -12,7 +12,7 @@ from tests.docs.outputs import OUTPUTS, first_missing, output
 from tests.docs.pages import PAGES, ROOT, Block, all_blocks, blocks_of, links_of, text_of
 
 from tilewright.cli.main import build_parser
-from tilewright.driver.check.rules import all_rules
+from tilewright.driver.rules.catalog import all_rules
 from tilewright.runtime.device import probe_libcuda
 
 BLOCKS = all_blocks()

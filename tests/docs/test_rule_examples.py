@@ -18,9 +18,9 @@ from tilewright.cli.main import main
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.rule_examples import rule_examples
-from tilewright.driver.check.rules import all_rules, explain
 from tilewright.driver.launch.launch_file import read_launch_file
+from tilewright.driver.rules.catalog import all_rules, explain
+from tilewright.driver.rules.rule_examples import rule_examples
 from tilewright.ir import context
 from tilewright.targets import target
 

@@ -7,8 +7,8 @@ import pytest
 from tests.cli.test_check_command import STEPS, launch_document
 from tests.contract.replay_kernels import COLUMNS, ROWS, copy_text
 
-from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.rules.isa import interpretations_of
 from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
 from tilewright.runtime.device import probe_libcuda
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from tests.guarded.kernels import GuardedKernel
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.rules.isa import interpretations_of
 from tilewright.driver.run.run_ptx import buffers_for, run_on_machine
 
 

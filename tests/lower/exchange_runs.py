@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.launch.launch_file import LaunchFile, launch_from_json
+from tilewright.driver.rules.isa import interpretations_of
 from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_machine
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.layout import bit_matrix

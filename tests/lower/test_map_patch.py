@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.rules.isa import interpretations_of
 from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_gpu, run_on_machine
 from tilewright.ir.map_patch import MapPatch
 from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap

@@ -33,12 +33,12 @@ from tilewright.base.check_report import KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.contract.rules.interpretations import POINTS, ContestedPoint, tolerant
 from tilewright.driver.check.check import check_text
-from tilewright.driver.check.isa import interpretations_of
 from tilewright.driver.check.judge_kernel import JudgeOptions, judge_kernel
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.launch.given_launch import LaunchFile, PartialLaunch, placed
 from tilewright.driver.launch.judge_launch import judge_launch
 from tilewright.driver.launch.launch_file import launch_from_json
+from tilewright.driver.rules.isa import interpretations_of
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.event import (

@@ -126,10 +126,10 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.folder import expand
-    from tilewright.driver.check.isa import interpretations_of
     from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, CheckOptions
     from tilewright.driver.check.settings import settings_of
     from tilewright.driver.launch.launch_file import read_launch_file
+    from tilewright.driver.rules.isa import interpretations_of
 
     settings = settings_of(arguments.config, arguments.isolated)
     isa = arguments.isa or settings.isa or "tolerant"
@@ -338,7 +338,7 @@ def _rendered(files: tuple[FileReport, ...], arguments: argparse.Namespace, view
 
 def _sarif(files: tuple[FileReport, ...]) -> str:
     from tilewright import __version__
-    from tilewright.driver.check.rules import all_rules
+    from tilewright.driver.rules.catalog import all_rules
     from tilewright.report.sarif import RuleDescription, check_to_sarif
 
     rules = [RuleDescription(rule.code, rule.name, rule.summary, rule.rule, rule.remedy) for rule in all_rules()]

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.code is None:
         return _list(arguments)
     from tilewright.driver.check.finding_filter import nearest_rule
-    from tilewright.driver.check.rules import explain, points_of
+    from tilewright.driver.rules.catalog import explain, points_of
 
     rules = explain(arguments.code)
     if not rules and (point := _contested(arguments.code)) is not None:
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from dataclasses import asdict
 
-        from tilewright.driver.check.rule_examples import rule_examples
+        from tilewright.driver.rules.rule_examples import rule_examples
 
         document: list[dict[str, object]] = []
         for rule in rules:
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from tilewright.driver.check.rules import all_rules
+    from tilewright.driver.rules.catalog import all_rules
 
     rules = all_rules()
     if arguments.format == "json":
@@ -80,7 +80,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _write(folder: Path, arguments: argparse.Namespace) -> int:
     """Pages of codes that no longer exist are removed."""
     from tilewright.cli.files import write_files
-    from tilewright.driver.check.rules import rule_pages
+    from tilewright.driver.rules.catalog import rule_pages
 
     if arguments.code is not None:
         raise TilewrightError("--write writes all rules", remedy="give no code with it")
@@ -121,8 +121,8 @@ def _point_words(point: ContestedPoint) -> str:
 
 
 def _words(rule: Rule) -> str:
-    from tilewright.driver.check.rule_examples import rule_examples
-    from tilewright.driver.check.rules import points_of, sentence
+    from tilewright.driver.rules.catalog import points_of, sentence
+    from tilewright.driver.rules.rule_examples import rule_examples
 
     example = rule_examples().get(rule.code)
     lines = [f"{rule.code} {rule.name}", "", sentence(rule.summary), f"Rule: {rule.rule}", f"Source: {rule.source}"]

@@ -32,9 +32,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, REPAIR_STEPS, CheckOptions
-from tilewright.driver.check.rules import explain
 from tilewright.driver.check.settings import find_settings
 from tilewright.driver.launch.launch_file import read_launch_file
+from tilewright.driver.rules.catalog import explain
 from tilewright.report.rule_links import rule_address
 from tilewright.targets.ptx import instruction_row
 

@@ -45,11 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.finding_filter import nearest_rule
-    from tilewright.driver.check.isa import interpretations_of
-    from tilewright.driver.check.rules import codes_named
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.launch.launch_file import read_launch_file
     from tilewright.driver.reduce.reduce import reduce_finding
+    from tilewright.driver.rules.catalog import codes_named
+    from tilewright.driver.rules.isa import interpretations_of
 
     if not codes_named(arguments.code):
         raise TilewrightError(f"there is no rule {arguments.code}", remedy=nearest_rule(arguments.code))

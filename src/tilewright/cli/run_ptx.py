@@ -28,9 +28,9 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.check.finding_filter import finding_filter
-    from tilewright.driver.check.isa import interpretations_of, with_contested
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.launch.launch_file import read_launch_file
+    from tilewright.driver.rules.isa import interpretations_of, with_contested
     from tilewright.driver.run.run_ptx import buffers_for, run_on_gpu, run_on_machine
 
     path = str(arguments.bundle)

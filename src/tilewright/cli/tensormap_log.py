@@ -13,7 +13,7 @@ from tilewright import __version__
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.cli.tensormap_judge import Judged
-from tilewright.driver.check.rules import all_rules
+from tilewright.driver.rules.catalog import all_rules
 from tilewright.report.sarif import RuleDescription, sarif_log
 
 if TYPE_CHECKING:

@@ -98,7 +98,7 @@ def _finding_lines(finding: SymbolicFinding, *, broken: bool) -> Iterator[Line]:
 
 
 def _remedy(code: str) -> str:
-    from tilewright.driver.check.rules import explain
+    from tilewright.driver.rules.catalog import explain
 
     return next((rule.remedy for rule in explain(code)), "")
 

@@ -10,8 +10,8 @@ import pytest
 from tilewright.cli.main import main
 from tilewright.driver.check.check import check_file, check_text
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.rules import explain
 from tilewright.driver.check.text_file import is_mlir
+from tilewright.driver.rules.catalog import explain
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
 FAST = (

@@ -12,7 +12,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.finding_filter import NOTHING_SET_ASIDE, codes_of, finding_filter
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.rules import all_rules
+from tilewright.driver.rules.catalog import all_rules
 
 BUGS = Path(__file__).parents[3] / "docs" / "bugs"
 UNFENCED = (BUGS / "store-without-a-proxy-fence" / "buggy.ptx").read_text(encoding="utf-8")

@@ -90,7 +90,7 @@ def checked(text: str) -> FileReport:
     return check_text(text, "k.ptx", options=CheckOptions(repair_steps=REPAIR_STEPS))
 
 
-def mended(text: str) -> tuple[str, str]:
+def repaired(text: str) -> tuple[str, str]:
     """The repair's title, and the text with it, which is proven."""
     repair = repair_of(checked(text).kernels[0])
     assert repair is not None and not repair.remaining
@@ -106,7 +106,7 @@ def test_what_is_legal_is_proven(text: str) -> None:
 
 @pytest.mark.parametrize(("size", "source", "width"), [(1000, 0, 8), (1004, 0, 4), (1024, 8, 8), (1024, 4, 4)])
 def test_a_load_that_is_no_bulk_copy_is_made_by_smaller_ones(size: int, source: int, width: int) -> None:
-    title, changed = mended(load(size, source=source))
+    title, changed = repaired(load(size, source=source))
     assert f"cp.async of {width} bytes" in title
     assert "cp.async.bulk" not in changed and "expect_tx" not in changed
     assert f"[copy_from], {width};" in changed and "cp.async.mbarrier.arrive.noinc" in changed
@@ -128,13 +128,13 @@ def test_a_number_among_the_parameters_is_no_aligned_offset() -> None:
 
 
 def test_bytes_that_no_cp_async_takes_are_loaded_and_stored() -> None:
-    title, changed = mended(load(1002))
+    title, changed = repaired(load(1002))
     assert "loads and stores of 2 bytes" in title and "ld.global.b16" in changed and "st.shared.b16" in changed
 
 
 def test_where_an_engine_reads_the_copies_are_waited_for_and_fenced() -> None:
     text = load(1000, use=STORED_AGAIN)
-    _, changed = mended(text)
+    _, changed = repaired(text)
     assert changed.index("cp.async.ca") < changed.index("fence.proxy.async") < changed.index("cp.async.bulk.global")
     (finding,) = check_text(text, "k.ptx").kernels[0].errors
     proposed = {each.title: each for each in candidates(text, read(text, "k.ptx"), finding)}
@@ -146,23 +146,23 @@ def test_where_an_engine_reads_the_copies_are_waited_for_and_fenced() -> None:
 
 def test_other_copies_of_the_phase_are_expected_still() -> None:
     more = "@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile+1024], [%rd1], 512, [bar];"
-    _, changed = mended(load(1000, expected=1512, more=more))
+    _, changed = repaired(load(1000, expected=1512, more=more))
     assert "expect_tx.shared::cta.b64 _, [bar], 512;" in changed
     assert "cp.async.mbarrier.arrive.shared::cta.b64 [bar];" in changed and "noinc" not in changed
 
 
 def test_a_store_that_is_no_bulk_copy_is_made_by_stores() -> None:
-    title, changed = mended(store(1000))
+    title, changed = repaired(store(1000))
     assert "loads and stores of 8 bytes" in title and "cp.async.bulk.global" not in changed
 
 
 def test_groups_of_the_other_kind_are_replaced() -> None:
-    title, changed = mended(store(512, OTHER_GROUPS))
+    title, changed = repaired(store(512, OTHER_GROUPS))
     assert "bulk groups" in title and changed == store(512)
 
 
 def test_a_store_is_waited_for_by_its_group_and_not_by_an_mbarrier() -> None:
-    title, changed = mended(store(512, PHASE))
+    title, changed = repaired(store(512, PHASE))
     assert "instead of the mbarrier" in title
     assert "try_wait" not in changed and "cp.async.bulk.wait_group" in changed
 
@@ -170,6 +170,6 @@ def test_a_store_is_waited_for_by_its_group_and_not_by_an_mbarrier() -> None:
 def test_a_load_is_waited_for_by_its_mbarrier_and_not_by_a_group() -> None:
     text = load(512)
     wait = text[text.index("wait:\n") : text.index("\tshl.b32 %r1")]
-    title, changed = mended(text.replace(wait, f"\t{GROUPS}\n\tbar.sync 0;\n"))
+    title, changed = repaired(text.replace(wait, f"\t{GROUPS}\n\tbar.sync 0;\n"))
     assert "instead of a bulk group" in title
     assert "try_wait" in changed and "wait_group" not in changed and "commit_group" not in changed

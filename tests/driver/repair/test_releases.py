@@ -42,8 +42,8 @@ def test_a_release_is_taken_behind_loops_and_joins(reads: str) -> None:
     report = checked(early)
     repair = repair_of(report.kernels[0])
     assert repair is not None and "behind the last read" in repair.title and repair.remaining == 0
-    mended = apply_edits(early, repair.edits)
-    assert mended == right and work(mended) == work(early)
+    repaired = apply_edits(early, repair.edits)
+    assert repaired == right and work(repaired) == work(early)
 
 
 def test_what_to_do_is_said_of_reads_as_well() -> None:

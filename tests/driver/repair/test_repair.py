@@ -143,10 +143,10 @@ def test_every_bug_is_mended_without_taking_work_away(name: str) -> None:
     report = check_text(text, name, launch=launch, options=CheckOptions(isa=isa, repair_steps=REPAIR_STEPS))
     repair = repair_of(report.kernels[0])
     assert repair is not None
-    mended = apply_edits(text, repair.edits)
-    again = check_text(mended, name, launch=launch, options=CheckOptions(isa=isa))
+    repaired = apply_edits(text, repair.edits)
+    again = check_text(repaired, name, launch=launch, options=CheckOptions(isa=isa))
     assert [kernel.verdict for kernel in again.kernels] == ["proven"]
-    assert not work(text) - work(mended)
+    assert not work(text) - work(repaired)
 
 
 def test_the_ring_is_proven() -> None:
@@ -168,8 +168,8 @@ def test_what_was_right_is_restored(old: str, new: str) -> None:
     report = checked(broken(old, new))
     repair = repair_of(report.kernels[0])
     assert repair is not None
-    mended = apply_edits(report.text, repair.edits)
-    changed = [(a, b) for a, b in zip(CORRECT.split("\n"), mended.split("\n"), strict=True) if a != b]
+    repaired = apply_edits(report.text, repair.edits)
+    changed = [(a, b) for a, b in zip(CORRECT.split("\n"), repaired.split("\n"), strict=True) if a != b]
     assert not changed or all("parity" in b for _, b in changed)
 
 
@@ -186,10 +186,10 @@ def test_what_is_missing_is_put_back(dropped: str) -> None:
     report = checked(broken(dropped, ""))
     repair = repair_of(report.kernels[0])
     assert repair is not None
-    mended = apply_edits(report.text, repair.edits)
-    assert work(mended) == work(CORRECT)
+    repaired = apply_edits(report.text, repair.edits)
+    assert work(repaired) == work(CORRECT)
     row = dropped.split()[1 if dropped.startswith("\t@") else 0].split(".shared")[0].split(".sync")[0]
-    assert mended.count(row) == CORRECT.count(row)
+    assert repaired.count(row) == CORRECT.count(row)
 
 
 @pytest.mark.parametrize(

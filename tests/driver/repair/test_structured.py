@@ -25,9 +25,9 @@ def assert_repaired(text: str, name: str, right: str, *, restored: bool) -> str:
     assert check_text(text, name).kernels[0].verdict == "refuted"
     repair = repair_of(text, name)
     assert repair is not None and not repair.remaining
-    mended = apply_edits(text, repair.edits)
-    assert check_text(mended, name).kernels[0].verdict == "proven"
-    assert not restored or mended.split() == right.split()
+    repaired = apply_edits(text, repair.edits)
+    assert check_text(repaired, name).kernels[0].verdict == "proven"
+    assert not restored or repaired.split() == right.split()
     return repair.title
 
 

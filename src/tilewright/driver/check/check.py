@@ -24,11 +24,9 @@ from tilewright.driver.check.check_each import Share, Task, check_each
 from tilewright.driver.check.defect import defects_as_errors
 from tilewright.driver.check.finding_filter import FindingFilter
 from tilewright.driver.check.folder import expand
-from tilewright.driver.check.isa import interpretations_of, with_contested
 from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, KernelLaunch, judge_kernel
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.origin import mlir_origins, ptx_origins, with_origin
-from tilewright.driver.check.rules import all_rules
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.check.text_file import is_mlir, read_text
 from tilewright.driver.check.time_for_file import TimeForFile
@@ -41,6 +39,8 @@ from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
 from tilewright.driver.launch.parameter_names import names_beside
 from tilewright.driver.repair.source_edits import with_source_edits
+from tilewright.driver.rules.catalog import all_rules
+from tilewright.driver.rules.isa import interpretations_of, with_contested
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.model import model_of

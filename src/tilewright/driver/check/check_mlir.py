@@ -26,8 +26,8 @@ from tilewright.contract.words.walk import Program, Walk
 from tilewright.contract.words.word import Word
 from tilewright.driver.check.judge_kernel import Judgement
 from tilewright.driver.check.mlir_launches import Launched, launched_kernels
-from tilewright.driver.check.rules import explain
 from tilewright.driver.check.work import add_steps
+from tilewright.driver.rules.catalog import explain
 from tilewright.frontends.mlir.ast import Argument, Document, Operation, walk
 from tilewright.frontends.mlir.reader import arguments_of, read_mlir
 

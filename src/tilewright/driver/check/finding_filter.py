@@ -22,7 +22,7 @@ from tilewright.base.check_report import FileReport, Suppressed
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.contract.rules.interpretations import POINTS
-from tilewright.driver.check.rules import all_rules
+from tilewright.driver.rules.catalog import all_rules
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""How is a text checked? What a caller may ask for, apart from what does it: a report that is kept needs no more."""
+"""How is a text checked? What a caller may ask for, apart from what does it: a report that is kept needs no more.
+
+Checked by: tests/driver/check.
+"""
 
 from __future__ import annotations
 

@@ -147,8 +147,8 @@ def check(
     Raises:
         TilewrightError: The subject can't be read or has no PTX, or the launch or an option is wrong.
     """
-    from tilewright.driver.check.isa import interpretations_of
     from tilewright.driver.check.options import REPAIR_STEPS
+    from tilewright.driver.rules.isa import interpretations_of
 
     interpretations_of(isa)
     options = CheckOptions(

@@ -217,10 +217,10 @@ class TimelineRecorder:
         beginning."""
         marks = [*self.first, *self.last]
         errors = [finding for finding in findings if finding.level is Level.ERROR]
-        told = (errors or [*findings])[:1]
+        marked = (errors or [*findings])[:1]
         places = [
             _Place(span, _warp_at(finding, span))
-            for finding in told
+            for finding in marked
             for span in (finding.primary, finding.conflicts_with)
             if span
         ]
@@ -246,7 +246,7 @@ class TimelineRecorder:
         ]
         if len(named) == 2:
             first, second = sorted(named)
-            arrows.append(Arrow(index[first], index[second], told[0].code, conflict=True))
+            arrows.append(Arrow(index[first], index[second], marked[0].code, conflict=True))
         omitted = self.now - len(chosen)
         return Timeline(tuple(self._lane_name(lane) for lane in lanes), shown, tuple(arrows), omitted)
 

@@ -166,7 +166,7 @@ class _Reader:
         )
 
     def _isa(self, value: object) -> str | None:
-        from tilewright.driver.check.isa import interpretations_of
+        from tilewright.driver.rules.isa import interpretations_of
 
         if value is None:
             return None
@@ -208,7 +208,7 @@ class _Reader:
         return cast("dict[str, str]", held)
 
     def _allow(self, values: Mapping[str, Any]) -> dict[str, str]:
-        from tilewright.driver.check.rules import all_rules
+        from tilewright.driver.rules.catalog import all_rules
 
         allowed = self._texts(values, "allow", "a code and a reason")
         codes = {rule.code for rule in all_rules()}

@@ -58,7 +58,7 @@ Progress = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Clock:
-    """Seconds of each step, and who is told that one begins."""
+    """Seconds of each step, and who hears that one begins."""
 
     progress: Progress | None
     seconds: dict[str, float] = field(default_factory=dict[str, float])
@@ -269,8 +269,8 @@ def _compile_once(
 
 
 def aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:
-    """The kernel and the wishes, told alike which arrays begin where no tensor map may: those that the caller found so,
-    and those of which the author promises no more."""
+    """The kernel and the wishes, both with the arrays that begin where no tensor map may: those that the caller found
+    so, and those of which the author promises no more."""
     loose = {
         item.name
         for item in kernel.parameters

@@ -1,7 +1,7 @@
 """How long will a compiled program take, as its bundle says it?
 
 The time of `synth.time_model`, in microseconds, of a launch that follows another; `tilewright profile` puts the
-measured one beside it. Not handled, and not told: programs without a product, groups of rows, sums in two levels,
+measured one beside it. Not handled, and not reported: programs without a product, groups of rows, sums in two levels,
 operands that a launch before writes anew. Checked by: tests/driver/views/test_profile.py.
 """
 

@@ -146,7 +146,7 @@ def judge_launch(
 
     def judged(
         peeks_fail: bool,
-        told: Callable[[Event], None] | None,
+        listener: Callable[[Event], None] | None,
         some: Sequence[int] | None,
         taken: Work,
         followed: SymbolicRun | None = None,
@@ -177,12 +177,12 @@ def judge_launch(
 
         if repeated:
             # Another launch had stores that have to be compared: this one has them as well, or fewer.
-            found = once(told, repeated, followed)
+            found = once(listener, repeated, followed)
             if found.report.identified and not found.repeated_stores:
                 return replace(found, repeated_stores=repeated, identifying=found.report.sliced)
             if followed is not None:
                 followed.restart()
-        found = once(told, frozenset(), followed)
+        found = once(listener, frozenset(), followed)
         if found.errors or not found.repeated_stores or found.report.stopped:
             return found
         # Several warps store to the same bytes: whether they store the same takes a run that asks for it.
@@ -308,7 +308,7 @@ def _judge_once(
         findings = tuple(finding for finding in findings if finding not in allowed)
         if report.fault is not None:
             doubts.append("the run ended at a finding that the text allows, so that the rest was not judged")
-        doubts += _untold(allowed, allows)
+        doubts += _unreported(allowed, allows)
     if report.taints or report.doubts or (unsized and not any_box):
         # Which map a copy uses, and whether it is published, does not depend on its box.
         certain = frozenset[str]() if report.taints or report.doubts else _OF_THE_MAP
@@ -348,7 +348,7 @@ def _unsized_copies(report: ProtocolReport) -> list[str]:
     return [f"{span}: how many bytes this copy moves is not known, since its tensor map is not" for span in spans]
 
 
-def _untold(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:
+def _unreported(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:
     """Doubts where the judge may have kept from telling an error that is not allowed, since it tells only so many."""
     if len(allowed) >= FINDINGS_KEPT:
         return ["the text allows so many findings that others may not be reported"]

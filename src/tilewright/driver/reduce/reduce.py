@@ -29,9 +29,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
-from tilewright.driver.check.rules import codes_named
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.reduce.pieces import folded, normalised, tidied, unused_parameters, without_kernels
+from tilewright.driver.rules.catalog import codes_named
 
 Shows = Callable[[str], bool]
 """Does a text still show the finding?"""

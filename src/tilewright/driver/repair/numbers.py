@@ -1,8 +1,8 @@
 """Which numbers of a kernel might be meant otherwise? Expected bytes, arrival counts, parities, named barriers,
 columns, registers, alignments, offsets.
 
-What a number should be is told by the finding (the bytes that came, the arrivals that were counted), by the copies that
-an expectation is of, and by what the same number is elsewhere in the kernel: of several alike, one that differs is the
+What a number should be the finding says (the bytes that came, the arrivals that were counted), or the copies that
+an expectation is of, or what the same number is elsewhere in the kernel: of several alike, one that differs is the
 likelier mistake. Checked by: tests/driver/repair/test_repair.py.
 """
 

@@ -2,8 +2,8 @@
 
 `repair.candidates` proposes edits for a finding, likeliest first; each is applied and the kernel checked again. An edit
 with which the kernel is proven ends the search. One with which the finding is gone, and fewer are left or the run comes
-further (`repair.progress`), is a step: the search goes on from its text as well. Texts are tried in turn, those with
-more certain steps more often. All steps that lead to a proof are the repair together.
+further (`repair.progress`), is a step: the search goes on from its text as well. Texts are tried one after another,
+those with more certain steps more often. All steps that lead to a proof are the repair together.
 
 Where the search ends without a proof, the steps that leave the least are shown, for an error that they fix: only if
 the checked text has no such error at that place any more, and its run does not end earlier. `Repair.remaining` says how
@@ -162,7 +162,7 @@ def _state(report: FileReport, kernel: KernelReport) -> _State | None:
 
 
 def _proposals(text: str, module: Module | None, kernel: KernelReport) -> Iterator[tuple[Diagnostic, Candidate]]:
-    """Edits for the findings in turn, more of them for the first. module: None for MLIR."""
+    """Edits for the findings one after another, more of them for the first. module: None for MLIR."""
     waiting = [
         (finding, structured_candidates(text, finding) if module is None else candidates(text, module, finding), share)
         for finding, share in zip(_one_of_each_rule(kernel.errors)[:_FINDINGS_TRIED], _SHARES, strict=False)

@@ -43,8 +43,8 @@ from tilewright.contract.sums.product_trace import GroupSteps, Operand, Product,
 from tilewright.driver.reproof.program_sums import DimensionAxis, Interval, Places, ProgramSums, axes_of_map, places_of
 from tilewright.machine.core.memory import GlobalMemory, VirtualBuffer
 
-_TOLD = 3
-"""Findings of one rule that are told."""
+_REPORTED_MAX = 3
+"""Findings of one rule that are reported."""
 
 
 _Tile = tuple[tuple[str, Interval], ...]
@@ -76,12 +76,12 @@ class _Side:
 @dataclass(slots=True)
 class _Findings:
     found: dict[tuple[str, Span | None], Diagnostic] = field(default_factory=dict[tuple[str, Span | None], Diagnostic])
-    told: Counter[str] = field(default_factory=Counter[str])
+    reported: Counter[str] = field(default_factory=Counter[str])
 
     def report(self, code: str, message: str, span: Span | None = None) -> None:
-        if (code, span) in self.found or self.told[code] >= _TOLD:
+        if (code, span) in self.found or self.reported[code] >= _REPORTED_MAX:
             return
-        self.told[code] += 1
+        self.reported[code] += 1
         rule = REPLAY_RULES[code]
         self.found[code, span] = Diagnostic(
             code, rule.name, message, primary=span, source=rule.source, repair=Repair(rule.remedy)

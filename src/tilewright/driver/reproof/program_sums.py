@@ -144,8 +144,8 @@ class ProgramSums:
 
 
 def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint8]]) -> ProgramSums | None:
-    """What a decided program multiplies; None where that is not told. contents: bytes of arrays that the run is given,
-    by name: sizes of groups among them."""
+    """What a decided program multiplies; None where that is not known. contents: bytes of arrays that the run is
+    given, by name: sizes of groups among them."""
     decisions = decisions_of(program.attributes["decisions"])
     if not isinstance(decisions, PipelineDecisions):
         return None

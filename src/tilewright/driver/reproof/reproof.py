@@ -172,9 +172,9 @@ def replay_plan(
     Without values that decide nothing, and so without those numbers: no array is filled whose contents are only moved.
     Where one of them would decide something, all launches are run again with all values, for what is wrong with these;
     if nothing is, that is unknown of others, unless what decides comes from registers alone, by way of memory, so that
-    no array has a part in it (`machine.protocol.protocol_run`). The loads and stores of a stretch are told as one
+    no array has a part in it (`machine.protocol.protocol_run`). The loads and stores of a stretch are reported as one
     (`machine.events_only.joined_accesses`), unless something is wrong. slow: nothing is left out and each access is
-    told by itself; the verdict must be the same (`bench.both_ways` asks for every product).
+    reported by itself; the verdict must be the same (`bench.both_ways` asks for every product).
 
     A text that is still running after more steps than its program has work for (`step_bound`) is unknown, and so is one
     with a way around its waits for the grids before (`unwaited_loads`).
@@ -191,7 +191,7 @@ def replay_plan(
             dropped = None if slow else DroppedValues(set(made_up), joins=True)
             verdict = run(dropped)
             if dropped is not None and dropped.joined and not isinstance(verdict, Proven):
-                # Whatever is wrong is told of a run in which each access stands for itself.
+                # Whatever is wrong is reported of a run in which each access stands for itself.
                 dropped = DroppedValues(made_up)
                 verdict = run(dropped)
             if dropped is not None and dropped.kept:

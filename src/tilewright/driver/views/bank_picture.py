@@ -50,9 +50,9 @@ def _in_pairs(addresses: Sequence[int], apart: int) -> bool:
 def _cell(bank: int, words: dict[int, list[int]], bank_bytes: int) -> Cell | None:
     if not words:
         return None
-    told = "; ".join(
+    labels = "; ".join(
         f"byte {word * bank_bytes}: lane{'s' if len(lanes) > 1 else ''} {', '.join(map(str, lanes))}"
         for word, lanes in sorted(words.items())
     )
     count = len(words)
-    return Cell(str(count), _ONE if count == 1 else _FEW if count == 2 else _MANY, f"bank {bank}: {told}")
+    return Cell(str(count), _ONE if count == 1 else _FEW if count == 2 else _MANY, f"bank {bank}: {labels}")

@@ -172,13 +172,13 @@ class _Tally:
         self.sums: dict[int, _Sums] = {}
         self.refused: Counter[tuple[int, str]] = Counter()
 
-    def record(self, told: Asked | Refused) -> None:
-        match told:
+    def record(self, report: Asked | Refused) -> None:
+        match report:
             case Refused(step, reason):
                 self.refused[step, reason] += 1
             case Asked(step, kind):
                 sums = self.sums.setdefault(step, _Sums(kind))
-                sums.waiting.append(told)
+                sums.waiting.append(report)
                 if len(sums.waiting) >= _ROWS_AT_ONCE:
                     self._judge(sums)
 

@@ -139,12 +139,12 @@ def _of_tile(layout: LinearLayout | Hierarchy, title: str, window: Window) -> La
             return None
         labels = [between.join(f"{letters[at]}{place[at]}" for at in order) for place in places[:_MOST_LABELS]]
         more = f"+{len(places) - _MOST_LABELS}" if len(places) > _MOST_LABELS else ""
-        told = "; ".join(", ".join(f"{name} {at}" for name, at in zip(inputs, place, strict=True)) for place in places)
+        named = (", ".join(f"{name} {at}" for name, at in zip(inputs, place, strict=True)) for place in places)
         where = ", ".join(
             f"{name} {at}"
             for name, at in zip(outputs, (row, *_digits(column, across_sizes)), strict=True)
         )  # fmt: skip
-        return Cell(" ".join(labels) + more, places[0][lane] % _KINDS, f"{where}: {told}")
+        return Cell(" ".join(labels) + more, places[0][lane] % _KINDS, f"{where}: " + "; ".join(named))
 
     words = ", ".join(f"{letters[at]} {list(inputs)[at]}" for at in order)
     caption = f"A cell says which place holds the element: {words}."

@@ -57,7 +57,7 @@ _MOST_INITIAL_BYTES = 1 << 28
 
 
 class Cursor:
-    """A place in the list of tokens, and the errors that can be told there.
+    """A place in the list of tokens, and the errors that can be reported there.
 
     kinds: `word`, `float`, `integer`, `directive`, `string`, a punctuation mark itself, and at last `end`; `statement`
     where plain statements are wanted as one token, which `statements` has by its index.

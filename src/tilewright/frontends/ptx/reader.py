@@ -46,7 +46,7 @@ def read(text: str, file: str = "<ptx>", *, tolerant: bool = False) -> Module:
         try:
             return _ModuleReader(Cursor(text, file, statements=True), tolerant).read()
         except TilewrightError:
-            pass  # it is told below, of single tokens
+            pass  # it is reported below, of single tokens
     return _ModuleReader(Cursor(text, file), tolerant).read()
 
 

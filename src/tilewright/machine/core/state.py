@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tilewright.machine.copy.unknown_copies import UnknownCopy, UnknownPhase, UnknownStore
     from tilewright.machine.core.decoder import Observer
     from tilewright.machine.core.program import Program
-    from tilewright.machine.events_only.joined_accesses import UntoldAccess
+    from tilewright.machine.events_only.joined_accesses import UnreportedAccess
     from tilewright.machine.tensor_core.tensor_memory import TensorMemory
     from tilewright.machine.tensor_core.tensor_operation import WarpTensorState
     from tilewright.machine.tensor_core.warpgroup import Warpgroup
@@ -102,7 +102,7 @@ class Warp:
         "steps",
         "strands",
         "tensor",
-        "untold",
+        "unreported",
         "wgmma",
     )
 
@@ -132,7 +132,7 @@ class Warp:
         self.in_flight: frozenset[int] = frozenset()
         self.wgmma: Any = None
         self.tensor: WarpTensorState | None = None
-        self.untold: list[UntoldAccess] = []
+        self.unreported: list[UnreportedAccess] = []
         registers[0] = self
 
     @property

@@ -1,1 +1,1 @@
-"""What need not be run again, or one by one, where a run is made for its events alone?"""
+"""What need not be run, or reported one by one, where a run is made for its events alone?"""

@@ -1,24 +1,25 @@
-"""Which loads and stores of a warp may be told as one, where a run is made for its events alone?
+"""Which loads and stores of a warp may be reported as one, where a run is made for its events alone?
 
 A warp that stores its results issues hundreds of loads and stores with nothing between them but arithmetic. Told one by
-one, each is an event that is judged. Here the weak ones of such a stretch are told when it ends: loads of one kind by
-the same lanes, and stores by any, as one access to the bytes of all.
+one, each is an event that is judged. Here the weak ones of such a stretch are reported when it ends: loads of one kind
+by the same lanes, and stores by any, as one access to the bytes of all.
 
 Why a judgement that finds nothing wrong with the joined access would find nothing wrong with its parts. In a stretch
 the warp does nothing that orders it with anybody, nor its lanes with one another, so that whoever is ordered with one
 part is ordered with all, and what a part is ordered with all are. Another's access conflicts with the joined one where
-it conflicts with a part, as the bytes are the same, and lane by lane, since the places of every part are told. Among
-the parts: loads do not conflict; stores told together meet nowhere; and of one space the loads are told before a store
-that follows them in the stretch, and stores before a load, so that what lanes of the warp exchange there is judged in
-the order of the text. Shared and global memory have no byte in common. Stores by different lanes are told as by all of
-these: whoever knows of them by the signals of single lanes must have heard from each, which asks for more; and no later
-store is taken for one of them, as a load by the same lanes is, nor do they store the same as others, which stores of
-constants may (these are told by size and lanes). What differs is which instruction a finding names. So whoever joins
-accesses must make the run again, one by one, unless nothing was found to be wrong (`driver.reproof.reproof`).
+it conflicts with a part, as the bytes are the same, and lane by lane, since the places of every part are reported.
+Among the parts: loads do not conflict; stores reported together meet nowhere; and of one space the loads are reported
+before a store that follows them in the stretch, and stores before a load, so that what lanes of the warp exchange there
+is judged in the order of the text. Shared and global memory have no byte in common. Stores by different lanes are
+reported as by all of these: whoever knows of them by the signals of single lanes must have heard from each, which asks
+for more; and no later store is taken for one of them, as a load by the same lanes is, nor do they store the same as
+others, which stores of constants may (these are reported by size and lanes). What differs is which instruction a
+finding names. So whoever joins accesses must make the run again, one by one, unless nothing was found to be wrong
+(`driver.reproof.reproof`).
 
 Not joined are strong accesses, loads that wait for a word of global memory, those by generic addresses or of another
 CTA's memory, and loads and stores of values that decide something: these end a stretch. Those whose addresses lie in
-several arrays, and stores that meet, are told one by one, and fault where they would have done.
+several arrays, and stores that meet, are reported one by one, and fault where they would have done.
 
 Checked by: tests/machine/events_only/test_joined_accesses.py.
 """
@@ -42,9 +43,9 @@ JOINABLE_SPACES = ("shared::cta", "global")
 
 @dataclass(slots=True, eq=False)
 class WaitingAccess:
-    """A load or store of the text whose events may be told with others. slot: of the address register, offset: is added
-    to it; constant: what every lane stores, if the text says so; tell: yields the event of one run of it by itself.
-    Never changed, yet not frozen, as a step (`machine.core.step`)."""
+    """A load or store of the text whose events may be reported with others. slot: of the address register, offset: is
+    added to it; constant: what every lane stores, if the text says so; tell: yields the event of one run of it by
+    itself. Never changed, yet not frozen, as a step (`machine.core.step`)."""
 
     span: Span
     space: str
@@ -61,15 +62,15 @@ class WaitingAccess:
         addresses = r[self.slot]
         if addresses is UNINITIALISED:
             raise TypeError("uninitialised register")
-        r[0].untold.append((self, addresses, mask))
+        r[0].unreported.append((self, addresses, mask))
 
 
-UntoldAccess = tuple[WaitingAccess, Lanes, int]
+UnreportedAccess = tuple[WaitingAccess, Lanes, int]
 """One run of it: what the address register held, and the lanes. A plain tuple, as one is made for every access."""
 
 
 def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Sequence[MovedValues | None]) -> list[Step]:
-    """The steps, of which those that end a stretch of accesses tell what is untold.
+    """The steps, of which those that end a stretch of accesses tell what is unreported.
 
     computes: of each step, whether it only computes registers; moves: its load or store of values, if it is one that
     may wait. Of several in a stretch it is noted that they do.
@@ -87,20 +88,20 @@ def join_stretches(steps: Sequence[Step], computes: Sequence[bool], moves: Seque
                 continue
         if len(stretch) > 1:
             for at in stretch:
-                _leave_untold(moves[at])
+                _leave_unreported(moves[at])
             found[stretch[-1]] = _telling(found[stretch[-1]], forms)
         stretch = []
     return found
 
 
-def _leave_untold(moved: MovedValues | None) -> None:
-    """The event of an access is to be told with others."""
+def _leave_unreported(moved: MovedValues | None) -> None:
+    """The event of an access is to be reported with others."""
     assert moved is not None and moved.access is not None
     moved.waits = True
 
 
 def _telling(step: Step, forms: Forms) -> Step:
-    """The step, after which all that its warp has left untold is told, whether or not its guard holds."""
+    """The step, after which all that its warp has left unreported is reported, whether or not its guard holds."""
     assert isinstance(step.body, Plain), "an access that may wait falls through"
     tell = Telling(forms).tell
     return step.doing(before(step.body, Plain(lambda r: tell(r[0]), lambda r, _mask: tell(r[0]))))
@@ -112,8 +113,8 @@ _Form = tuple[tuple[WaitingAccess, ...], tuple[int, ...]]
 
 
 class Telling:
-    """What is told at the end of one stretch. Which accesses are told together depends on its way through the stretch
-    alone, and is worked out once for each; where they lead is known by shapes (`access_shapes`)."""
+    """What is reported at the end of one stretch. Which accesses are reported together depends on its way through the
+    stretch alone, and is worked out once for each; where they lead is known by shapes (`access_shapes`)."""
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
@@ -121,17 +122,17 @@ class Telling:
         self._made: dict[_Form, Group] = {}
 
     def tell(self, warp: Warp) -> None:
-        """Yield the events of the accesses that are untold."""
-        untold = warp.untold
-        if not untold:
+        """Yield the events of the accesses that are unreported."""
+        unreported = warp.unreported
+        if not unreported:
             return
-        warp.untold = []
-        accesses, vectors, masks = zip(*untold, strict=True)
+        warp.unreported = []
+        accesses, vectors, masks = zip(*unreported, strict=True)
         for group in self.groups(accesses, masks):
             self._tell(warp, group, group.look(vectors))
 
     def groups(self, accesses: tuple[WaitingAccess, ...], masks: tuple[int, ...]) -> tuple[Group, ...]:
-        """What is told as one of accesses that a warp makes one after the other."""
+        """What is reported as one of accesses that a warp makes one after the other."""
         groups = self._groups.get((accesses, masks))
         if groups is None:
             parts = _batches(accesses, masks)
@@ -145,9 +146,10 @@ class Telling:
 
     def _tell_apart(
         self, warp: Warp, group: Group, vectors: tuple[Lanes, ...],
-        splits: Sequence[Callable[[Warp, UntoldAccess], object]],
+        splits: Sequence[Callable[[Warp, UnreportedAccess], object]],
     ) -> None:  # fmt: skip
-        """Of accesses that cannot be told as one those that can be: split by the first of `splits`, then by others."""
+        """Of accesses that cannot be reported as one those that can be: split by the first of `splits`, then by
+        others."""
         if not splits or len(group.accesses) == 1:
             for access, vector, mask in zip(group.accesses, vectors, group.masks, strict=True):
                 access.tell(warp, vector, mask)
@@ -170,8 +172,8 @@ class Telling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Accesses of one stretch that may be told as one. look: their vectors, among those of all; lanes: of any of them,
-    as a member mask; shapes: where they lead."""
+    """Accesses of one stretch that may be reported as one. look: their vectors, among those of all; lanes: of any of
+    them, as a member mask; shapes: where they lead."""
 
     accesses: tuple[WaitingAccess, ...]
     masks: tuple[int, ...]
@@ -181,8 +183,8 @@ class Group:
 
 
 def _batches(accesses: Sequence[WaitingAccess], masks: Sequence[int]) -> list[list[int]]:
-    """Places of those that may be told together, in the order in which they are told: loads, or stores, of one space,
-    between which there is none of the other kind."""
+    """Places of those that may be reported together, in the order in which they are reported: loads, or stores, of one
+    space, between which there is none of the other kind."""
     found: list[list[int]] = []
     batches: dict[str, tuple[bool, dict[_Kind, list[int]]]] = {}
     for place, (access, mask) in enumerate(zip(accesses, masks, strict=True)):
@@ -198,8 +200,8 @@ def _batches(accesses: Sequence[WaitingAccess], masks: Sequence[int]) -> list[li
 
 
 def _kind_of(access: WaitingAccess, mask: int) -> _Kind:
-    """What those have in common that may be told as one: stores of values that the text does not give, whatever their
-    lanes."""
+    """What those have in common that may be reported as one: stores of values that the text does not give, whatever
+    their lanes."""
     if access.write and not access.constant:
         return ()
     return access.size_bytes, access.read_only, access.constant, mask
@@ -213,22 +215,22 @@ def _group(accesses: Sequence[WaitingAccess], masks: Sequence[int], places: Sequ
     return Group(mine, of_mine, look, reduce(int.__or__, map(to_bits, of_mine)), shapes)
 
 
-def _array_of(warp: Warp, untold: UntoldAccess) -> object:
+def _array_of(warp: Warp, unreported: UnreportedAccess) -> object:
     """Tells apart the arrays in which the first lanes' addresses lie."""
-    access, addresses, mask = untold
+    access, addresses, mask = unreported
     if access.space != "global":
         return 0
     lane = (mask & -mask).bit_length() >> 3
     return id(warp.cta.cluster.memory.find(int(addresses[lane]) + access.offset))
 
 
-def _lanes_of(_warp: Warp, untold: UntoldAccess) -> object:
-    access, _, mask = untold
+def _lanes_of(_warp: Warp, unreported: UnreportedAccess) -> object:
+    access, _, mask = unreported
     return access.size_bytes, mask
 
 
 def _tell_joined(warp: Warp, group: Group, vectors: tuple[Lanes, ...]) -> bool:
-    """Yield one event for all; False, and nothing has happened, if they cannot be told as one."""
+    """Yield one event for all; False, and nothing has happened, if they cannot be reported as one."""
     form = group.accesses[0]
     cta = warp.cta
     cluster = cta.cluster

@@ -3,7 +3,7 @@
 A sum is begun by a wgmma that does not add (scale-d false), goes on with those that do, and is taken by whoever reads
 the accumulator's registers. One that begins anew over a sum that nobody took has lost it; one that adds to a sum that
 was taken counts it twice. Whether somebody read one of the registers since the last wgmma on them is noted here, by
-warp, and told with the next wgmma (`event.WgmmaIssue`).
+warp, and reported with the next wgmma (`event.WgmmaIssue`).
 
 Not handled: which registers were read, if some were; what became of what was read.
 Source: PTX ISA 9.7.15.5.2 (wgmma.mma_async: scale-d). Checked by: tests/driver/reproof/test_lost_sums.py.

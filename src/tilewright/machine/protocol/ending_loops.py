@@ -1,7 +1,7 @@
 """Does a loop end that a slice leaves out, since nothing in it concerns the protocol?
 
-A warp that never leaves such a loop never comes to what follows, and whoever waits for it hangs. So three cases are
-told apart, by the conditions on which a loop goes round:
+A warp that never leaves such a loop never comes to what follows, and whoever waits for it hangs. There are three cases,
+by the conditions on which a loop goes round:
 
 - it ends, as it stands: a condition that each round comes to compares a register that goes by constant steps towards
   what does not change in the loop (or halves it until it is zero);
@@ -9,8 +9,9 @@ told apart, by the conditions on which a loop goes round:
   then decided before it is entered, and a run must decide it: its branches may not be left out;
 - it is open: that it ends is an assumption, which a proof prints.
 
-Integers are taken not to overflow. Not handled (open): steps that are not constants, conditions on memory, cycles that
-are entered at several places. Checked by: tests/machine/protocol/test_ending_loops.py.
+Counters whose bound is a register are taken not to overflow. Not handled (open): steps that are not constants,
+conditions on memory, cycles that are entered at several places. Checked by:
+tests/machine/protocol/test_ending_loops.py.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ import pytest
 
 from tilewright.base.error import TilewrightError
 from tilewright.contract.rules.interpretations import POINTS, strict, tolerant
-from tilewright.driver.check.isa import interpretations_of, point_file, point_page
-from tilewright.driver.check.rules import all_rules, rule_pages
+from tilewright.driver.rules.catalog import all_rules, rule_pages
+from tilewright.driver.rules.isa import interpretations_of, point_file, point_page
 
 
 def test_the_two_sides_and_single_points() -> None:

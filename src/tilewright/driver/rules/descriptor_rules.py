@@ -2,7 +2,7 @@
 
 Numbers stand in the target's facts; here they are put into words for the oldest target, and for the newest what it
 alone has.
-Checked by: tests/driver/check/test_rules.py, which looks for every code in the sources of `legal`, and compares names.
+Checked by: tests/driver/rules/test_catalog.py, which looks for every code in the sources of `legal`.
 """
 
 from __future__ import annotations

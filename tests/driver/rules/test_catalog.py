@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilewright
-from tilewright.driver.check.rules import all_rules, explain, rule_pages
+from tilewright.driver.rules.catalog import all_rules, explain, rule_pages
 
 PACKAGE = Path(tilewright.__file__).parent
 DOCS = PACKAGE.parent.parent / "docs" / "rules"

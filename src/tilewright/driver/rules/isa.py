@@ -1,7 +1,7 @@
 """Which side of each contested point does `--isa` take? `tolerant`, `strict`, and single points otherwise.
 
 `tolerant,fenced_init=strict` is tolerant but for one point. What the points are, and what each side says, stands in
-`contract.rules.interpretations`; here they get their pages. Checked by: tests/driver/check/test_isa.py.
+`contract.rules.interpretations`; here they get their pages. Checked by: tests/driver/rules/test_isa.py.
 """
 
 from __future__ import annotations

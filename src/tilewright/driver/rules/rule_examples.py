@@ -39,7 +39,7 @@ class RuleExample:
 @cache
 def rule_examples() -> dict[str, RuleExample]:
     """The examples by code."""
-    text = files("tilewright.driver.check").joinpath("rule_examples.toml").read_text(encoding="utf-8")
+    text = files("tilewright.driver.rules").joinpath("rule_examples.toml").read_text(encoding="utf-8")
     return {
         code: RuleExample(
             entry["title"], entry["language"], entry["buggy"], entry["fixed"], tuple(entry["buggy_lines"]),

@@ -2,7 +2,7 @@
 
 The typestate proof numbers its rules from 001 in each family, the judge of runs from 101, the machine from 201; the
 legality of descriptors has tensor maps from TM001 and matrix descriptors from LY001. No two rules share a code.
-Checked by: tests/driver/check/test_rules.py.
+Checked by: tests/driver/rules/test_catalog.py.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tilewright.contract.rules.schedule_codes import SCHEDULE_RULES
 from tilewright.contract.rules.text_codes import OTHER_TEXT, TILES_MISPLACED
 from tilewright.contract.rules.typestate_codes import RULES, Rule
 from tilewright.driver.check.allowance import ALLOWANCE_RULES
-from tilewright.driver.check.descriptor_rules import descriptor_rules
-from tilewright.driver.check.isa import point_file, point_page
-from tilewright.driver.check.rule_examples import RuleExample, rule_examples
+from tilewright.driver.rules.descriptor_rules import descriptor_rules
+from tilewright.driver.rules.isa import point_file, point_page
+from tilewright.driver.rules.rule_examples import RuleExample, rule_examples
 from tilewright.machine.core.rules import MACHINE_RULES
 
 _FAMILIES = {
