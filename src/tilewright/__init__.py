@@ -47,13 +47,21 @@ if TYPE_CHECKING:
         group,
         i32,
         kernel,
+        log,
+        logsumexp,
         loop,
+        max,
         maximum,
+        mean,
+        min,
         minimum,
         relu,
+        rsqrt,
         sigmoid,
         silu,
+        softmax,
         sqrt,
+        sum,
         tanh,
         within,
         zeros,
@@ -71,9 +79,9 @@ _HOMES = {
     **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.compile.gemm"),
     **dict.fromkeys(
         (
-            "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f8e4m3", "f8e5m2", "f16", "f32", "gelu", "grid", "group",
-            "i32", "kernel", "loop", "maximum", "minimum", "relu", "sigmoid", "silu", "sqrt", "tanh", "within",
-            "zeros",
+            "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f16", "f32", "f8e4m3", "f8e5m2", "gelu", "grid", "group",
+            "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum", "relu", "rsqrt",
+            "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "within", "zeros",
         ),
         _LANGUAGE,
     ),
@@ -103,15 +111,23 @@ __all__ = [
     "i32",
     "kernel",
     "load",
+    "log",
+    "logsumexp",
     "loop",
     "masked_matmul",
     "matmul",
+    "max",
     "maximum",
+    "mean",
+    "min",
     "minimum",
     "relu",
+    "rsqrt",
     "sigmoid",
     "silu",
+    "softmax",
     "sqrt",
+    "sum",
     "tanh",
     "within",
     "zeros",
@@ -121,12 +137,23 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
+        _refuse_in_kernel(name)
         raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
     value = getattr(import_module(home), name)
     if name == "kernel":
         _install_launcher()
     globals()[name] = value
     return value
+
+
+def _refuse_in_kernel(name: str) -> None:
+    """What a kernel's body asks for and nobody has is the author's mistake, at the line where it stands."""
+    language = sys.modules.get(_LANGUAGE)
+    tracer = language.active_tracer.get() if language is not None else None
+    if tracer is not None and not name.startswith("__"):
+        from tilewright.frontends.tile.kernel import nearest_name
+
+        tracer.refuse(f"there is no tw.{name}", nearest_name(name, language.__all__ if language is not None else ()))
 
 
 def __dir__() -> list[str]:

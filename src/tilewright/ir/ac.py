@@ -515,6 +515,10 @@ class ElementwiseOp(IRDLOperation):
     none. Stores are dense along the last extent then, and each run begins at a multiple of 16 bytes of its array.
     Region arguments: one index per extent.
 
+    rows: how units of threads share rows of points along the last extent (`ir.rows`); then `ac.fold` may stand in the
+    region. What does not depend on the last index may be stored without it, by one thread of the unit. Units of several
+    warps meet in the buffer `through`.
+
     transpose: how warps turn tiles of points, so that loads and stores run along different axes (`ir.transpose`); each
     goes through a part of its own of the buffer `through`. kept: 1 where the launch after it reads what it stores, and
     the L2 cache is to keep that rather than what it loads in runs.
@@ -524,6 +528,7 @@ class ElementwiseOp(IRDLOperation):
     extents = prop_def(ArrayAttr[IntAttr])
     run = opt_prop_def(IntAttr)
     transpose = opt_prop_def(DictionaryAttr)
+    rows = opt_prop_def(DictionaryAttr)
     kept = opt_prop_def(IntAttr)
     through = var_operand_def(MemoryType)
     body = region_def("single_block")
@@ -538,6 +543,16 @@ class ElementLoadOp(IRDLOperation):
     fill = prop_def(IntAttr)
     source = operand_def(GlobalType)
     indices = var_operand_def(IndexType)
+    result = result_def(ScalarType)
+
+
+@irdl_op_definition
+class FoldOp(IRDLOperation):
+    """A scalar at every point of a row, folded by a function of `ir.function.REDUCERS`: the same at each of them."""
+
+    name = "ac.fold"
+    function = prop_def(StringAttr)
+    value = operand_def(ScalarType)
     result = result_def(ScalarType)
 
 
@@ -570,7 +585,7 @@ Ac = Dialect(
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,
         FragmentLoadOp, MapOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,
         CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp, RowsStoreOp,
-        ElementwiseOp, ElementLoadOp, ElementStoreOp,
+        ElementwiseOp, ElementLoadOp, FoldOp, ElementStoreOp,
     ],
     [
         RingType, CursorType, PhaseType, TransactionType, ReadingType, InflightType, AccumulatorType, FragmentType,

@@ -20,6 +20,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.ir.ac_split import contributions, sum_parts
 from tilewright.ir.exchange import ExchangePlan
+from tilewright.ir.rows import RowDecision
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
 ROWS_BYTES = 8192
@@ -323,14 +324,15 @@ class PipelineDecisions:
 @dataclass(frozen=True, slots=True)
 class ElementwiseDecisions:
     """A program without dot: `ctas` CTAs of `threads` threads share the points of the grid. transpose: one, if loads
-    run along another axis than stores, so that warps turn tiles. order: in which the nodes of `ir.expression_nodes` are
-    emitted for a point, empty for all loads first."""
+    run along another axis than stores, so that warps turn tiles. rows: one, if points are folded along an axis. order:
+    in which the nodes of `ir.expression_nodes` are emitted for a point, empty for all loads first."""
 
     ctas: int
     threads: int
     reasons: tuple[str, ...]
     transpose: tuple[TransposeDecision, ...] = ()
     order: tuple[int, ...] = ()
+    rows: tuple[RowDecision, ...] = ()
 
 
 Decisions = PipelineDecisions | ElementwiseDecisions
@@ -345,6 +347,7 @@ _CLASSES: dict[str, type] = {
         GroupDecision,
         PipelineDecisions,
         ElementwiseDecisions,
+        RowDecision,
         *TRANSPOSE_CLASSES,
     )
 }
@@ -438,6 +441,14 @@ def transpose_of(attribute: Attribute) -> TransposeDecision:
     value = _from_attribute(attribute)
     if not isinstance(value, TransposeDecision):
         raise TypeError(f"{attribute} holds no turning of tiles")
+    return value
+
+
+def rows_of(attribute: Attribute) -> RowDecision:
+    """The sharing of rows that an attribute holds. Raises TypeError or KeyError if it holds none."""
+    value = _from_attribute(attribute)
+    if not isinstance(value, RowDecision):
+        raise TypeError(f"{attribute} holds no sharing of rows")
     return value
 
 

@@ -33,10 +33,14 @@ class Function(StrEnum):
     GELU = "gelu"
     SILU = "silu"
     SQRT = "sqrt"
+    RSQRT = "rsqrt"
+    LOG = "log"
 
     @property
     def arity(self) -> int:
         return 2 if self in _BINARY else 1
 
 
+REDUCERS = (Function.ADD, Function.MAX, Function.MIN)
+"""The functions that reductions fold with: associative (ADD but for rounding) and commutative."""
 _BINARY = frozenset({Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN})

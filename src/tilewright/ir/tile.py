@@ -4,14 +4,15 @@ Theory: a program runs once per tile of the grid's axes. Its meaning does not de
 tiles, because the rules allow only what is blind to it:
 - a loop visits every tile of an axis, and all it may do to a carried value is add products contracted over that axis;
 - a program stores its own tile, at the grid's indices, unshifted, once per tensor, and reads no tensor that it stores;
+- a reduction folds every element along an axis of the grid, by a function that takes them in any order;
 - elementwise functions take float32 (narrower tiles are widened exactly by `tile.cast`) and tiles over the same axes.
 Where an axis of the grid is cut into consecutive groups, a tile lies in one; its index picks a part of a tensor.
 Elements outside a tensor read as zero. A loop over K contracts exactly the K elements 0 .. K-1: what a last, partial
 tile holds past them must not count.
 
 Each op carries `place`, the author's "file:line". Text form: custom assembly, which round-trips.
-Not here: reductions other than dot, nested loops, gathers, more than three axes. What multiplies is in `tile_product`,
-what is computed element by element in `tile_elementwise`, whole-program rules are in `tile_rules`.
+Not here: nested loops, gathers, more than three axes. What multiplies is in `tile_product`, what is computed element by
+element in `tile_elementwise`, what is folded in `tile_reduce`; whole-program rules are in `tile_rules`.
 Checked by tests/ir/test_tile_dialect.py.
 """
 
@@ -70,6 +71,7 @@ from tilewright.ir.tile_elementwise import (
     float32,
 )
 from tilewright.ir.tile_product import check_contraction, check_scale, product_type
+from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import (
     ELEMENT_TYPES,
     GroupType,
@@ -547,6 +549,7 @@ Tile = Dialect(
         CastOp,
         UnaryOp,
         BinaryOp,
+        ReduceOp,
         DotOp,
     ],
     [TensorType, IndexType, GroupType, ValueType, FunctionAttr],

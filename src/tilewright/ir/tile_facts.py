@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
 from tilewright.ir.tile import DotOp, GridOp, GroupingKind, LoadOp, LoopOp, ProgramOp, ShiftOp, StoreOp
+from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import GroupType, tensor_type, value_type
 
 
@@ -103,6 +104,11 @@ def loops(program: ProgramOp) -> tuple[LoopOp, ...]:
 def dots(program: ProgramOp) -> tuple[DotOp, ...]:
     """Every product, in program order; each stands in a loop."""
     return tuple(op for op in program.walk() if isinstance(op, DotOp))
+
+
+def reductions(program: ProgramOp) -> tuple[ReduceOp, ...]:
+    """Every reduction, in program order."""
+    return tuple(op for op in program.walk() if isinstance(op, ReduceOp))
 
 
 def access_of(op: LoadOp | StoreOp) -> Access:

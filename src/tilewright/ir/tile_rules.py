@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tilewright.ir.tile import GridOp, LoadOp, LoopOp, ProgramOp, ReturnOp, StoreOp
 from tilewright.ir.tile_axes import base_axis, blocks_of, derived_extent
 from tilewright.ir.tile_facts import parameter_name
+from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, axes_text, tensor_type
 
 Violation = tuple[Operation, RuleViolation]
@@ -31,6 +32,7 @@ def violations(program: ProgramOp) -> Iterator[Violation]:
         yield at, RuleViolation(message, "call tw.grid once, at the start")
         return
     yield from _axes(program, grids[0])
+    yield from _reductions(program, grids[0])
     yield from _stores(program, grids[0])
     yield from _loads(program)
 
@@ -100,8 +102,26 @@ def _axes(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
                 )
 
 
+def _reductions(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+    for op in program.walk():
+        if not isinstance(op, ReduceOp):
+            continue
+        axis = op.axis.data
+        if op.parent is not program.body.block:
+            yield op, RuleViolation(f"a reduction over {axis} inside a loop", "reduce before the loop or after it")
+        if axis not in grid.tile_axes:
+            yield op, RuleViolation(f"a reduction over {axis}, which is no axis of the grid", "name it in tw.grid")
+        if grid.ragged is not None and grid.ragged.data == axis:
+            yield op, RuleViolation(f"a reduction over {axis}, which groups cut", "reduce over another axis")
+
+
 def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     stored: set[SSAValue] = set()
+    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp)}
+    # What is folded along an axis does not depend on the place there: all tiles along it would store the same.
+    needed = {
+        index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced
+    }
     for op in program.body.block.ops:
         if not isinstance(op, StoreOp):
             continue
@@ -117,7 +137,7 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
                     "store at the grid's indices as they are; shift the loads instead",
                 ),
             )
-        elif {index for index in grid.indices if isinstance(index.type, IndexType)} != set(op.indices):
+        elif not needed <= set(op.indices):
             yield (
                 op,
                 RuleViolation(

@@ -32,7 +32,7 @@ from tilewright.ir.ac_stream import (
     TurnStreamPartOp,
 )
 from tilewright.ir.ac_team import TeamAfterOp, TeamSumOp
-from tilewright.ir.decisions import transpose_of
+from tilewright.ir.decisions import rows_of, transpose_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.array_part import lower_part
 from tilewright.lower.async_copy import lower_async_copy
@@ -72,6 +72,7 @@ from tilewright.lower.rings import (
     lower_copy_store,
     lower_wait,
 )
+from tilewright.lower.rows import lower_rows
 from tilewright.lower.runs import lower_runs
 from tilewright.lower.spill_slots import spill_slots_of, with_spill_slots
 from tilewright.lower.split_reduction import lower_cluster_reduce, lower_split_part
@@ -598,7 +599,9 @@ def _lower_next_group_tile(lowering: Lowering, op: ac.NextGroupTileOp) -> None:
 
 
 def _lower_points(lowering: Lowering, op: ac.ElementwiseOp) -> None:
-    if op.transpose is not None:
+    if op.rows is not None:
+        lower_rows(lowering, op, rows_of(op.rows))
+    elif op.transpose is not None:
         lower_transpose(lowering, op, transpose_of(op.transpose))
     elif op.run is None or op.run.data == 1:
         lower_elementwise(lowering.text, lowering.places, op, lowering.thread)

@@ -20,6 +20,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_facts import index_offset, loops
 from tilewright.ir.tile_products import product_of
+from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.lower.build import Build, affine
 
@@ -49,7 +50,14 @@ def loads_in(value: SSAValue) -> list[tile.LoadOp]:
             case tile.LoadOp():
                 if owner not in found:
                     found.append(owner)
-            case tile.UnaryOp() | tile.BinaryOp() | tile.CastOp() | tile.BroadcastOp() | tile.TransposeOp():
+            case (
+                tile.UnaryOp()
+                | tile.BinaryOp()
+                | tile.CastOp()
+                | tile.BroadcastOp()
+                | tile.TransposeOp()
+                | ReduceOp()
+            ):
                 for operand in owner.operands:
                     visit(operand)
             case _:
@@ -97,6 +105,11 @@ def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue])
         case tile.BinaryOp():
             left = point_value(build, owner.left, leaves)
             result = scalar_function(build, owner.function.data.value, left, point_value(build, owner.right, leaves))
+        case ReduceOp():
+            operand = point_value(build, owner.operand, leaves)
+            function = StringAttr(owner.function.data.value)
+            fold = ac.FoldOp.create(operands=[operand], properties={"function": function}, result_types=[_SCALAR])
+            result = build.value(fold)
         case _:
             raise AssertionError(f"{owner} has no value at a point")
     leaves[value] = result

@@ -44,6 +44,8 @@ _DIRECT = {
     "exp": "math.exp",
     "tanh": "math.tanh",
     "sqrt": "math.sqrt",
+    "rsqrt": "math.rsqrt",
+    "log": "math.log",
 }
 
 

@@ -6,7 +6,8 @@ error is below 2^-22 where the result is a normal float32; beyond, it fades thro
 for its special cases would keep the values of a thread from overlapping. tanh, silu and gelu (the tanh form) build on
 sigmoid; tanh near 0 is an odd polynomial, since 2 sigmoid(2 x) - 1 would cancel there. Relative errors: tanh below
 2^-20 everywhere; sigmoid and silu below 2^-20 for x >= -87, gelu below 2^-15 for x >= -10, and left of that values
-below 1e-35 in size may become 0. NaN gives NaN; silu and gelu of minus infinity are minus infinity times zero, NaN.
+below 1e-35 in size may become 0; log: below 2^-21. NaN gives NaN; silu and gelu of minus infinity are minus infinity
+times zero, NaN.
 `tests/lower/test_scalar.py` measures all this. No approximate instruction is used: their results differ between
 machines, and then the CPU machine could not agree with hardware bit for bit.
 """
@@ -32,6 +33,11 @@ _SUM_IS_ONE = -30.0
 """1 + exp(x) rounds to 1 from here down."""
 _SUM_IS_NORMAL = 87.33
 """1 / (1 + exp(x)) is a normal float32 up to here: ln 2^126 = 87.34."""
+_SQRT_HALF_BITS = 0x3F3504F3
+_LOG_COEFFICIENTS = (
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
 _RECIPROCAL_GUESS = 0x7EF311C3
 _TANH_COEFFICIENTS = (62.0 / 2835.0, -17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0)
 
@@ -61,6 +67,41 @@ def _absolute(text: Text, x: str) -> str:
 
 def _square_root(text: Text, x: str) -> str:
     return text.into("f32", "sqrt.rn.f32", x)
+
+
+def _reciprocal_root(text: Text, x: str) -> str:
+    return text.into("f32", "div.rn.f32", _ONE, _square_root(text, x))
+
+
+def _log(text: Text, x: str) -> str:
+    """x = 2^n m with m from sqrt(1/2) to sqrt(2); log m by a polynomial in m - 1 (Cephes, logf), n ln2 in two parts.
+    What is subnormal is scaled first; zero, infinities, NaN and negative numbers are put right at the end."""
+    scaled = text.into("f32", "mul.rn.f32", x, float_literal(2.0**23))
+    is_small = text.into("pred", "setp.lt.f32", x, float_literal(2.0**-126))
+    normal = text.into("f32", "selp.f32", scaled, x, is_small)
+    bits = text.into("b32", "sub.s32", text.into("b32", "mov.b32", normal), _SQRT_HALF_BITS)
+    number = text.into("b32", "shr.s32", bits, 23)
+    rest = text.into("b32", "sub.s32", text.into("b32", "mov.b32", normal), text.into("b32", "shl.b32", number, 23))
+    f = text.into("f32", "sub.rn.f32", text.into("f32", "mov.b32", rest), _ONE)
+    n = text.into("f32", "cvt.rn.f32.s32", number)
+    lowered = text.into("f32", "sub.rn.f32", n, float_literal(23.0))
+    n = text.into("f32", "selp.f32", lowered, n, is_small)
+    square = text.into("f32", "mul.rn.f32", f, f)
+    series = text.into("f32", "mov.f32", float_literal(_LOG_COEFFICIENTS[0]))
+    for coefficient in _LOG_COEFFICIENTS[1:]:
+        series = text.into("f32", "fma.rn.f32", series, f, float_literal(coefficient))
+    tail = text.into("f32", "mul.rn.f32", text.into("f32", "mul.rn.f32", f, square), series)
+    tail = text.into("f32", "fma.rn.f32", n, float_literal(-2.12194440e-4), tail)
+    tail = text.into("f32", "fma.rn.f32", square, float_literal(-0.5), tail)
+    result = text.into("f32", "add.rn.f32", f, tail)
+    result = text.into("f32", "fma.rn.f32", n, float_literal(0.693359375), result)
+    is_zero = text.into("pred", "setp.eq.f32", x, _ZERO)
+    result = text.into("f32", "selp.f32", float_literal(-math.inf), result, is_zero)
+    # Of infinity, infinity; of NaN and what is negative, the NaN of the square root.
+    is_finite = text.into("pred", "setp.lt.f32", x, float_literal(math.inf))
+    result = text.into("f32", "selp.f32", result, x, is_finite)
+    is_negative = text.into("pred", "setp.lt.f32", x, _ZERO)
+    return text.into("f32", "selp.f32", float_literal(math.nan), result, is_negative)
 
 
 def _relu(text: Text, x: str) -> str:
@@ -158,6 +199,8 @@ _UNARY = {
     "neg": _negate,
     "abs": _absolute,
     "sqrt": _square_root,
+    "rsqrt": _reciprocal_root,
+    "log": _log,
     "relu": _relu,
     "exp": _exp,
     "sigmoid": _sigmoid,

@@ -35,6 +35,7 @@ from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.expression_order import add_in_order
 from tilewright.lower.pipeline import pipeline_kernel
 from tilewright.lower.program import sources_of
+from tilewright.lower.row_kernel import row_kernel
 from tilewright.lower.stream_product import stream_workspaces
 from tilewright.lower.team_sum import team_workspaces
 
@@ -66,7 +67,8 @@ def lower_program(program: tile.ProgramOp) -> LoweredProgram:
     decisions: Decisions = decisions_of(attribute)
     match decisions:
         case ElementwiseDecisions():
-            module = _elementwise_kernel(program, decisions)
+            build = row_kernel if decisions.rows else _elementwise_kernel
+            module = build(program, decisions)
             return LoweredProgram((LoweredKernel(program.sym_name.data, module),), buffers(program))
         case PipelineDecisions():
             return _pipeline_program(program, decisions)

@@ -29,7 +29,7 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
-from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, stores
+from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, reductions, stores
 from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.accumulation import promoted_depth, require_promotable
@@ -52,6 +52,7 @@ from tilewright.synth.paired_loads import choose_paired_loads
 from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.register_operand import fixed_for_registers, raw_operand, wants_registers
+from tilewright.synth.rows import decide_rows
 from tilewright.synth.scaled_product import choose_promotion
 from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
@@ -110,6 +111,8 @@ def _fill_shape(points: int, target: Target, points_per_thread: int = 4, togethe
 
 
 def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions:
+    if reductions(program):
+        return decide_rows(program, target, wanted)
     turned = decide_turned(program, target, wanted)
     if turned is not None:
         return turned

@@ -54,6 +54,8 @@ _ALONG_INSTRUCTIONS = 6.0
 _INSTRUCTIONS = {
     Function.DIV: 20.0,
     Function.SQRT: 20.0,
+    Function.RSQRT: 40.0,
+    Function.LOG: 25.0,
     Function.EXP: 36.0,
     Function.SIGMOID: 44.0,
     Function.SILU: 46.0,

@@ -29,7 +29,12 @@ from tilewright.targets import Target
 Kind = Literal["bytes", "operations"]
 Candidate = TypeVar("Candidate")
 
-_SPECIAL = frozenset({Function.EXP, Function.TANH, Function.SIGMOID, Function.GELU, Function.SILU, Function.SQRT})
+_SPECIAL = frozenset(
+    {
+        Function.EXP, Function.TANH, Function.SIGMOID, Function.GELU, Function.SILU, Function.SQRT, Function.RSQRT,
+        Function.LOG,
+    }
+)  # fmt: skip
 _ARITHMETIC_PER_CYCLE = 256
 """Two for each fused multiply-add of 128 lanes a cycle and multiprocessor: CUDA C++ Programming Guide, Arithmetic
 Instructions, compute capability 9.0."""

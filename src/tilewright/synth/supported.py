@@ -15,7 +15,7 @@ from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.tile_axes import base_axis, block_size, blocks_of
-from tilewright.ir.tile_facts import dots, grid_axes, grouping, index_offset, loads, the_grid
+from tilewright.ir.tile_facts import dots, grid_axes, grouping, index_offset, loads, reductions, stores, the_grid
 from tilewright.ir.tile_products import shared_products
 from tilewright.ir.tile_rules import place_of
 from tilewright.ir.tile_types import IndexType, axes_text, tensor_type, value_type
@@ -59,6 +59,24 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
         if products and isinstance(load.parent_op(), tile.ProgramOp) and any(index_offset(index) for index in outer):
             yield load, "a tile of a neighbouring matrix is not compiled yet", "compute it into a tensor of its own"
     yield from _blocks(program, grid[:-2])
+    yield from _reductions(program)
+
+
+def _reductions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
+    found = reductions(program)
+    axes = list(dict.fromkeys(op.axis.data for op in found))
+    for op in found:
+        if dots(program):
+            yield op, "a reduction beside a product is not compiled yet", "split the kernel"
+        if grouping(program) is not None:
+            yield op, "a reduction in a program over groups is not compiled yet", "compile one for each group"
+        if op.axis.data != axes[0]:
+            remedy = f"reduce over {axes[0]} alone, and over {op.axis.data} in a kernel of its own"
+            yield op, f"reductions over {axes[0]} and {op.axis.data} in one program are not compiled yet", remedy
+    for store in stores(program) if found else ():
+        missing = [axis for axis in grid_axes(program) if axis not in tensor_type(store.tensor).axis_names]
+        if any(axis != axes[0] for axis in missing):
+            yield store, f"a result without the axes {axes_text(missing)} is not compiled yet", "split the kernel"
 
 
 def _blocks(program: tile.ProgramOp, batch: Sequence[str]) -> Iterator[tuple[Operation, str, str]]:

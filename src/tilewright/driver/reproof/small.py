@@ -55,6 +55,10 @@ from tilewright.lower.raster import raster_quantities
 from tilewright.lower.turns import skip_quantities
 
 _POINTS_PER_AXIS = 48
+_ROWS_OF_CTAS = 2
+"""Along each axis but that of rows, where each has a CTA."""
+_STRIPS = 3
+"""Of a row that is walked by strips."""
 """Extent left of each axis of an element-by-element program."""
 
 _ROUNDS_MOST = 4
@@ -78,6 +82,12 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
     decisions = decisions_of(program.attributes["decisions"])
     extents = program.extents
     match decisions:
+        case ElementwiseDecisions(rows=(row,)):
+            # So many rows that some units of the last CTA have none, where a CTA has several.
+            most = _ROWS_OF_CTAS if row.threads == decisions.threads else decisions.threads // row.threads + 1
+            found = {axis: min(extent, most) for axis, extent in extents.items()}
+            length = extents[row.axis]
+            return found | {row.axis: reduced_extent(length, row.strip, _STRIPS) if row.streamed else length}
         case ElementwiseDecisions(transpose=turned):
             found = {axis: min(extent, _POINTS_PER_AXIS) for axis, extent in extents.items()}
             for each in turned:
@@ -238,6 +248,10 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
         program.body.block.erase_arg(argument)
     decisions = decisions_of(program.attributes["decisions"])
     match decisions:
+        case ElementwiseDecisions(rows=(row,)):
+            rows = math.prod(extents[axis] for axis in grid_axes(program) if axis != row.axis)
+            ctas = -(-rows // (decisions.threads // row.threads))
+            program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case ElementwiseDecisions():
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=min(decisions.ctas, CTAS)))
         case PipelineDecisions():
@@ -311,9 +325,10 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
     found = list(extents.values())
     decisions = decisions_of(program.attributes["decisions"])
     match decisions:
-        case ElementwiseDecisions(transpose=turned):
+        case ElementwiseDecisions(transpose=turned, rows=rows):
             sizes = [extents[axis] for axis in grid_axes(program)]
             found.append(math.prod(sizes))
+            found += [math.prod(sizes) // extents[row.axis] for row in rows]
             for each in turned:
                 counts = tile_counts(each, tuple(sizes))
                 found += [*counts, math.prod(counts)]

@@ -10,6 +10,8 @@ Rules of the language (each is checked, with an error at the author's line):
 - `tw.group` and `tw.within` in a grid cut an axis into groups by a tensor of integers; tiles straddle no two groups.
 - `k // 128` is the index of blocks of an axis, along `K/128`; such tiles scale products and broadcast along K.
 - `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves one.
+- `tw.sum(x, over=j)`, and `max`, `min`, `mean`, `logsumexp`, `softmax`, fold all of an axis of the grid; the result is
+  a tile without it (but for `softmax`), and may be stored without it. How the axis is walked is the compiler's affair.
 - arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
 - tiles broadcast by axis name: a tile over ("N",) meets one over ("M", "N") along N.
 
@@ -50,13 +52,21 @@ __all__ = [
     "group",
     "i32",
     "kernel",
+    "log",
+    "logsumexp",
     "loop",
+    "max",
     "maximum",
+    "mean",
+    "min",
     "minimum",
     "relu",
+    "rsqrt",
     "sigmoid",
     "silu",
+    "softmax",
     "sqrt",
+    "sum",
     "tanh",
     "within",
     "zeros",
@@ -86,6 +96,8 @@ class Tracer(Protocol):
     def dot(self, left: object, right: object) -> Product: ...
     def unary(self, function: Function, operand: object) -> Tile: ...
     def binary(self, function: Function, left: object, right: object) -> Tile: ...
+    def reduce(self, function: Function, operand: object, over: object) -> Tile: ...
+    def extent(self, over: object) -> int: ...
     def cast(self, operand: object, element: object) -> Tile: ...
     def transpose(self, operand: object) -> Tile: ...
     def refuse(self, message: str, remedy: str) -> NoReturn: ...
@@ -434,3 +446,49 @@ def silu(tile: Expression) -> Tile:
 def sqrt(tile: Expression) -> Tile:
     """The square root, elementwise, correctly rounded; NaN of what is negative."""
     return _tracer("tw.sqrt").unary(Function.SQRT, tile)
+
+
+def rsqrt(tile: Expression) -> Tile:
+    """1 / sqrt(x), elementwise, to a relative error of 2^-23; NaN of what is negative."""
+    return _tracer("tw.rsqrt").unary(Function.RSQRT, tile)
+
+
+def log(tile: Expression) -> Tile:
+    """The natural logarithm, elementwise, to a relative error of 2^-21; -inf of zero, NaN of what is negative."""
+    return _tracer("tw.log").unary(Function.LOG, tile)
+
+
+def sum(tile: Expression, *, over: Index) -> Tile:
+    """The sum of all elements along an axis of the grid, in float32 and in an order that the compiler chooses."""
+    return _tracer("tw.sum").reduce(Function.ADD, tile, over)
+
+
+def max(tile: Expression, *, over: Index) -> Tile:
+    """The largest element along an axis of the grid; NaN where one is."""
+    return _tracer("tw.max").reduce(Function.MAX, tile, over)
+
+
+def min(tile: Expression, *, over: Index) -> Tile:
+    """The smallest element along an axis of the grid; NaN where one is."""
+    return _tracer("tw.min").reduce(Function.MIN, tile, over)
+
+
+def mean(tile: Expression, *, over: Index) -> Tile:
+    """The mean of all elements along an axis of the grid: their sum over their number."""
+    total = sum(tile, over=over)
+    return total / float(total.tracer.extent(over))
+
+
+def logsumexp(tile: Expression, *, over: Index) -> Tile:
+    """log(sum(exp(x))) along an axis of the grid, without overflow; NaN where all elements are -inf or one is +inf."""
+    largest = max(tile, over=over)
+    return largest + log(sum(exp(tile - largest), over=over))
+
+
+def softmax(tile: Expression, *, over: Index) -> Tile:
+    """exp(x) / sum(exp(x)) along an axis of the grid, without overflow, as exp(x - max) times the sum's reciprocal.
+
+    NaN along a line whose elements are all -inf, or of which one is +inf or NaN.
+    """
+    weights = exp(tile - max(tile, over=over))
+    return weights.tracer.binary(Function.MUL, weights, 1.0 / sum(weights, over=over))

@@ -47,6 +47,7 @@ from tilewright.ir.tile import (
 )
 from tilewright.ir.tile_axes import base_axis, block_size, covers
 from tilewright.ir.tile_facts import Access, Grouping, access_of, axes_of, buffers, grouping, stores, the_program
+from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import value_type
 
 Array = NDArray[Any]
@@ -248,6 +249,9 @@ class _Evaluator:
                 self.values[op.result] = apply(op.function.data, self.values[op.operand])
             case BinaryOp():
                 self.values[op.result] = apply(op.function.data, self.values[op.left], self.values[op.right])
+            case ReduceOp():
+                along = axes_of(op.operand).index(op.axis.data)
+                self.values[op.result] = _FOLDS[op.function.data](self.values[op.operand], axis=along)
             case DotOp():
                 self.values[op.result] = self.values[op.accumulator] + self.product(op)
             case LoopOp():
@@ -322,6 +326,10 @@ def _silu(x: Array) -> Array:
     return x / (1 + np.exp(-x))
 
 
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
 def _relu(x: Array) -> Array:
     return np.maximum(x, np.zeros_like(x))
 
@@ -346,4 +354,7 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.GELU: _gelu,
     Function.SILU: _silu,
     Function.SQRT: np.sqrt,
+    Function.RSQRT: _rsqrt,
+    Function.LOG: np.log,
 }
+_FOLDS: dict[Function, Callable[..., Array]] = {Function.ADD: np.sum, Function.MAX: np.max, Function.MIN: np.min}

@@ -38,13 +38,14 @@ def trace(
         raise TilewrightError(
             f"kernel {kernel.name} is traced while another is", remedy="share code as a plain Python function"
         )
-    tracer = KernelTracer(kernel, types)
+    extents = all_extents(kernel, dims)
+    tracer = KernelTracer(kernel, types, extents)
     token = active_tracer.set(tracer)
     try:
         returned = kernel.function(*(tracer.tensor(parameter) for parameter in kernel.parameters))
     finally:
         active_tracer.reset(token)
-    return tracer.finish(all_extents(kernel, dims), returned)
+    return tracer.finish(extents, returned)
 
 
 def fingerprint(module: ModuleOp) -> str:

@@ -61,6 +61,7 @@ from tilewright.ir.tile import (
 )
 from tilewright.ir.tile_axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
 from tilewright.ir.tile_product import check_contraction, check_scale, product_type
+from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_rules import place_of, violations
 from tilewright.ir.tile_types import (
     ELEMENT_TYPES,
@@ -112,8 +113,10 @@ class _Scope:
 class KernelTracer:
     """Implements `language.Tracer` for one run of one kernel."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[str, TensorType]) -> None:
+    def __init__(self, kernel: Kernel, types: Mapping[str, TensorType], extents: Mapping[str, int]) -> None:
+        """types: of the parameters; extents: of every axis."""
         self.kernel = kernel
+        self.extents = extents
         self.tensors: dict[str, SSAValue] = {}
         self.bound: dict[Index | Expression, _Bound] = {}
         self.products: dict[Product, _Factors] = {}
@@ -512,6 +515,24 @@ class KernelTracer:
                 f"tiles over {axes_text(left)} and {axes_text(right)} do not broadcast", "use tiles over common axes"
             )
         return joined
+
+    def _reduced_axis(self, over: object) -> str:
+        if not isinstance(over, Index) or over not in self.grid_indices:
+            self.refuse(f"a reduction over {over!r}", "give an index of tw.grid, as in tw.sum(x[i, j], over=j)")
+        self._refuse_group(self.resolve(over), f"a reduction over the groups {over.axis}, of which a program has one")
+        return over.axis
+
+    def reduce(self, function: Function, operand: object, over: object) -> Tile:
+        if isinstance(operand, numbers.Real):
+            self.refuse(f"a reduction of the number {operand!r}", "compute it in Python")
+        axis = self._reduced_axis(over)
+        if len(self.scopes) > 1:
+            self.refuse(f"a reduction over {axis} inside a loop", "reduce before the loop or after it")
+        return self.tile(self.build(ReduceOp, function, self.widened(self.value_of(operand)), axis).result)
+
+    def extent(self, over: object) -> int:
+        """Elements along an axis that is reduced over."""
+        return self.extents[self._reduced_axis(over)]
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:

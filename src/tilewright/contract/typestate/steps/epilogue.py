@@ -25,6 +25,7 @@ from tilewright.contract.typestate.footprint import box_extent_bytes
 from tilewright.contract.typestate.program import Buffer, integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
 from tilewright.contract.typestate.staged_places import Chunk, check_places
+from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
 from tilewright.contract.typestate.steps.team import finished_place
 from tilewright.contract.typestate.steps.transpose import require_transposed
 from tilewright.contract.typestate.store_places import may_alias
@@ -287,6 +288,11 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
     if op.transpose is not None:
         require_transposed(walk, op)
+    if op.rows is not None:
+        require_shared_rows(walk, op)
+    # What changes along a row; without rows, everything may.
+    along = block.args[-1] if op.rows is not None else None
+    varying: set[SSAValue] = {along} if along is not None else set()
     known: set[SSAValue] = set(block.args)
     extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
     points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}
@@ -314,7 +320,8 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                     if run > 1:
                         _require_whole_units(walk, inner, destination, run, block.args[-1])
                 require_known(inner, [inner.value, *inner.indices], known, walk.findings)
-                if not points <= set(inner.indices):
+                stored = points if along is None or inner.value in varying else points - {along}
+                if not stored <= set(inner.indices):
                     walk.findings.doubt("two points may store to one element: an index of the region is missing", inner)
             case ac.AffineOp():
                 require_known(inner, list(inner.operands_), known, walk.findings)
@@ -326,11 +333,17 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 if inner.size.data < 1:
                     walk.findings.doubt(f"divides an index by {inner.size.data}", inner)
                 known.add(inner.result)
+            case ac.FoldOp():
+                check_fold(walk, op, inner)
+                require_known(inner, [inner.value], known, walk.findings)
+                known.add(inner.result)
             case ac.YieldOp():
                 pass
             case _:
                 if not check_scalar(inner, known, walk.findings):
                     walk.findings.doubt(f"is not understood inside {op.name}", inner)
+        if varying.intersection(inner.operands) and not isinstance(inner, ac.FoldOp):
+            varying.update(inner.results)
     for buffer, stores in written.items():
         places = {tuple(access.indices) for access in (*stores, *read.get(buffer, ()))}
         if len(places) > 1:

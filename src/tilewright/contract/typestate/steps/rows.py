@@ -1,0 +1,120 @@
+"""Do units of threads that share rows (`ac.elementwise` with `rows`) have a row each, meet without leaving anybody
+behind, and reach whole vectors?
+
+What lanes of a warp exchange orders itself. Units of several warps meet at a barrier of the CTA and in words of shared
+memory that each fold has for itself, so that a word is written once and then read: nothing else need be shown than that
+a unit is then the whole CTA, that none leaves before it has met the others (there are as many CTAs as rows), and that
+the buffer has the words.
+
+Not shown here: that what is folded is every point of the row, once; the text's stores are proved to cover their arrays,
+and values are compared on the machine. Checked by: tests/contract/typestate/steps/test_row_steps.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from xdsl.ir import SSAValue
+
+from tilewright.base.element import parse_element
+from tilewright.contract.typestate.program import integers
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.ir import ac
+from tilewright.ir.decisions import rows_of
+from tilewright.ir.function import REDUCERS
+from tilewright.ir.rows import RowDecision
+
+_VECTOR_BYTES = 16
+"""What one thread loads or stores at once at most (PTX ISA, ld and st: vectors of 128 bits)."""
+_LANES = 32
+_WORD_BYTES = 4
+
+
+def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
+    """Doubt or refute an op whose units share rows, where it breaks a rule."""
+    assert op.rows is not None
+    try:
+        row = rows_of(op.rows)
+    except (KeyError, TypeError):
+        walk.findings.doubt("shares rows in a way that is not understood", op)
+        return
+    sizes = (row.run, row.pieces, row.threads // _LANES)
+    if min(sizes) < 1 or row.threads & row.threads - 1 or row.run & row.run - 1 or op.transpose is not None:
+        walk.findings.doubt("shares rows in a way that is not understood", op)
+        return
+    extents, threads = integers(op.extents), walk.kernel.block_threads
+    rows, ctas = math.prod(extents[:-1]), integers(walk.kernel.op.grid)[0]
+    if walk.role.unit != "warp32" or walk.role.threads != threads or threads % row.threads:
+        walk.findings.doubt(f"rows are dealt to units of {row.threads} threads, of which the CTA has no number", op)
+    elif ctas * (threads // row.threads) < rows:
+        walk.findings.doubt(f"{rows} rows for {ctas * (threads // row.threads)} units", op)
+    elif row.threads > _LANES and (threads != row.threads or ctas != rows):
+        walk.findings.doubt("warps of a unit meet at the CTA's barrier, to which not all of its threads come", op)
+    if not row.streamed and row.strip < extents[-1]:
+        walk.findings.doubt(f"rows of {extents[-1]} points are held by units that hold {row.strip}", op)
+    _require_words(walk, op, row)
+    _require_vectors(walk, op, row, extents[-1])
+
+
+def check_fold(walk: RoleWalk, op: ac.ElementwiseOp, fold: ac.FoldOp) -> None:
+    """Doubt a fold where there are no rows, or by a function whose order would matter."""
+    if op.rows is None:
+        walk.findings.doubt(f"stands in {op.name} without rows", fold)
+    if fold.function.data not in REDUCERS:
+        walk.findings.doubt(f"folds by {fold.function.data!r}", fold)
+
+
+def _require_words(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision) -> None:
+    warps = row.threads // _LANES
+    if warps == 1:
+        return
+    if len(op.through) != 1:
+        walk.findings.doubt("goes through something other than one buffer", op)
+        return
+    buffer = walk.buffer_of(op, op.through[0])
+    if buffer is None:
+        return
+    folds = sum(isinstance(inner, ac.FoldOp) for inner in op.body.block.ops)
+    needed, size = folds * warps * _WORD_BYTES, buffer.slots * buffer.slot_bytes
+    if buffer.ring:
+        walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot take partial results")
+    if size < needed:
+        message = f"partial results take {needed} bytes, and buffer {buffer.name} has {size}"
+        walk.report("AL004", op, message, against=buffer.op)
+    if buffer.address % _WORD_BYTES:
+        walk.report("AL002", op, f"buffer {buffer.name} begins at byte {buffer.address}", against=buffer.op)
+    if any(use.operation is not op for use in op.through[0].uses):
+        walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
+
+
+def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, length: int) -> None:
+    """Of arrays that are reached a run at a time, each run must lie together and begin at a multiple of its vectors."""
+    along = op.body.block.args[-1]
+    for inner in op.body.block.ops:
+        if not isinstance(inner, ac.ElementLoadOp | ac.ElementStoreOp):
+            continue
+        array: SSAValue = inner.source if isinstance(inner, ac.ElementLoadOp) else inner.destination
+        declared = walk.global_of(inner, array)
+        if declared is None or declared.buffer.data not in row.vectors or not _goes_along(inner.indices, along):
+            continue
+        element, strides = parse_element(declared.result.type.element.data), integers(declared.strides)
+        vector = min(row.run, _VECTOR_BYTES // element.bytes) if element is not None else 0
+        places = list(zip(inner.indices, strides, strict=False))
+        if not vector or row.run * (element.bytes if element is not None else 0) % _WORD_BYTES or length % row.run:
+            walk.findings.doubt(f"runs of {row.run} elements of {declared.buffer.data} are no whole vectors", inner)
+        elif [stride for index, stride in places if index is along] != [1] or any(
+            index is not along and _goes_along([index], along) for index in inner.indices
+        ):
+            walk.findings.doubt(f"a run does not lie together in {declared.buffer.data}", inner)
+        elif any(stride % vector for index, stride in places if index is not along):
+            walk.findings.doubt(f"a run in {declared.buffer.data} may begin inside a vector", inner)
+
+
+def _goes_along(indices: Iterable[SSAValue], along: SSAValue) -> bool:
+    """Whether an index changes along the row."""
+    return any(
+        index is along
+        or (isinstance(index.owner, ac.AffineOp | ac.IndexDivideOp) and _goes_along(index.owner.operands, along))
+        for index in indices
+    )

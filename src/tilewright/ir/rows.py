@@ -1,0 +1,33 @@
+"""How do threads share the points of a program that folds them along an axis?
+
+The points along that axis, for one place along the others, are a row. A unit of threads takes a row: whole warps, whose
+partial results meet in registers, and in shared memory where there are several. It walks the row by strips, of which
+each thread holds `pieces` runs of `run` neighbouring points; runs of neighbouring threads lie next to each other, so
+that a piece of a strip is dense. Where one strip holds the row, each element is loaded once and stays in registers;
+else every fold, or several that do not depend on each other, is a walk of its own.
+
+Checked by: tests/lower/test_rows.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RowDecision:
+    """axis: the name of the one along which rows lie; threads: of a unit, a power of two from 32; run, pieces: as
+    above; streamed: 1 where a row is walked by several strips; vectors: parameters whose elements are read or written
+    a run at a time."""
+
+    axis: str
+    threads: int
+    run: int
+    pieces: int
+    streamed: int
+    vectors: tuple[str, ...]
+
+    @property
+    def strip(self) -> int:
+        """Points of a row that a unit takes at once."""
+        return self.threads * self.run * self.pieces

@@ -1,0 +1,433 @@
+"""How rows that units of threads share are loaded, folded and stored.
+
+A thread holds, of each value at the points of a strip, `pieces` runs of `run` registers; what is the same along the row
+it holds once. A fold goes through a thread's own elements, then through the lanes of its warp by exchanges, then, where
+a unit has several warps, through a word of shared memory of each: all threads of the CTA meet there, so such a unit is
+a CTA. Every fold has words of its own, so that one barrier is enough. Additions are made in the same order by every
+lane, so that all get the same bits.
+
+Rows that no strip holds are walked several times: once for each level of folds, which are those that wait for the folds
+of the level before, and what is computed from loads is computed anew.
+
+Points past a row's end count nowhere: they are loaded as zeros, folded as the function's identity, and not stored.
+Source: PTX ISA, shfl.sync, bar.sync. Checked by: tests/lower/test_rows.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.ir import ac
+from tilewright.ir.decisions import RUN_BYTES
+from tilewright.ir.rows import RowDecision
+from tilewright.lower.elementwise import affine_index, divided
+from tilewright.lower.emit import Text, float_literal
+from tilewright.lower.global_access import (
+    ELEMENT_BYTES,
+    constant_address,
+    displaced_address,
+    load_as_float,
+    store_from_float,
+)
+from tilewright.lower.lowering import Lowering, integers
+from tilewright.lower.places import BufferPlace, GlobalPlace, IndexPlace, Places, ScalarPlace
+from tilewright.lower.runs import narrowed
+from tilewright.lower.scalar import emit_scalar
+from tilewright.lower.scalar_region import lower_scalar_op
+from tilewright.lower.wide_loads import WORD_BYTES, widened
+
+_WARP_THREADS = 32
+_IDENTITIES = {"add": 0.0, "max": -math.inf, "min": math.inf}
+
+Points = list[list[str]]
+"""A thread's float32 registers of a value along the row, by piece and element."""
+
+
+def scratch_bytes(row: RowDecision, folds: int) -> int:
+    """Shared memory of a CTA: a word of each warp for each fold, where units have several warps."""
+    warps = row.threads // _WARP_THREADS
+    return folds * warps * WORD_BYTES if warps > 1 else 0
+
+
+def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> None:
+    """Emit an op whose units of threads share rows."""
+    text = lowering.text
+    extents = integers(op.extents)
+    rows = math.prod(extents[:-1])
+    block = integers(ac.kernel_of(op).block)[0]
+    end = text.label("rows_end")
+    number, thread = text.into("b32", "mov.u32", "%ctaid.x"), lowering.thread
+    if block > row.threads:
+        # No thread of such a CTA waits for another warp's, so that whole warps may leave.
+        thread = text.into("b32", "and.b32", lowering.thread, row.threads - 1)
+        unit = text.into("b32", "shr.u32", lowering.thread, row.threads.bit_length() - 1)
+        number = text.into("b32", "mad.lo.u32", number, block // row.threads, unit)
+        text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", number, rows))
+    indices: list[str] = []
+    rest = number
+    for extent in reversed(extents[1:-1]):
+        indices.append(text.into("b32", "rem.u32", rest, extent))
+        rest = text.into("b32", "div.u32", rest, extent)
+    scratch = 0
+    if op.through:
+        place = lowering.place(op.through[0])
+        assert isinstance(place, BufferPlace)
+        scratch = place.address
+    values: Places = dict(lowering.places)
+    for argument, register in zip(op.body.block.args[:-1], [rest, *reversed(indices)], strict=False):
+        values[argument] = IndexPlace(register)
+    walk = _Row(text, op, row, values, extents[-1], thread, f"{lowering.shared_base}+{scratch}" if op.through else "")
+    if row.streamed:
+        walk.streamed()
+    else:
+        walk.held()
+    text.place(end)
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row of the thread's unit. values: what is the same along it; points: what is not, of the strip at hand;
+    starts, guards: number of the first element of each piece, and whether it lies in the row; shared: the address of
+    the words of folds."""
+
+    text: Text
+    op: ac.ElementwiseOp
+    row: RowDecision
+    values: Places
+    length: int
+    thread: str
+    shared: str
+    points: dict[SSAValue, Points] = field(default_factory=dict[SSAValue, Points])
+    starts: list[str] = field(default_factory=list[str])
+    guards: list[str] = field(default_factory=list[str])
+    folds: int = 0
+
+    # ------------------------------------------------------------ walks
+
+    def held(self) -> None:
+        """The row is one strip: each op in the region's order, the loads before all others."""
+        self.begin_strip("")
+        ops = self.op.body.block.ops
+        for inner in (*filter(_fetches, ops), *(each for each in ops if not _fetches(each))):
+            self.emit(inner)
+
+    def streamed(self) -> None:
+        """Once along the row for each level of folds and stores."""
+        varying, levels = _levels(self.op)
+        ops = list(self.op.body.block.ops)
+        for level in range(1 + max(levels.values(), default=0)):
+            for inner in ops:  # what is the same along the row, as far as it is known by now
+                if inner not in varying and not isinstance(inner, ac.FoldOp) and levels[inner] == level:
+                    self.emit(inner)
+            ends = [
+                inner
+                for inner in ops
+                if levels[inner] == level + isinstance(inner, ac.FoldOp)
+                and (isinstance(inner, ac.FoldOp) or (isinstance(inner, ac.ElementStoreOp) and inner in varying))
+            ]
+            if ends:
+                self.sweep(ends, [each for each in ops if each in _behind(ends) and each in varying])
+
+    def sweep(self, ends: Sequence[Operation], needed: Sequence[Operation]) -> None:
+        """All strips of the row. ends: folds and stores; needed: what they are computed from, in order."""
+        text = self.text
+        totals = {
+            end: text.into("f32", "mov.f32", float_literal(_IDENTITIES[end.function.data]))
+            for end in ends
+            if isinstance(end, ac.FoldOp)
+        }
+        first = text.into("b32", "mov.u32", 0)
+        head, past = text.label("strips"), text.label("strips_end")
+        text.place(head)
+        text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, self.length))
+        self.begin_strip(first)
+        for inner in (*filter(_fetches, needed), *(each for each in needed if not _fetches(each))):
+            if inner not in ends:
+                self.emit(inner)
+        for end in ends:
+            if isinstance(end, ac.FoldOp):
+                text.emit("mov.f32", totals[end], self.function(end)(totals[end], self.partial(end)))
+            else:
+                self.emit(end)
+        text.emit("add.u32", first, first, self.row.strip)
+        text.emit("bra", head)
+        text.place(past)
+        for end, total in totals.items():
+            self.values[end.result] = ScalarPlace(self.combined(end, total))
+
+    def begin_strip(self, first: str) -> None:
+        """first: the register of the number of its first point; "" for 0."""
+        text, row = self.text, self.row
+        self.points = {}
+        own = text.into("b32", "mul.lo.u32", self.thread, row.run)
+        if first:
+            own = text.into("b32", "add.u32", own, first)
+        self.starts = [
+            text.into("b32", "add.u32", own, piece * row.threads * row.run) if piece else own
+            for piece in range(row.pieces)
+        ]
+        self.guards = [text.into("pred", "setp.lt.u32", start, self.length) for start in self.starts]
+
+    # ------------------------------------------------------------ one op
+
+    def emit(self, inner: Operation) -> None:
+        """At every point of the strip that the thread holds; once, where it is the same at each."""
+        along = self.op.body.block.args[-1]
+        match inner:
+            case ac.AffineOp() | ac.IndexDivideOp():
+                if not _reaches(inner, along):
+                    self.values[inner.result] = IndexPlace(_index(self.text, self.values, inner))
+            case ac.ElementLoadOp():
+                if any(_along(index, along) for index in inner.indices):
+                    self.points[inner.result] = self.load(inner)
+                else:
+                    source = self.array(inner.source)
+                    address, inside = self.address(source, inner.indices, self.values, check=bool(inner.fill.data))
+                    self.values[inner.result] = ScalarPlace(load_as_float(self.text, source, f"[{address}]", inside))
+            case ac.ElementStoreOp():
+                self.store(inner)
+            case ac.FoldOp():
+                self.values[inner.result] = ScalarPlace(self.combined(inner, self.partial(inner)))
+            case _:
+                self.scalar(inner)
+
+    def scalar(self, inner: Operation) -> None:
+        if not any(operand in self.points for operand in inner.operands):
+            if not lower_scalar_op(self.text, self.values, inner):
+                raise AssertionError(f"{inner.name} cannot stand in a row's region")
+            return
+        result: Points = []
+        for piece in range(self.row.pieces):
+            registers: list[str] = []
+            for element in range(self.row.run):
+                point: Places = {operand: self.place(operand, piece, element) for operand in inner.operands}
+                lower_scalar_op(self.text, point, inner)
+                place = point[inner.results[0]]
+                assert isinstance(place, ScalarPlace)
+                registers.append(place.register)
+            result.append(registers)
+        self.points[inner.results[0]] = result
+
+    def place(self, value: SSAValue, piece: int, element: int) -> ScalarPlace:
+        if value in self.points:
+            return ScalarPlace(self.points[value][piece][element])
+        place = self.values[value]
+        assert isinstance(place, ScalarPlace)
+        return place
+
+    # ------------------------------------------------------------ memory
+
+    def array(self, value: SSAValue) -> GlobalPlace:
+        place = self.values[value]
+        assert isinstance(place, GlobalPlace)
+        return place
+
+    def address(
+        self, array: GlobalPlace, indices: Sequence[SSAValue], values: Places, *, check: bool
+    ) -> tuple[str, str]:
+        """64-bit address of an element, and a predicate that it lies inside the array (empty when not asked for)."""
+        address, inside = array.register, ""
+        for index, extent, stride in zip(indices, array.shape, array.strides, strict=True):
+            place = values[index]
+            assert isinstance(place, IndexPlace)
+            if check:
+                fits = self.text.into("pred", "setp.lt.u32", place.register, extent)
+                inside = self.text.into("pred", "and.pred", inside, fits) if inside else fits
+            address = displaced_address(self.text, address, place.register, stride * ELEMENT_BYTES[array.element])
+        return address, inside
+
+    def runs_at(self, array: GlobalPlace, indices: Sequence[SSAValue]) -> list[tuple[str, int]]:
+        """Where a dense run of each piece begins: a register with the first one's address, and bytes from there."""
+        along = self.op.body.block.args[-1]
+        point: Places = {**self.values, along: IndexPlace(self.starts[0])}
+        address, _ = self.address(array, indices, point, check=False)
+        apart = self.row.threads * self.row.run * ELEMENT_BYTES[array.element]
+        return [(address, piece * apart) for piece in range(self.row.pieces)]
+
+    def in_vectors(self, array: SSAValue) -> bool:
+        owner = array.owner
+        return isinstance(owner, ac.GlobalOp) and owner.buffer.data in self.row.vectors
+
+    def elements(self, indices: Sequence[SSAValue], piece: int, element: int) -> Places:
+        """The indices of one element."""
+        along, text = self.op.body.block.args[-1], self.text
+        start = self.starts[piece]
+        point: Places = dict(self.values)
+        point[along] = IndexPlace(text.into("b32", "add.u32", start, element) if element else start)
+        for index in indices:
+            _index_at(text, point, index)
+        return point
+
+    def load(self, op: ac.ElementLoadOp) -> Points:
+        text, source = self.text, self.array(op.source)
+        if self.in_vectors(op.source):
+            words = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
+            found: list[list[str]] = []
+            for (base, offset), guard in zip(self.runs_at(source, op.indices), self.guards, strict=True):
+                loaded = [text.into("b32", "mov.b32", 0) for _ in range(words)]
+                for first, unit in _units(loaded):
+                    suffix, operand = _vector(unit)
+                    address = constant_address(text, base, offset + first * WORD_BYTES)
+                    text.emit(f"{source.load}{suffix}.b32", operand, address, guard=guard)
+                found.append(loaded)
+            return [widened(text, source.element, loaded) for loaded in found]
+        points: Points = []
+        for piece, guard in enumerate(self.guards):
+            registers: list[str] = []
+            for element in range(self.row.run):
+                point = self.elements(op.indices, piece, element)
+                address, inside = self.address(source, op.indices, point, check=bool(op.fill.data))
+                inside = text.into("pred", "and.pred", inside, guard) if inside else guard
+                registers.append(load_as_float(text, source, f"[{address}]", inside))
+            points.append(registers)
+        return points
+
+    def store(self, op: ac.ElementStoreOp) -> None:
+        text, destination = self.text, self.array(op.destination)
+        along = self.op.body.block.args[-1]
+        if along not in op.indices:
+            address, _ = self.address(destination, op.indices, self.values, check=False)
+            register = self.place(op.value, 0, 0).register
+            first = text.into("pred", "setp.eq.u32", self.thread, 0)
+            store_from_float(text, destination.element, f"[{address}]", register, first)
+            return
+        runs = [
+            [self.place(op.value, piece, element).register for element in range(self.row.run)]
+            for piece in range(self.row.pieces)
+        ]
+        if self.in_vectors(op.destination):
+            places = self.runs_at(destination, op.indices)
+            for (base, offset), guard, registers in zip(places, self.guards, runs, strict=True):
+                for first_word, unit in _units(narrowed(text, destination.element, registers)):
+                    suffix, operand = _vector(unit)
+                    address = constant_address(text, base, offset + first_word * WORD_BYTES)
+                    text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
+            return
+        for piece, (guard, registers) in enumerate(zip(self.guards, runs, strict=True)):
+            for element, register in enumerate(registers):
+                point = self.elements(op.indices, piece, element)
+                address, _ = self.address(destination, op.indices, point, check=False)
+                store_from_float(text, destination.element, f"[{address}]", register, guard)
+
+    # ------------------------------------------------------------ folds
+
+    def function(self, op: ac.FoldOp) -> Callable[[str, str], str]:
+        return lambda left, right: emit_scalar(self.text, op.function.data, (left, right))
+
+    def partial(self, op: ac.FoldOp) -> str:
+        """Of the thread's own elements in the strip."""
+        text, fold = self.text, self.function(op)
+        identity = float_literal(_IDENTITIES[op.function.data])
+        found = [
+            text.into("f32", "selp.f32", self.place(op.value, piece, element).register, identity, guard)
+            for piece, guard in enumerate(self.guards)
+            for element in range(self.row.run)
+        ]
+        while len(found) > 1:
+            pairs = [fold(left, right) for left, right in zip(found[::2], found[1::2], strict=False)]
+            found = pairs + found[len(pairs) * 2 :]
+        return found[0]
+
+    def combined(self, op: ac.FoldOp, own: str) -> str:
+        """Of all threads of the unit; the same bits in each."""
+        text, fold = self.text, self.function(op)
+        total = _across_lanes(text, fold, own, _WARP_THREADS)
+        warps = self.row.threads // _WARP_THREADS
+        if warps == 1:
+            return total
+        offset = self.folds * warps * WORD_BYTES
+        self.folds += 1
+        lane = text.into("b32", "and.b32", self.thread, _WARP_THREADS - 1)
+        first = text.into("pred", "setp.eq.u32", lane, 0)
+        base = text.into("b32", "add.u32", self.shared.split("+")[0], int(self.shared.split("+")[1]) + offset)
+        warp = text.into("b32", "shr.u32", self.thread, _WARP_THREADS.bit_length() - 1)
+        text.emit("st.shared.f32", f"[{text.into('b32', 'mad.lo.u32', warp, WORD_BYTES, base)}]", total, guard=first)
+        text.emit("bar.sync", 0)
+        which = text.into("b32", "and.b32", self.thread, warps - 1)
+        theirs = text.into("f32", "ld.shared.f32", f"[{text.into('b32', 'mad.lo.u32', which, WORD_BYTES, base)}]")
+        return _across_lanes(text, fold, theirs, warps)
+
+
+def _across_lanes(text: Text, fold: Callable[[str, str], str], value: str, lanes: int) -> str:
+    """Folded over groups of so many neighbouring lanes, a power of two."""
+    distance = lanes // 2
+    while distance:
+        theirs = text.into("f32", "shfl.sync.bfly.b32", value, distance, _WARP_THREADS - 1, -1)
+        value = fold(value, theirs)
+        distance //= 2
+    return value
+
+
+def _units(words: list[str]) -> list[tuple[int, list[str]]]:
+    """Words that go together: number of the first, and up to 16 bytes of them."""
+    most = RUN_BYTES // WORD_BYTES
+    return [(first, words[first : first + most]) for first in range(0, len(words), most)]
+
+
+def _vector(unit: list[str]) -> tuple[str, str]:
+    """Suffix and operand of an access of so many words."""
+    return ("", unit[0]) if len(unit) == 1 else (f".v{len(unit)}", f"{{{', '.join(unit)}}}")
+
+
+# ---------------------------------------------------------------- what depends on what
+
+
+def _fetches(op: Operation) -> bool:
+    return isinstance(op, ac.AffineOp | ac.IndexDivideOp | ac.ElementLoadOp)
+
+
+def _along(index: SSAValue, along: SSAValue) -> bool:
+    """Whether an index changes along the row."""
+    owner = index.owner
+    return index is along or (isinstance(owner, Operation) and _reaches(owner, along))
+
+
+def _reaches(op: Operation, along: SSAValue) -> bool:
+    return any(_along(operand, along) for operand in op.operands)
+
+
+def _index(text: Text, values: Places, op: ac.AffineOp | ac.IndexDivideOp) -> str:
+    return affine_index(text, values, op) if isinstance(op, ac.AffineOp) else divided(text, values, op)
+
+
+def _index_at(text: Text, point: Places, index: SSAValue) -> None:
+    """Compute an index at a point, where it changes along the row."""
+    if index in point:
+        return
+    owner = index.owner
+    assert isinstance(owner, ac.AffineOp | ac.IndexDivideOp)
+    for operand in owner.operands:
+        _index_at(text, point, operand)
+    point[index] = IndexPlace(_index(text, point, owner))
+
+
+def _levels(op: ac.ElementwiseOp) -> tuple[set[Operation], dict[Operation, int]]:
+    """The ops whose result changes along the row (stores: that go along it), and how many folds, one waiting for the
+    other, must be known before each can be computed."""
+    along = op.body.block.args[-1]
+    varying: set[Operation] = set()
+    levels: dict[Operation, int] = {}
+    for inner in op.body.block.ops:
+        owners = [operand.owner for operand in inner.operands]
+        before = [levels[owner] for owner in owners if isinstance(owner, Operation) and owner in levels]
+        levels[inner] = max(before, default=0) + isinstance(inner, ac.FoldOp)
+        moves = any(operand is along or operand.owner in varying for operand in inner.operands)
+        if moves and not isinstance(inner, ac.FoldOp):
+            varying.add(inner)
+    return varying, levels
+
+
+def _behind(ends: Sequence[Operation]) -> set[Operation]:
+    """The ops, and all that they are computed from."""
+    found: set[Operation] = set()
+    open_ = list(ends)
+    while open_:
+        op = open_.pop()
+        if op not in found:
+            found.add(op)
+            open_ += [operand.owner for operand in op.operands if isinstance(operand.owner, Operation)]
+    return found

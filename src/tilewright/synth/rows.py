@@ -1,0 +1,107 @@
+"""How do threads share the rows of a program that folds its points along an axis?
+
+A warp takes a short row, a CTA a long one: so many threads that each holds a few runs of neighbouring elements, loaded
+16 bytes at a time where all arrays allow it. Up to `_HELD_ELEMENTS` in a thread, a row stays in registers from its one
+load to its store. Longer ones are walked once for each fold that waits for another, and once for what is stored.
+
+Not handled: rows that several CTAs share, and folds of one walk that correct each other as they go: rows longer than a
+CTA's registers hold are read once for each walk. Checked by: tests/lower/test_rows.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.ir import tile
+from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
+from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
+from tilewright.ir.rows import RowDecision
+from tilewright.ir.tile_facts import access_of, grid_axes, index_offset, loads, parameter_name, reductions, stores
+from tilewright.ir.tile_types import tensor_type
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_WARP_THREADS = 32
+_WORD_BYTES = 4
+_RUN_MOST = 8
+"""Elements that a thread takes together."""
+_PIECES_OF_WARP = 4
+"""Runs of each thread up to which a warp takes a row by itself."""
+_WARPS_OF_SHORT = 4
+"""Of a CTA whose warps take a row each."""
+_PIECES = 2
+"""Runs of each thread that a CTA's threads are chosen for: so that loads of several are on their way."""
+_THREADS_LEAST, _THREADS_MOST = 128, 512
+_HELD_ELEMENTS = 32
+"""Of a row, in the registers of one thread: with what is computed from them, some three registers each."""
+_STREAMED_ELEMENTS = 16
+
+
+def row_axis(program: tile.ProgramOp) -> str:
+    """The axis that the program folds its points along; "" where there is none."""
+    return next((op.axis.data for op in reductions(program)), "")
+
+
+def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions:
+    """Of a program without dot that folds along one axis."""
+    axis = row_axis(program)
+    length = program.extents[axis]
+    rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
+    run, vectors = _runs(program, axis, wanted)
+    threads = _WARP_THREADS
+    if length > _WARP_THREADS * run * _PIECES_OF_WARP:
+        whole = -(-length // (run * _PIECES))
+        threads = min(max(1 << (whole - 1).bit_length(), _THREADS_LEAST), _THREADS_MOST)
+    pieces = -(-length // (threads * run))
+    streamed = int(pieces * run > _HELD_ELEMENTS)
+    if streamed:
+        pieces = max(1, _STREAMED_ELEMENTS // run)
+    decision = RowDecision(axis, threads, run, pieces, streamed, vectors)
+    block = threads if threads > _WARP_THREADS else _WARPS_OF_SHORT * _WARP_THREADS
+    ctas = -(-rows // (block // threads))
+    unit = "a warp" if threads == _WARP_THREADS else f"a CTA of {threads} threads"
+    walk = f"by strips of {decision.strip}" if streamed else "held in registers"
+    along = f"{run} elements at a time" if run > 1 else "an element at a time"
+    reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
+    return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
+
+
+def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...]]:
+    """Elements that a thread takes together, and the parameters that are reached so. 1 and none unless the row is whole
+    runs, which begin at whole vectors, in some array."""
+    widths: dict[str, int] = {}
+    for op in (*loads(program), *stores(program)):
+        tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
+        if axis in tensor.axis_names:
+            along = tensor.axis_names.index(axis)
+            dense = tensor.stride_elements[along] == 1 and not any(map(index_offset, op.indices))
+            aligned = name not in wanted.misaligned and (
+                tensor.refinement.alignment_bytes >= DEFAULT_ALIGNMENT_BYTES
+            )
+            if dense and aligned and tensor.axis_names.count(axis) == 1:
+                widths.setdefault(name, tensor.element_kind.bytes)
+            else:
+                widths[name] = 0
+    run = min([RUN_BYTES // width for width in widths.values() if width], default=1)
+    run = min(run, _RUN_MOST)
+    while run > 1:
+        vectors = tuple(name for name, width in widths.items() if width and _whole(program, name, axis, run))
+        if vectors:
+            return run, vectors
+        run //= 2
+    return 1, ()
+
+
+def _whole(program: tile.ProgramOp, name: str, axis: str, run: int) -> bool:
+    """Whether each row of an array is whole runs, each of which begins at a multiple of the vectors that reach it."""
+    for op in (*loads(program), *stores(program)):
+        if access_of(op).tensor != name:
+            continue
+        tensor = tensor_type(op.tensor)
+        vector = min(run, RUN_BYTES // tensor.element_kind.bytes)
+        others = zip(tensor.axis_names, tensor.stride_elements, strict=True)
+        if program.extents[axis] % run or run * tensor.element_kind.bytes % _WORD_BYTES:
+            return False
+        if any(stride % vector for each, stride in others if each != axis):
+            return False
+    return True

@@ -1,0 +1,132 @@
+"""Programs that fold along an axis: each element's value on the CPU machine, at every length, element and layout."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowered_programs import Lowered, lower, random_inputs, reference, run
+from row_programs import PROGRAMS, softmax
+
+from tilewright.base.element import Element
+from tilewright.synth.decide import Wanted
+
+UNITS = {Element.F32: 2.0**-19, Element.BF16: 2.0**-8, Element.F16: 2.0**-10, Element.F8E4M3: 2.0**-3}
+"""Of a result of this element, the relative error allowed: its rounding, and for float32 the functions' own."""
+
+
+def assert_near(lowered: Lowered, arrays) -> None:
+    expected = reference(lowered, arrays)
+    for buffer in lowered.plan.buffers:
+        if buffer.role != "output":
+            continue
+        got = run(lowered, arrays)[buffer.name].astype(np.float64)
+        wanted = expected[buffer.name]
+        size = np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-30)
+        allowed = UNITS[buffer.element] * np.abs(wanted) + 2e-6 * size * (1 + len(lowered.plan.buffers))
+        if buffer.element is Element.F8E4M3:
+            allowed = allowed + 2.0**-9
+        same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+        with np.errstate(invalid="ignore"):
+            assert np.all(same | (np.abs(got - wanted) <= allowed)), (buffer.name, np.abs(got - wanted).max())
+
+
+def dims_of(name: str, rows: int, length: int) -> dict[str, int]:
+    dims = {"M": rows, "N": length}
+    if name == "spread":
+        return {"B": 3, "M": length, "N": rows}
+    return dims
+
+
+def elements_of(name: str, element: Element) -> dict[str, Element]:
+    found = dict.fromkeys([parameter.name for parameter in PROGRAMS[name].parameters], element)
+    return found | ({"y": Element.F8E4M3, "scales": Element.F32} if name == "quantized" else {})
+
+
+@pytest.mark.parametrize("element", [Element.F32, Element.BF16, Element.F16], ids=lambda element: element.value)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name, element):
+    for rows, length in ((5, 1), (3, 33), (2, 264), (2, 1040)):
+        lowered = lower(PROGRAMS[name], dims_of(name, rows, length), elements_of(name, element))
+        assert_near(lowered, random_inputs(lowered, length))
+
+
+@pytest.mark.parametrize("length", [2, 31, 32, 127, 128, 129, 1023, 1024, 1025, 2048])
+def test_lengths_around_what_units_hold(length):
+    lowered = lower(softmax, {"M": 2, "N": length}, dict.fromkeys("xy", Element.F32))
+    assert_near(lowered, random_inputs(lowered, length))
+
+
+@pytest.mark.parametrize("name", ["log_softmax", "layer_norm", "cross_entropy", "neighbours"])
+@pytest.mark.parametrize("length", [20000, 16392])
+def test_rows_that_are_walked_by_strips(name, length):
+    lowered = lower(PROGRAMS[name], {"M": 2, "N": length}, elements_of(name, Element.BF16))
+    (row,) = lowered.decisions.rows
+    assert row.streamed
+    assert_near(lowered, random_inputs(lowered))
+
+
+def test_strips_and_registers_give_the_same_values():
+    held = lower(softmax, {"M": 2, "N": 16384})
+    (row,) = held.decisions.rows
+    assert not row.streamed and row.strip == 16384
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([name for name in PROGRAMS if name != "neighbours"]),
+    st.integers(1, 7),
+    st.integers(1, 700),
+    st.sampled_from([Element.F32, Element.BF16, Element.F16]),
+    st.booleans(),
+)
+def test_any_program_at_any_shape(name, rows, length, element, misaligned):
+    names = tuple(parameter.name for parameter in PROGRAMS[name].parameters)
+    wanted = Wanted(misaligned=names[:1]) if misaligned else None
+    lowered = lower(PROGRAMS[name], dims_of(name, rows, length), elements_of(name, element), wanted=wanted)
+    assert_near(lowered, random_inputs(lowered, length))
+
+
+@pytest.mark.parametrize("strides", [(1, 8), (520, 1), (1040, 2), (513, 1)])
+def test_strided_arrays(strides):
+    lowered = lower(softmax, {"M": 8, "N": 512}, strides={"x": strides})
+    assert_near(lowered, random_inputs(lowered))
+
+
+def test_extreme_values():
+    """Infinities, NaN and magnitudes whose exponentials would overflow, as the program says."""
+    lowered = lower(PROGRAMS["log_softmax"], {"M": 7, "N": 40}, elements_of("log_softmax", Element.F32))
+    x = np.random.default_rng(0).standard_normal((7, 40)).astype(np.float32)
+    x[0] *= 1e4
+    x[1] = 3e38
+    x[2, 5] = -np.inf
+    x[3] = -np.inf
+    x[4, 7] = np.inf
+    x[5, 9] = np.nan
+    x[6] = -3e38
+    got = run(lowered, {"x": x})
+    assert_near(lowered, {"x": x[[0, 1, 2, 2, 2, 2, 6]]})
+    for row in (3, 4, 5):
+        assert np.isnan(got["sums"][row])
+    assert np.isneginf(got["y"][2, 5]) and np.isfinite(np.delete(got["y"][2], 5)).all()
+
+
+def test_every_lane_gets_the_same_bits():
+    """A sum is the same wherever in its row it is used: all points are scaled by one number."""
+    lowered = lower(PROGRAMS["rms_norm"], {"M": 3, "N": 2048}, elements_of("rms_norm", Element.F32))
+    ones = {"x": np.ones((3, 2048), np.float32), "weight": np.ones(2048, np.float32)}
+    ones["x"][:, ::3] = 1.0 / 3
+    y = run(lowered, ones)["y"]
+    for row in y:
+        assert len(np.unique(row[::3])) == 1 and len(np.unique(np.delete(row, np.s_[::3]))) == 1
+
+
+def test_vectors_where_arrays_allow():
+    for length, strides, run_elements, vectors in (
+        (4096, {}, 8, ("x", "y")),
+        (4100, {}, 4, ("x", "y")),
+        (4097, {}, 1, ()),
+        (4096, {"x": (4097, 1)}, 8, ("y",)),
+        (4096, {"x": (1, 64)}, 8, ("y",)),
+    ):
+        (row,) = lower(softmax, {"M": 64, "N": length}, strides=strides).decisions.rows
+        assert (row.run, row.vectors) == (run_elements, vectors), (length, strides)
