@@ -41,6 +41,7 @@ _BENCHES = {
     "ragged": "ragged",
     "registers": "registers",
     "repairs": "repairs",
+    "rows": "rows",
     "sanitizers": "sanitizers",
     "schedules": "schedules",
     "skinny": "skinny",

@@ -11,6 +11,7 @@ from bench.moe_shapes import Grouped
 if TYPE_CHECKING:
     from bench.cliffs import Case
     from bench.kernel_kinds import Computed
+    from bench.rows import RowCase
     from tilewright.frontends.tile.kernel import Kernel
     from tilewright.runtime.bundle import Bundle
     from tilewright.synth.wanted import Wanted
@@ -29,9 +30,12 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     where there is none."""
     from bench.cliffs import Case
     from bench.kernel_kinds import Computed
+    from bench.rows import RowCase
     from tilewright.base.error import TilewrightError
 
     match case:
+        case RowCase():
+            return _rows(case)
         case Case():
             return _views(case)
         case Product(dtype="bf16" | "f16"):
@@ -65,6 +69,12 @@ def _views(case: Case) -> tuple[Kernel, dict[str, Any]]:
         "strides": {name: view.strides(rows, columns) for name, rows, columns, view in case.views},
         "wanted": replace(_wanted(case.wishes), misaligned=tuple(begins), aligned=aligned),
     }
+
+
+def _rows(case: RowCase) -> tuple[Kernel, dict[str, Any]]:
+    from examples import rows
+
+    return getattr(rows, case.program), {"dims": {"M": case.rows, "N": case.length}, "dtype": "bf16"}
 
 
 def _sixteen_bit(case: Product) -> tuple[Kernel, dict[str, Any]]:

@@ -1,0 +1,145 @@
+"""Programs that fold rows (`examples/rows.py`) against PyTorch's own kernels and torch.compile's, on random data.
+
+Each case is one program and shape, bf16, timed in turns with its peers (`bench.interleaved`) and compared with float64
+on random, large and NaN-carrying inputs. A row says: times, ratios to each peer with quartiles, errors, the share of a
+plain copy's bandwidth in the same run.
+
+    python -m bench rows --prepare --kernels out/kernels     # compile ahead, in parallel; needs no GPU
+    python -m bench rows --kernels out/kernels
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bench.accuracy import errors_of
+from bench.device_state import Sampler
+from bench.interleaved import Contender, race, sets_for
+from bench.prepared import Refused, facts_of, load_prepared, prepare
+from bench.record import write
+from bench.suite import add_run_arguments, summarised
+
+_ELEMENTS = 1 << 25
+"""Of each case's array, unless its rows are so long that fewer than 16 would be left."""
+_LENGTHS = (256, 1024, 2048, 4096, 5120, 8192, 16384, 32768, 65536, 131072, 262144)
+_NORM_LENGTHS = (512, 1024, 2048, 4096, 5120, 8192, 14336, 65536)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCase:
+    """A program of `examples/rows.py` on rows of that length."""
+
+    program: str
+    rows: int
+    length: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.program} {self.rows} x {self.length}"
+
+
+def cases() -> list[RowCase]:
+    """Every program and length of the suite."""
+    lengths = {"softmax": _LENGTHS, "log_softmax": _LENGTHS[1:7]}
+    lengths |= {"rms_norm": _NORM_LENGTHS, "layer_norm": _NORM_LENGTHS}
+    return [RowCase(name, max(16, _ELEMENTS // n), n) for name, each in lengths.items() for n in each]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
+    add_run_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    wanted = [each for each in cases() if not arguments.only or any(words in each.name for words in arguments.only)]
+    if not wanted:
+        print("no case has a name with these words; see bench/rows.py", file=sys.stderr)
+        return 2
+    if arguments.prepare:
+        count, seconds = prepare(wanted, arguments.kernels, arguments.jobs)
+        print(f"{count} compiled in {seconds:.0f} s")
+        return 0
+    import torch
+
+    found: list[dict[str, object]] = []
+    with Sampler() as sampler:
+        for case in wanted:
+            row = _measured(torch, case, arguments, sampler)
+            found.append(row)
+            print(_line(row), flush=True)
+    ratios = [row["ratio"] for row in found if "ratio" in row]
+    if ratios:
+        print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, worst {min(ratios):.3f}")
+    print(f"written to {write('rows', found, arguments.results)}")
+    return 0
+
+
+def _measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, object]:
+    torch.cuda.empty_cache()
+    shape = (case.rows, case.length)
+    sets = sets_for(2 * case.rows * case.length, warm=arguments.warm)
+    generator = torch.Generator(device="cuda").manual_seed(case.length)
+    inputs = [torch.randn(shape, device="cuda", generator=generator).bfloat16() for _ in range(sets)]
+    vectors = [torch.randn(case.length, device="cuda", generator=generator).bfloat16() for _ in range(2)]
+    exact = _in_torch(torch, case, vectors)
+    row: dict[str, object] = {"case": case.name, "program": case.program, "shape": list(shape), "dtype": "bf16"}
+    program = load_prepared(case, arguments.kernels)
+    if isinstance(program, Refused):
+        return row | {"refused": program.message}
+    output = torch.empty_like(inputs[0])
+    more = vectors[: len(program.bundle.plan.buffers) - 2]
+
+    def ours(index: int) -> None:
+        program(inputs[index % sets], *more, out=output)
+
+    contenders = [Contender("ours", ours, output, facts_of(program))]
+    for name, call in (("torch", exact), ("torch.compile", torch.compile(exact, dynamic=False))):
+        contenders.append(_peer(name, call, inputs, sets))
+    copied = torch.empty_like(output)
+    contenders.append(Contender("copy", lambda index: copied.copy_(inputs[index % sets]), copied))
+    result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler)
+    errors: dict[str, dict[str, dict[str, object]]] = {}
+    if not arguments.no_accuracy:
+        wide = _in_torch(torch, case, [each.double() for each in vectors])
+        errors = errors_of(torch, contenders[:-1], inputs[:1], lambda: wide(inputs[0].double()))
+    share = result.median("copy") / result.median("ours")
+    names = [each for each in contenders if each.name != "copy"]
+    return row | summarised(result, names, (), errors, 0.0) | {"share_of_copy": share}
+
+
+def _peer(name: str, call: Callable[[Any], Any], inputs: list[Any], sets: int) -> Contender:
+    held: dict[str, Any] = {}
+
+    def run_peer(index: int) -> None:
+        held["result"] = call(inputs[index % sets])
+
+    run_peer(0)
+    return Contender(name, run_peer, held["result"], fetch=lambda: held["result"])
+
+
+def _in_torch(torch: Any, case: RowCase, vectors: list[Any]) -> Callable[[Any], Any]:
+    functional = torch.nn.functional
+    weight, bias = vectors
+    match case.program:
+        case "softmax":
+            return lambda x: functional.softmax(x, -1)
+        case "log_softmax":
+            return lambda x: functional.log_softmax(x, -1)
+        case "rms_norm":
+            return lambda x: functional.rms_norm(x, x.shape[-1:], weight, 1e-6)
+        case _:
+            return lambda x: functional.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "refused" in row:
+        return f"{row['case']:28} refused: {row['refused']}"
+    ratios = ", ".join(f"{name} {each['median']:.3f}" for name, each in row["ratios"].items())
+    errors = row["contenders"]["ours"]["errors"]
+    agree = all(each["specials_agree"] for each in errors.values()) if errors else None
+    return f"{row['case']:28} {ratios}; {row['share_of_copy']:.3f} of a copy; specials agree {agree}"
