@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RowDecision:
-    """axis: the name of the one along which rows lie; threads: of a unit, a power of two from 32; run, pieces: as
+    """axis: the name of the one along which rows lie; threads: of a unit, whole warps; run, pieces: as
     above; streamed: 1 where a row is walked by several strips; vectors: parameters whose elements are read or written
     a run at a time."""
 

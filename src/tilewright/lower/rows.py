@@ -41,6 +41,7 @@ from tilewright.lower.scalar_region import lower_scalar_op
 from tilewright.lower.wide_loads import WORD_BYTES, widened
 
 _WARP_THREADS = 32
+_WARP_SHIFT = 5
 _IDENTITIES = {"add": 0.0, "max": -math.inf, "min": math.inf}
 
 Points = list[list[str]]
@@ -62,9 +63,10 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     end = text.label("rows_end")
     number, thread = text.into("b32", "mov.u32", "%ctaid.x"), lowering.thread
     if block > row.threads:
-        # No thread of such a CTA waits for another warp's, so that whole warps may leave.
-        thread = text.into("b32", "and.b32", lowering.thread, row.threads - 1)
-        unit = text.into("b32", "shr.u32", lowering.thread, row.threads.bit_length() - 1)
+        # A unit is a warp then, and no thread waits for another warp's, so that whole warps may leave.
+        assert row.threads == _WARP_THREADS
+        thread = text.into("b32", "and.b32", lowering.thread, _WARP_THREADS - 1)
+        unit = text.into("b32", "shr.u32", lowering.thread, _WARP_SHIFT)
         number = text.into("b32", "mad.lo.u32", number, block // row.threads, unit)
         text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", number, rows))
     indices: list[str] = []
@@ -72,15 +74,15 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     for extent in reversed(extents[1:-1]):
         indices.append(text.into("b32", "rem.u32", rest, extent))
         rest = text.into("b32", "div.u32", rest, extent)
-    scratch = 0
+    shared = ""
     if op.through:
         place = lowering.place(op.through[0])
         assert isinstance(place, BufferPlace)
-        scratch = place.address
+        shared = text.into("b32", "add.u32", lowering.shared_base, place.address)
     values: Places = dict(lowering.places)
     for argument, register in zip(op.body.block.args[:-1], [rest, *reversed(indices)], strict=False):
         values[argument] = IndexPlace(register)
-    walk = _Row(text, op, row, values, extents[-1], thread, f"{lowering.shared_base}+{scratch}" if op.through else "")
+    walk = _Row(text, op, row, values, extents[-1], thread, shared)
     if row.streamed:
         walk.streamed()
     else:
@@ -91,8 +93,8 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
 @dataclass(slots=True)
 class _Row:
     """One row of the thread's unit. values: what is the same along it; points: what is not, of the strip at hand;
-    starts, guards: number of the first element of each piece, and whether it lies in the row; shared: the address of
-    the words of folds."""
+    starts, guards: number of the first element of each piece, and whether it lies in the row; shared: a
+    register with the address of the words of folds."""
 
     text: Text
     op: ac.ElementwiseOp
@@ -335,7 +337,7 @@ class _Row:
     def combined(self, op: ac.FoldOp, own: str) -> str:
         """Of all threads of the unit; the same bits in each."""
         text, fold = self.text, self.function(op)
-        total = _across_lanes(text, fold, own, _WARP_THREADS)
+        total = _across_lanes(text, fold, own)
         warps = self.row.threads // _WARP_THREADS
         if warps == 1:
             return total
@@ -343,18 +345,19 @@ class _Row:
         self.folds += 1
         lane = text.into("b32", "and.b32", self.thread, _WARP_THREADS - 1)
         first = text.into("pred", "setp.eq.u32", lane, 0)
-        base = text.into("b32", "add.u32", self.shared.split("+")[0], int(self.shared.split("+")[1]) + offset)
-        warp = text.into("b32", "shr.u32", self.thread, _WARP_THREADS.bit_length() - 1)
+        base = text.into("b32", "add.u32", self.shared, offset)
+        warp = text.into("b32", "shr.u32", self.thread, _WARP_SHIFT)
         text.emit("st.shared.f32", f"[{text.into('b32', 'mad.lo.u32', warp, WORD_BYTES, base)}]", total, guard=first)
         text.emit("bar.sync", 0)
-        which = text.into("b32", "and.b32", self.thread, warps - 1)
-        theirs = text.into("f32", "ld.shared.f32", f"[{text.into('b32', 'mad.lo.u32', which, WORD_BYTES, base)}]")
-        return _across_lanes(text, fold, theirs, warps)
+        theirs = text.into("f32", "mov.f32", float_literal(_IDENTITIES[op.function.data]))
+        word = text.into("b32", "mad.lo.u32", lane, WORD_BYTES, base)
+        text.emit("ld.shared.f32", theirs, f"[{word}]", guard=text.into("pred", "setp.lt.u32", lane, warps))
+        return _across_lanes(text, fold, theirs)
 
 
-def _across_lanes(text: Text, fold: Callable[[str, str], str], value: str, lanes: int) -> str:
-    """Folded over groups of so many neighbouring lanes, a power of two."""
-    distance = lanes // 2
+def _across_lanes(text: Text, fold: Callable[[str, str], str], value: str) -> str:
+    """Folded over the lanes of a warp; each step adds the same two numbers in both lanes, so that all get the same."""
+    distance = _WARP_THREADS // 2
     while distance:
         theirs = text.into("f32", "shfl.sync.bfly.b32", value, distance, _WARP_THREADS - 1, -1)
         value = fold(value, theirs)

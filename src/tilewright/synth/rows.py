@@ -29,8 +29,8 @@ _PIECES_OF_WARP = 4
 """Runs of each thread up to which a warp takes a row by itself."""
 _WARPS_OF_SHORT = 4
 """Of a CTA whose warps take a row each."""
-_PIECES = 2
-"""Runs of each thread that a CTA's threads are chosen for: so that loads of several are on their way."""
+_PIECES = (2, 1, 3, 4)
+"""Runs of each thread of a CTA, the likelier first: with two, loads of several are on their way."""
 _THREADS_LEAST, _THREADS_MOST = 128, 512
 _HELD_ELEMENTS = 32
 """Of a row, in the registers of one thread: with what is computed from them, some three registers each."""
@@ -48,10 +48,7 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     length = program.extents[axis]
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
     run, vectors = _runs(program, axis, wanted)
-    threads = _WARP_THREADS
-    if length > _WARP_THREADS * run * _PIECES_OF_WARP:
-        whole = -(-length // (run * _PIECES))
-        threads = min(max(1 << (whole - 1).bit_length(), _THREADS_LEAST), _THREADS_MOST)
+    threads = _WARP_THREADS if length <= _WARP_THREADS * run * _PIECES_OF_WARP else _threads_of_cta(length, run)
     pieces = -(-length // (threads * run))
     streamed = int(pieces * run > _HELD_ELEMENTS)
     if streamed:
@@ -64,6 +61,13 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     along = f"{run} elements at a time" if run > 1 else "an element at a time"
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
+
+
+def _threads_of_cta(length: int, run: int) -> int:
+    """So many that the last strip is as full as can be."""
+    choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
+    fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_MOST]
+    return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
 
 
 def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...]]:

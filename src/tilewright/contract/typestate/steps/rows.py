@@ -40,7 +40,7 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
     sizes = (row.run, row.pieces, row.threads // _LANES)
-    if min(sizes) < 1 or row.threads & row.threads - 1 or row.run & row.run - 1 or op.transpose is not None:
+    if min(sizes) < 1 or row.threads % _LANES or row.run & row.run - 1 or op.transpose is not None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
     extents, threads = integers(op.extents), walk.kernel.block_threads
