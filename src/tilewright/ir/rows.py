@@ -13,6 +13,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.ir.function import Function
+
+COSTLY = frozenset(
+    {
+        Function.EXP, Function.TANH, Function.SIGMOID, Function.GELU, Function.SILU, Function.DIV, Function.SQRT,
+        Function.RSQRT, Function.LOG,
+    }
+)  # fmt: skip
+"""Functions whose results a thread keeps for later walks along the row, rather than compute them anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowDecision:

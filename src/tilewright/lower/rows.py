@@ -1,13 +1,13 @@
 """How rows that units of threads share are loaded, folded and stored.
 
-A thread holds, of each value at the points of a strip, `pieces` runs of `run` registers; what is the same along the row
-it holds once. A fold goes through a thread's own elements, then through the lanes of its warp by exchanges, then, where
-a unit has several warps, through a word of shared memory of each: all threads of the CTA meet there, so such a unit is
-a CTA. Every fold has words of its own, so that one barrier is enough. Additions are made in the same order by every
-lane, so that all get the same bits.
+A unit walks its row once for each level: the folds that wait for those of the level before, and the stores behind them.
+Where one strip holds the row, what is loaded stays in registers from walk to walk, as packed words; what costs much
+(exponentials, quotients) stays too, and the rest is computed anew from both, so that few registers wait. What a walk
+needs first is on its way before the threads of the walk before meet. Rows that no strip holds are loaded anew.
 
-Rows that no strip holds are walked several times: once for each level of folds, which are those that wait for the folds
-of the level before, and what is computed from loads is computed anew.
+A fold goes through a thread's own elements, then through the lanes of its warp by exchanges, then, where a unit has
+several warps, through a word of shared memory of each: all threads of the CTA meet there, so such a unit is a CTA.
+Every fold has words of its own, so that one barrier is enough.
 
 Points past a row's end count nowhere: they are loaded as zeros, folded as the function's identity, and not stored.
 Source: PTX ISA, shfl.sync, bar.sync. Checked by: tests/lower/test_rows.py.
@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
-from tilewright.ir.rows import RowDecision
+from tilewright.ir.rows import COSTLY, RowDecision
 from tilewright.lower.elementwise import affine_index, divided
 from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.global_access import (
@@ -44,8 +44,12 @@ _WARP_THREADS = 32
 _WARP_SHIFT = 5
 _IDENTITIES = {"add": 0.0, "max": -math.inf, "min": math.inf}
 
-Points = list[list[str]]
-"""A thread's float32 registers of a value along the row, by piece and element."""
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A load's elements of a strip, by piece: packed words of `element`, or float32 registers if that is empty."""
+
+    element: str
+    pieces: list[list[str]]
 
 
 def scratch_bytes(row: RowDecision, folds: int) -> int:
@@ -83,18 +87,16 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     for argument, register in zip(op.body.block.args[:-1], [rest, *reversed(indices)], strict=False):
         values[argument] = IndexPlace(register)
     walk = _Row(text, op, row, values, extents[-1], thread, shared)
-    if row.streamed:
-        walk.streamed()
-    else:
-        walk.held()
+    walk.all_levels()
     text.place(end)
 
 
 @dataclass(slots=True)
 class _Row:
-    """One row of the thread's unit. values: what is the same along it; points: what is not, of the strip at hand;
-    starts, guards: number of the first element of each piece, and whether it lies in the row; shared: a
-    register with the address of the words of folds."""
+    """One row of the thread's unit. values: what is the same along it; fetched: what is loaded of the strip at hand;
+    kept: values at its points that stay for later walks, by piece; points: others, of the piece at hand; starts,
+    guards: number of the first element of each piece, and whether it lies in the row; shared: a register with the
+    address of the words of folds."""
 
     text: Text
     op: ac.ElementwiseOp
@@ -103,68 +105,87 @@ class _Row:
     length: int
     thread: str
     shared: str
-    points: dict[SSAValue, Points] = field(default_factory=dict[SSAValue, Points])
+    fetched: dict[SSAValue, _Fetched] = field(default_factory=dict[SSAValue, _Fetched])
+    kept: dict[SSAValue, list[list[str]]] = field(default_factory=dict[SSAValue, "list[list[str]]"])
+    points: dict[SSAValue, list[str]] = field(default_factory=dict[SSAValue, "list[str]"])
     starts: list[str] = field(default_factory=list[str])
     guards: list[str] = field(default_factory=list[str])
     folds: int = 0
 
     # ------------------------------------------------------------ walks
 
-    def held(self) -> None:
-        """The row is one strip: each op in the region's order, the loads before all others."""
-        self.begin_strip("")
-        ops = self.op.body.block.ops
-        for inner in (*filter(_fetches, ops), *(each for each in ops if not _fetches(each))):
-            self.emit(inner)
-
-    def streamed(self) -> None:
-        """Once along the row for each level of folds and stores."""
+    def all_levels(self) -> None:
         varying, levels = _levels(self.op)
         ops = list(self.op.body.block.ops)
+        walks = self.walks(ops, varying, levels)
+        if not self.row.streamed:
+            self.begin_strip("")
+            self.fetch(walks[0])
+        done = 0
         for level in range(1 + max(levels.values(), default=0)):
             for inner in ops:  # what is the same along the row, as far as it is known by now
                 if inner not in varying and not isinstance(inner, ac.FoldOp) and levels[inner] == level:
-                    self.emit(inner)
-            ends = [
+                    self.once(inner)
+            if done < len(walks) and walks[done].level == level:
+                following = walks[done + 1] if done + 1 < len(walks) else None
+                self.sweep(walks[done], following)
+                done += 1
+
+    def walks(self, ops: list[Operation], varying: set[Operation], levels: dict[Operation, int]) -> list[_Walk]:
+        found: list[_Walk] = []
+        keeps: set[Operation] = set()
+        for level in range(1 + max(levels.values(), default=0)):
+            ends: list[Operation] = [
                 inner
                 for inner in ops
-                if levels[inner] == level + isinstance(inner, ac.FoldOp)
-                and (isinstance(inner, ac.FoldOp) or (isinstance(inner, ac.ElementStoreOp) and inner in varying))
+                if (isinstance(inner, ac.FoldOp) and levels[inner] == level + 1)
+                or (isinstance(inner, ac.ElementStoreOp) and inner in varying and levels[inner] == level)
             ]
-            if ends:
-                self.sweep(ends, [each for each in ops if each in _behind(ends) and each in varying])
+            if not ends:
+                continue
+            behind = _behind(ends, keeps)
+            needed = [each for each in ops if each in behind and each in varying and each not in ends]
+            found.append(_Walk(level, ends, needed))
+            if not self.row.streamed:
+                keeps |= {each for each in needed if _is_costly(each)}
+        return found
 
-    def sweep(self, ends: Sequence[Operation], needed: Sequence[Operation]) -> None:
-        """All strips of the row. ends: folds and stores; needed: what they are computed from, in order."""
+    def sweep(self, walk: _Walk, following: _Walk | None) -> None:
+        """following: the walk after it, whose loads are issued before the threads meet."""
         text = self.text
-        totals = {
-            end: text.into("f32", "mov.f32", float_literal(_IDENTITIES[end.function.data]))
-            for end in ends
-            if isinstance(end, ac.FoldOp)
-        }
-        first = text.into("b32", "mov.u32", 0)
-        head, past = text.label("strips"), text.label("strips_end")
-        text.place(head)
-        text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, self.length))
-        self.begin_strip(first)
-        for inner in (*filter(_fetches, needed), *(each for each in needed if not _fetches(each))):
-            if inner not in ends:
-                self.emit(inner)
-        for end in ends:
-            if isinstance(end, ac.FoldOp):
-                text.emit("mov.f32", totals[end], self.function(end)(totals[end], self.partial(end)))
-            else:
-                self.emit(end)
-        text.emit("add.u32", first, first, self.row.strip)
-        text.emit("bra", head)
-        text.place(past)
+        folds = [end for end in walk.ends if isinstance(end, ac.FoldOp)]
+        totals = {end: text.into("f32", "mov.f32", float_literal(_IDENTITIES[end.function.data])) for end in folds}
+        first, head, past = "", "", ""
+        if self.row.streamed:
+            first = text.into("b32", "mov.u32", 0)
+            head, past = text.label("strips"), text.label("strips_end")
+            text.place(head)
+            text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, self.length))
+            self.begin_strip(first)
+            self.fetch(walk)
+        for piece in range(self.row.pieces):
+            self.points = {}
+            for inner in walk.needed:
+                self.at_points(inner, piece)
+            for end in walk.ends:
+                if isinstance(end, ac.FoldOp):
+                    text.emit("mov.f32", totals[end], self.function(end)(totals[end], self.partial(end, piece)))
+                else:
+                    assert isinstance(end, ac.ElementStoreOp)
+                    self.store_run(end, piece)
+        if self.row.streamed:
+            text.emit("add.u32", first, first, self.row.strip)
+            text.emit("bra", head)
+            text.place(past)
+        elif following is not None:
+            self.fetch(following)
         for end, total in totals.items():
             self.values[end.result] = ScalarPlace(self.combined(end, total))
 
     def begin_strip(self, first: str) -> None:
         """first: the register of the number of its first point; "" for 0."""
         text, row = self.text, self.row
-        self.points = {}
+        self.fetched = {}
         own = text.into("b32", "mul.lo.u32", self.thread, row.run)
         if first:
             own = text.into("b32", "add.u32", own, first)
@@ -174,49 +195,60 @@ class _Row:
         ]
         self.guards = [text.into("pred", "setp.lt.u32", start, self.length) for start in self.starts]
 
+    def fetch(self, walk: _Walk) -> None:
+        """Issue the loads of a walk that are not there yet."""
+        for inner in walk.needed:
+            if isinstance(inner, ac.ElementLoadOp) and inner.result not in self.fetched:
+                self.fetched[inner.result] = self.load(inner)
+
     # ------------------------------------------------------------ one op
 
-    def emit(self, inner: Operation) -> None:
-        """At every point of the strip that the thread holds; once, where it is the same at each."""
-        along = self.op.body.block.args[-1]
+    def once(self, inner: Operation) -> None:
+        """What is the same at all points."""
         match inner:
             case ac.AffineOp() | ac.IndexDivideOp():
-                if not _reaches(inner, along):
-                    self.values[inner.result] = IndexPlace(_index(self.text, self.values, inner))
+                self.values[inner.result] = IndexPlace(_index(self.text, self.values, inner))
             case ac.ElementLoadOp():
-                if any(_along(index, along) for index in inner.indices):
-                    self.points[inner.result] = self.load(inner)
-                else:
-                    source = self.array(inner.source)
-                    address, inside = self.address(source, inner.indices, self.values, check=bool(inner.fill.data))
-                    self.values[inner.result] = ScalarPlace(load_as_float(self.text, source, f"[{address}]", inside))
+                source = self.array(inner.source)
+                address, inside = self.address(source, inner.indices, self.values, check=bool(inner.fill.data))
+                self.values[inner.result] = ScalarPlace(load_as_float(self.text, source, f"[{address}]", inside))
             case ac.ElementStoreOp():
-                self.store(inner)
-            case ac.FoldOp():
-                self.values[inner.result] = ScalarPlace(self.combined(inner, self.partial(inner)))
+                destination = self.array(inner.destination)
+                address, _ = self.address(destination, inner.indices, self.values, check=False)
+                register = self.place(inner.value, 0, 0).register
+                first = self.text.into("pred", "setp.eq.u32", self.thread, 0)
+                store_from_float(self.text, destination.element, f"[{address}]", register, first)
             case _:
-                self.scalar(inner)
+                if not lower_scalar_op(self.text, self.values, inner):
+                    raise AssertionError(f"{inner.name} cannot stand in a row's region")
 
-    def scalar(self, inner: Operation) -> None:
-        if not any(operand in self.points for operand in inner.operands):
-            if not lower_scalar_op(self.text, self.values, inner):
-                raise AssertionError(f"{inner.name} cannot stand in a row's region")
+    def at_points(self, inner: Operation, piece: int) -> None:
+        """At each point of a piece that the thread holds."""
+        if isinstance(inner, ac.AffineOp | ac.IndexDivideOp):
+            return  # computed where an address needs it
+        result = inner.results[0]
+        if isinstance(inner, ac.ElementLoadOp):
+            fetched = self.fetched[result]
+            words = fetched.pieces[piece]
+            self.points[result] = widened(self.text, fetched.element, words) if fetched.element else words
             return
-        result: Points = []
-        for piece in range(self.row.pieces):
-            registers: list[str] = []
-            for element in range(self.row.run):
-                point: Places = {operand: self.place(operand, piece, element) for operand in inner.operands}
-                lower_scalar_op(self.text, point, inner)
-                place = point[inner.results[0]]
-                assert isinstance(place, ScalarPlace)
-                registers.append(place.register)
-            result.append(registers)
-        self.points[inner.results[0]] = result
+        registers: list[str] = []
+        for element in range(self.row.run):
+            point: Places = {operand: self.place(operand, piece, element) for operand in inner.operands}
+            if not lower_scalar_op(self.text, point, inner):
+                raise AssertionError(f"{inner.name} cannot stand in a row's region")
+            place = point[result]
+            assert isinstance(place, ScalarPlace)
+            registers.append(place.register)
+        self.points[result] = registers
+        if not self.row.streamed and _is_costly(inner):
+            self.kept.setdefault(result, []).append(registers)
 
     def place(self, value: SSAValue, piece: int, element: int) -> ScalarPlace:
         if value in self.points:
-            return ScalarPlace(self.points[value][piece][element])
+            return ScalarPlace(self.points[value][element])
+        if value in self.kept:
+            return ScalarPlace(self.kept[value][piece][element])
         place = self.values[value]
         assert isinstance(place, ScalarPlace)
         return place
@@ -264,20 +296,19 @@ class _Row:
             _index_at(text, point, index)
         return point
 
-    def load(self, op: ac.ElementLoadOp) -> Points:
+    def load(self, op: ac.ElementLoadOp) -> _Fetched:
         text, source = self.text, self.array(op.source)
+        pieces: list[list[str]] = []
         if self.in_vectors(op.source):
-            words = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
-            found: list[list[str]] = []
+            count = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
             for (base, offset), guard in zip(self.runs_at(source, op.indices), self.guards, strict=True):
-                loaded = [text.into("b32", "mov.b32", 0) for _ in range(words)]
-                for first, unit in _units(loaded):
+                words = [text.into("b32", "mov.b32", 0) for _ in range(count)]
+                for first, unit in _units(words):
                     suffix, operand = _vector(unit)
                     address = constant_address(text, base, offset + first * WORD_BYTES)
                     text.emit(f"{source.load}{suffix}.b32", operand, address, guard=guard)
-                found.append(loaded)
-            return [widened(text, source.element, loaded) for loaded in found]
-        points: Points = []
+                pieces.append(words)
+            return _Fetched(source.element, pieces)
         for piece, guard in enumerate(self.guards):
             registers: list[str] = []
             for element in range(self.row.run):
@@ -285,48 +316,36 @@ class _Row:
                 address, inside = self.address(source, op.indices, point, check=bool(op.fill.data))
                 inside = text.into("pred", "and.pred", inside, guard) if inside else guard
                 registers.append(load_as_float(text, source, f"[{address}]", inside))
-            points.append(registers)
-        return points
+            pieces.append(registers)
+        return _Fetched("", pieces)
 
-    def store(self, op: ac.ElementStoreOp) -> None:
-        text, destination = self.text, self.array(op.destination)
-        along = self.op.body.block.args[-1]
-        if along not in op.indices:
-            address, _ = self.address(destination, op.indices, self.values, check=False)
-            register = self.place(op.value, 0, 0).register
-            first = text.into("pred", "setp.eq.u32", self.thread, 0)
-            store_from_float(text, destination.element, f"[{address}]", register, first)
-            return
-        runs = [
-            [self.place(op.value, piece, element).register for element in range(self.row.run)]
-            for piece in range(self.row.pieces)
-        ]
+    def store_run(self, op: ac.ElementStoreOp, piece: int) -> None:
+        """What a thread holds of a piece."""
+        text, destination, guard = self.text, self.array(op.destination), self.guards[piece]
+        registers = [self.place(op.value, piece, element).register for element in range(self.row.run)]
         if self.in_vectors(op.destination):
-            places = self.runs_at(destination, op.indices)
-            for (base, offset), guard, registers in zip(places, self.guards, runs, strict=True):
-                for first_word, unit in _units(narrowed(text, destination.element, registers)):
-                    suffix, operand = _vector(unit)
-                    address = constant_address(text, base, offset + first_word * WORD_BYTES)
-                    text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
+            base, offset = self.runs_at(destination, op.indices)[piece]
+            for first, unit in _units(narrowed(text, destination.element, registers)):
+                suffix, operand = _vector(unit)
+                address = constant_address(text, base, offset + first * WORD_BYTES)
+                text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
             return
-        for piece, (guard, registers) in enumerate(zip(self.guards, runs, strict=True)):
-            for element, register in enumerate(registers):
-                point = self.elements(op.indices, piece, element)
-                address, _ = self.address(destination, op.indices, point, check=False)
-                store_from_float(text, destination.element, f"[{address}]", register, guard)
+        for element, register in enumerate(registers):
+            point = self.elements(op.indices, piece, element)
+            address, _ = self.address(destination, op.indices, point, check=False)
+            store_from_float(text, destination.element, f"[{address}]", register, guard)
 
     # ------------------------------------------------------------ folds
 
     def function(self, op: ac.FoldOp) -> Callable[[str, str], str]:
         return lambda left, right: emit_scalar(self.text, op.function.data, (left, right))
 
-    def partial(self, op: ac.FoldOp) -> str:
-        """Of the thread's own elements in the strip."""
+    def partial(self, op: ac.FoldOp, piece: int) -> str:
+        """Of the thread's own elements in a piece."""
         text, fold = self.text, self.function(op)
         identity = float_literal(_IDENTITIES[op.function.data])
         found = [
-            text.into("f32", "selp.f32", self.place(op.value, piece, element).register, identity, guard)
-            for piece, guard in enumerate(self.guards)
+            text.into("f32", "selp.f32", self.place(op.value, piece, element).register, identity, self.guards[piece])
             for element in range(self.row.run)
         ]
         while len(found) > 1:
@@ -379,18 +398,17 @@ def _vector(unit: list[str]) -> tuple[str, str]:
 # ---------------------------------------------------------------- what depends on what
 
 
-def _fetches(op: Operation) -> bool:
-    return isinstance(op, ac.AffineOp | ac.IndexDivideOp | ac.ElementLoadOp)
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """ends: folds and stores; needed: what they are computed from and changes along the row, in order."""
+
+    level: int
+    ends: list[Operation]
+    needed: list[Operation]
 
 
-def _along(index: SSAValue, along: SSAValue) -> bool:
-    """Whether an index changes along the row."""
-    owner = index.owner
-    return index is along or (isinstance(owner, Operation) and _reaches(owner, along))
-
-
-def _reaches(op: Operation, along: SSAValue) -> bool:
-    return any(_along(operand, along) for operand in op.operands)
+def _is_costly(op: Operation) -> bool:
+    return isinstance(op, ac.ScalarOp) and op.function.data in COSTLY
 
 
 def _index(text: Text, values: Places, op: ac.AffineOp | ac.IndexDivideOp) -> str:
@@ -424,13 +442,13 @@ def _levels(op: ac.ElementwiseOp) -> tuple[set[Operation], dict[Operation, int]]
     return varying, levels
 
 
-def _behind(ends: Sequence[Operation]) -> set[Operation]:
-    """The ops, and all that they are computed from."""
+def _behind(ends: Sequence[Operation], known: set[Operation]) -> set[Operation]:
+    """The ops, and all that they are computed from, up to what is known."""
     found: set[Operation] = set()
     open_ = list(ends)
     while open_:
         op = open_.pop()
-        if op not in found:
+        if op not in found and op not in known:
             found.add(op)
             open_ += [operand.owner for operand in op.operands if isinstance(operand.owner, Operation)]
     return found

@@ -1,8 +1,8 @@
 """How do threads share the rows of a program that folds its points along an axis?
 
 A warp takes a short row, a CTA a long one: so many threads that each holds a few runs of neighbouring elements, loaded
-16 bytes at a time where all arrays allow it. Up to `_HELD_ELEMENTS` in a thread, a row stays in registers from its one
-load to its store. Longer ones are walked once for each fold that waits for another, and once for what is stored.
+16 bytes at a time where all arrays allow it. A row that a CTA's registers hold stays there from its one load to its
+store. Longer ones are loaded once for each fold that waits for another, and once for what is stored.
 
 Not handled: rows that several CTAs share, and folds of one walk that correct each other as they go: rows longer than a
 CTA's registers hold are read once for each walk. Checked by: tests/lower/test_rows.py.
@@ -15,9 +15,9 @@ import math
 from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
-from tilewright.ir.rows import RowDecision
+from tilewright.ir.rows import COSTLY, RowDecision
 from tilewright.ir.tile_facts import access_of, grid_axes, index_offset, loads, parameter_name, reductions, stores
-from tilewright.ir.tile_types import tensor_type
+from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
@@ -29,12 +29,14 @@ _PIECES_OF_WARP = 4
 """Runs of each thread up to which a warp takes a row by itself."""
 _WARPS_OF_SHORT = 4
 """Of a CTA whose warps take a row each."""
-_PIECES = (2, 1, 3, 4)
-"""Runs of each thread of a CTA, the likelier first: with two, loads of several are on their way."""
+_PIECES = (4, 3, 2, 1)
+"""Runs of each thread of a CTA, the likelier first: many loads of a thread are on their way at once."""
 _THREADS_LEAST, _THREADS_MOST = 128, 512
-_HELD_ELEMENTS = 32
-"""Of a row, in the registers of one thread: with what is computed from them, some three registers each."""
+_STREAMING_THREADS = 1024
 _STREAMED_ELEMENTS = 16
+"""Of a strip, in one thread."""
+_OTHER_REGISTERS = 54
+"""Of a thread, for addresses and what is computed of one run at a time."""
 
 
 def row_axis(program: tile.ProgramOp) -> str:
@@ -50,9 +52,10 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     run, vectors = _runs(program, axis, wanted)
     threads = _WARP_THREADS if length <= _WARP_THREADS * run * _PIECES_OF_WARP else _threads_of_cta(length, run)
     pieces = -(-length // (threads * run))
-    streamed = int(pieces * run > _HELD_ELEMENTS)
+    room = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads) - _OTHER_REGISTERS
+    streamed = int(pieces * run * _registers_per_element(program, axis) > room)
     if streamed:
-        pieces = max(1, _STREAMED_ELEMENTS // run)
+        threads, pieces = _STREAMING_THREADS, max(1, _STREAMED_ELEMENTS // run)
     decision = RowDecision(axis, threads, run, pieces, streamed, vectors)
     block = threads if threads > _WARP_THREADS else _WARPS_OF_SHORT * _WARP_THREADS
     ctas = -(-rows // (block // threads))
@@ -61,6 +64,18 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     along = f"{run} elements at a time" if run > 1 else "an element at a time"
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
+
+
+def _registers_per_element(program: tile.ProgramOp, axis: str) -> float:
+    """That wait from one walk along the row to the next: loaded words, and results that cost much."""
+    arrays = {op.tensor: tensor_type(op.tensor) for op in loads(program) if axis in tensor_type(op.tensor).axis_names}
+    costly = [
+        op
+        for op in program.walk()
+        if (isinstance(op, tile.UnaryOp | tile.BinaryOp) and op.function.data in COSTLY)
+        and axis in value_type(op.result).axis_names
+    ]
+    return sum(tensor.element_kind.bytes for tensor in arrays.values()) / _WORD_BYTES + len(costly)
 
 
 def _threads_of_cta(length: int, run: int) -> int:
