@@ -1,8 +1,8 @@
 """Float32 functions as PTX: every one from correctly rounded instructions, so any machine computes the same bits.
 
-exp: x = n ln2 + r with |r| <= ln2 / 2 (two-part ln2), a degree-6 polynomial in r, then 2^n in two factors. Its relative
-error is below 2^-22 where the result is a normal float32; beyond, it fades through the subnormals to 0 at -104, and is
-+infinity from 88.73 on. sigmoid takes a shorter polynomial, a bounded exponent and a reciprocal by iteration: a branch
+exp: x = n ln2 + r with |r| <= ln2 / 2 (two-part ln2), a degree-5 polynomial in r, then 2^(n-1) twice. Its relative
+error is below 2^-22 where it is at least 2^-125; smaller it may be 0, and it is +infinity from 88.73 on. sigmoid takes
+the same polynomial, a bounded exponent and a reciprocal by iteration: a branch
 for its special cases would keep the values of a thread from overlapping. tanh, silu and gelu (the tanh form) build on
 sigmoid; tanh near 0 is an odd polynomial, since 2 sigmoid(2 x) - 1 would cancel there. Relative errors: tanh below
 2^-20 everywhere; sigmoid and silu below 2^-20 for x >= -87, gelu below 2^-15 for x >= -10, and left of that values
@@ -25,8 +25,7 @@ _LN2_HIGH = float_literal(-0.693359375)
 _LN2_LOW = float_literal(2.12194440e-4)
 _ONE = float_literal(1.0)
 _ZERO = float_literal(0.0)
-_EXP_COEFFICIENTS = tuple(1.0 / math.factorial(power) for power in range(6, 1, -1))
-_NARROW_EXP_COEFFICIENTS = tuple(map(float.fromhex, ("0x1.10625p-7", "0x1.572a64p-5", "0x1.5557bp-3", "0x1.fffdfcp-2")))
+_EXP_COEFFICIENTS = tuple(map(float.fromhex, ("0x1.10625p-7", "0x1.572a64p-5", "0x1.5557bp-3", "0x1.fffdfcp-2")))
 """Of powers 5 to 2 of r, for |r| <= ln2 / 2: least largest relative error of exp(r), 2^-23.2 (found by iterated
 reweighting)."""
 _SUM_IS_ONE = -30.0
@@ -109,28 +108,27 @@ def _relu(text: Text, x: str) -> str:
 
 
 def _exp(text: Text, x: str) -> str:
-    low = text.into("f32", "max.NaN.f32", x, float_literal(-104.0))
+    low = text.into("f32", "max.NaN.f32", x, float_literal(-87.5))
     bounded = text.into("f32", "min.NaN.f32", low, float_literal(88.8))
-    shifted = text.into("f32", "fma.rn.f32", bounded, _LOG2E, _MAGIC)
+    shifted, series = _exponent_and_series(text, bounded)
+    # The low bits of `shifted` hold n; all others leave its word to the left. 2^(n-1) has an exponent of its own where
+    # n = 128 has none, and is 0 where n = -126.
+    exponent = text.into("b32", "shl.b32", text.into("b32", "mov.b32", shifted), 23)
+    half = text.into("f32", "mov.b32", text.into("b32", "add.s32", exponent, 0x3F000000))
+    result = text.into("f32", "mul.rn.f32", series, half)
+    return text.into("f32", "add.rn.f32", result, result)
+
+
+def _exponent_and_series(text: Text, x: str) -> tuple[str, str]:
+    """For a bounded x = n ln2 + r: n in the low bits of a float32, and exp(r)."""
+    shifted = text.into("f32", "fma.rn.f32", x, _LOG2E, _MAGIC)
     count = text.into("f32", "sub.rn.f32", shifted, _MAGIC)
-    rest = text.into("f32", "fma.rn.f32", count, _LN2_HIGH, bounded)
+    rest = text.into("f32", "fma.rn.f32", count, _LN2_HIGH, x)
     rest = text.into("f32", "fma.rn.f32", count, _LN2_LOW, rest)
     series = text.into("f32", "mov.f32", float_literal(_EXP_COEFFICIENTS[0]))
     for coefficient in (*_EXP_COEFFICIENTS[1:], 1.0, 1.0):
         series = text.into("f32", "fma.rn.f32", series, rest, float_literal(coefficient))
-    # The low bits of `shifted` hold n. 2^n is applied in two halves, because n = 128 has no float32 exponent of its
-    # own.
-    bits = text.into("b32", "mov.b32", shifted)
-    number = text.into("b32", "sub.s32", bits, 0x4B400000)
-    half = text.into("b32", "shr.s32", number, 1)
-    other = text.into("b32", "sub.s32", number, half)
-    result = series
-    for part in (half, other):
-        exponent = text.into("b32", "shl.b32", part, 23)
-        power_bits = text.into("b32", "add.s32", exponent, 0x3F800000)
-        power = text.into("f32", "mov.b32", power_bits)
-        result = text.into("f32", "mul.rn.f32", result, power)
-    return result
+    return shifted, series
 
 
 def _sigmoid(text: Text, x: str) -> str:
@@ -139,13 +137,7 @@ def _sigmoid(text: Text, x: str) -> str:
     opposite = _negate(text, x)
     bounded = text.into("f32", "max.NaN.f32", opposite, float_literal(_SUM_IS_ONE))
     bounded = text.into("f32", "min.NaN.f32", bounded, float_literal(_SUM_IS_NORMAL))
-    shifted = text.into("f32", "fma.rn.f32", bounded, _LOG2E, _MAGIC)
-    count = text.into("f32", "sub.rn.f32", shifted, _MAGIC)
-    rest = text.into("f32", "fma.rn.f32", count, _LN2_HIGH, bounded)
-    rest = text.into("f32", "fma.rn.f32", count, _LN2_LOW, rest)
-    series = text.into("f32", "mov.f32", float_literal(_NARROW_EXP_COEFFICIENTS[0]))
-    for coefficient in (*_NARROW_EXP_COEFFICIENTS[1:], 1.0, 1.0):
-        series = text.into("f32", "fma.rn.f32", series, rest, float_literal(coefficient))
+    shifted, series = _exponent_and_series(text, bounded)
     # The low bits of `shifted` hold n; all others leave its word to the left.
     exponent = text.into("b32", "shl.b32", text.into("b32", "mov.b32", shifted), 23)
     power = text.into("f32", "mov.b32", text.into("b32", "add.s32", exponent, 0x3F800000))

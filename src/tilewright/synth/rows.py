@@ -11,11 +11,13 @@ CTA's registers hold are read once for each walk. Checked by: tests/lower/test_r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.rows import COSTLY, RowDecision
+from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import access_of, grid_axes, index_offset, loads, parameter_name, reductions, stores
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.wanted import Wanted
@@ -29,13 +31,13 @@ _PIECES_OF_WARP = 4
 """Runs of each thread up to which a warp takes a row by itself."""
 _WARPS_OF_SHORT = 4
 """Of a CTA whose warps take a row each."""
-_PIECES = (4, 3, 2, 1)
+_PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
 """Runs of each thread of a CTA, the likelier first: many loads of a thread are on their way at once."""
-_THREADS_LEAST, _THREADS_MOST = 128, 512
+_THREADS_LEAST, _THREADS_USUAL, _THREADS_MOST = 128, 256, 512
 _STREAMING_THREADS = 1024
 _STREAMED_ELEMENTS = 16
 """Of a strip, in one thread."""
-_OTHER_REGISTERS = 54
+_OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time."""
 
 
@@ -52,8 +54,9 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     run, vectors = _runs(program, axis, wanted)
     threads = _WARP_THREADS if length <= _WARP_THREADS * run * _PIECES_OF_WARP else _threads_of_cta(length, run)
     pieces = -(-length // (threads * run))
-    room = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads) - _OTHER_REGISTERS
-    streamed = int(pieces * run * _registers_per_element(program, axis) > room)
+    registers = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads)
+    waiting = pieces * run * _registers_per_element(program, axis, vectors)
+    streamed = int(waiting > registers - _OTHER_REGISTERS)
     if streamed:
         threads, pieces = _STREAMING_THREADS, max(1, _STREAMED_ELEMENTS // run)
     decision = RowDecision(axis, threads, run, pieces, streamed, vectors)
@@ -66,22 +69,28 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
 
 
-def _registers_per_element(program: tile.ProgramOp, axis: str) -> float:
-    """That wait from one walk along the row to the next: loaded words, and results that cost much."""
-    arrays = {op.tensor: tensor_type(op.tensor) for op in loads(program) if axis in tensor_type(op.tensor).axis_names}
+def _registers_per_element(program: tile.ProgramOp, axis: str, vectors: Sequence[str]) -> float:
+    """That wait from one walk along the row to the next: what is loaded, and results that cost much."""
+    held = [
+        (tensor_type(op.tensor).element_kind.bytes / _WORD_BYTES)
+        if parameter_name(program, op.tensor) in vectors
+        else 1.0
+        for op in loads(program)
+        if axis in map(base_axis, tensor_type(op.tensor).axis_names)
+    ]
     costly = [
         op
         for op in program.walk()
         if (isinstance(op, tile.UnaryOp | tile.BinaryOp) and op.function.data in COSTLY)
         and axis in value_type(op.result).axis_names
     ]
-    return sum(tensor.element_kind.bytes for tensor in arrays.values()) / _WORD_BYTES + len(costly)
+    return sum(held) + len(costly)
 
 
 def _threads_of_cta(length: int, run: int) -> int:
     """So many that the last strip is as full as can be."""
     choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
-    fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_MOST]
+    fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_USUAL]
     return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
 
 

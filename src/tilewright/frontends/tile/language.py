@@ -414,7 +414,7 @@ def abs(tile: Expression) -> Tile:
 
 
 def exp(tile: Expression) -> Tile:
-    """e to the power x, elementwise, to a relative error of 2^-22."""
+    """e to the power x, elementwise, to a relative error of 2^-22; what is below 2^-125 may become 0."""
     return _tracer("tw.exp").unary(Function.EXP, tile)
 
 
@@ -449,7 +449,7 @@ def sqrt(tile: Expression) -> Tile:
 
 
 def rsqrt(tile: Expression) -> Tile:
-    """1 / sqrt(x), elementwise, to a relative error of 2^-23; NaN of what is negative."""
+    """1 / sqrt(x), elementwise, to a relative error of 2^-22; NaN of what is negative."""
     return _tracer("tw.rsqrt").unary(Function.RSQRT, tile)
 
 
