@@ -21,6 +21,7 @@ from bench.model_page import predicted_times
 from bench.overview_plot import SuiteRatios, overview_plot
 from bench.page_sections import answers, choices, compile_time, provenance, read
 from bench.profiles_table import profiles
+from bench.rows_page import folded_rows
 from bench.tile_family_page import tile_family
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -219,6 +220,7 @@ def tables(results: Path = RESULTS) -> str:
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
     parts += [
+        *folded_rows(results),
         *choices(results),
         *tile_family(results),
         *pairs(results),

@@ -1,13 +1,9 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-"""Programs that fold along an axis, each with its arrays' elements."""
+"""Programs that fold along an axis: those of the examples, and others with several results, axes and accesses."""
+
+from examples.rows import quantize, rms_norm, softmax
 
 import tilewright.frontends.tile.language as tw
-
-
-@tw.kernel
-def softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    y[i, j] = tw.softmax(x[i, j], over=j)
 
 
 @tw.kernel
@@ -16,13 +12,6 @@ def log_softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"], sums: tw.Tensor[
     total = tw.logsumexp(x[i, j], over=j)
     y[i, j] = x[i, j] - total
     sums[i] = total
-
-
-@tw.kernel
-def rms_norm(x: tw.Tensor["M", "N"], weight: tw.Tensor["N"], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    row = x[i, j].to(tw.f32)
-    y[i, j] = row * tw.rsqrt(tw.mean(row * row, over=j) + 1e-6) * weight[j]
 
 
 @tw.kernel
@@ -44,14 +33,6 @@ def layer_norm(
 def cross_entropy(x: tw.Tensor["M", "N"], wanted: tw.Tensor["M", "N"], loss: tw.Tensor["M"]):
     i, j = tw.grid("M", "N")
     loss[i] = tw.logsumexp(x[i, j], over=j) - tw.sum(x[i, j] * wanted[i, j], over=j)
-
-
-@tw.kernel
-def quantized(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N", tw.f8e4m3], scales: tw.Tensor["M"]):
-    i, j = tw.grid("M", "N")
-    scale = tw.max(tw.abs(x[i, j]), over=j) * (1 / 448)
-    y[i, j] = x[i, j] / tw.maximum(scale, 1e-12)
-    scales[i] = scale
 
 
 @tw.kernel
@@ -80,6 +61,6 @@ def twice_the_row(x: tw.Tensor["M", "N"], bias: tw.Tensor["M"], y: tw.Tensor["M"
 PROGRAMS = {
     each.name: each
     for each in (
-        softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantized, spread, neighbours, twice_the_row,
+        softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, spread, neighbours, twice_the_row,
     )
 }  # fmt: skip

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from examples.rows import softmax
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_programs import Lowered, lower, random_inputs, reference, run
-from row_programs import PROGRAMS, softmax
+from row_programs import PROGRAMS
 
 from tilewright.base.element import Element
 from tilewright.synth.decide import Wanted
@@ -39,7 +40,7 @@ def dims_of(name: str, rows: int, length: int) -> dict[str, int]:
 
 def elements_of(name: str, element: Element) -> dict[str, Element]:
     found = dict.fromkeys([parameter.name for parameter in PROGRAMS[name].parameters], element)
-    return found | ({"y": Element.F8E4M3, "scales": Element.F32} if name == "quantized" else {})
+    return found | ({"y": Element.F8E4M3, "scales": Element.F32} if name == "quantize" else {})
 
 
 @pytest.mark.parametrize("element", [Element.F32, Element.BF16, Element.F16], ids=lambda element: element.value)

@@ -137,7 +137,7 @@ class KernelTracer:
     def place(self) -> str:
         """ "file:line" of the innermost frame that is not the language's own."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        while str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE) and frame.f_back is not None:
+        while _is_own(str(frame.f_globals.get("__name__", ""))) and frame.f_back is not None:
             frame = frame.f_back
         return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -575,6 +575,11 @@ class KernelTracer:
             raise TilewrightError(str(violation), span=span_of(op), remedy=violation.remedy) from violation
         module.verify()
         return module
+
+
+def _is_own(module: str) -> bool:
+    """Whether a module is the language's, or the package's own, which looks names up in it."""
+    return module.startswith(_PACKAGE) or module == _PACKAGE.partition(".")[0]
 
 
 def span_of(op: Operation) -> Span | None:

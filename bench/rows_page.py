@@ -1,0 +1,44 @@
+"""The page's table of programs that fold rows, beside PyTorch and torch.compile. Checked by: tests/docs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.page_sections import provenance, read
+
+
+def folded_rows(results: Path) -> Iterator[str]:
+    """Lines of the section."""
+    yield "\n## Rows\n"
+    yield (
+        "`examples/rows.py`: softmax, log-softmax, RMSNorm and LayerNorm, bf16, arrays of some 2^25 elements that the\n"
+        "L2 cache does not hold. Peers are PyTorch's kernels and torch.compile's, as it compiles by default. The last\n"
+        "column is the share of a plain copy's speed in the same run; PyTorch copies rows of 5,120 elements slowly,\n"
+        "for a reason that was not looked for.\n"
+    )
+    document = read(results / "rows.json")
+    if document is None:
+        yield "`python -m bench rows`\n"
+        return
+    yield provenance(document)
+    found = document["rows"]
+    ratios = [row["ratio"] for row in found]
+    worse = sum(not row["error_no_worse"] for row in found)
+    yield (
+        f"{len(found)} cases: {statistics.geometric_mean(ratios):.3f} of the best peer's speed in the geometric mean, "
+        f"{min(ratios):.3f} at the least. Of {worse} the error is\nworse than the best peer's, against float64.\n"
+    )
+    yield "| program | rows, length | us | best peer | ratio | quartiles | torch | torch.compile | of a copy |"
+    yield "| --- | --- |" + " --- |" * 7
+    for row in found:
+        low, high = row["quartiles"]
+        others = " | ".join(f"{row['ratios'][name]['median']:.3f}" for name in ("torch", "torch.compile"))
+        rows, length = row["shape"]
+        yield (
+            f"| {row['program']} | {rows}, {length} | {row['contenders']['ours']['microseconds']:.1f} | "
+            f"{row['best_peer']} | {row['ratio']:.3f} | {low:.3f} to {high:.3f} | {others} | "
+            f"{row['share_of_copy']:.3f} |"
+        )
+    yield ""

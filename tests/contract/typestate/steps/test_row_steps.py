@@ -1,0 +1,130 @@
+"""Units of threads that share rows: what breaks a rule of theirs is refuted or left undecided, never proved."""
+
+from dataclasses import replace
+
+import pytest
+from examples.rows import layer_norm, quantize, softmax
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.rewriter import Rewriter
+
+from tilewright.base.element import Element
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.contract.typestate.typestate import verify
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir import ac
+from tilewright.ir.decisions import rows_of, to_attribute
+from tilewright.ir.rows import RowDecision
+from tilewright.ir.tier import MemoryType, int_array
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.synth.decide import decide
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
+
+
+def lowered(length: int, kernel=softmax, rows: int = 6) -> tuple[ModuleOp, ac.ElementwiseOp, RowDecision]:
+    elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+    module = trace(kernel, {"M": rows, "N": length}, elements)
+    decide(the_program(module), HOPPER)
+    (made,) = lower_program(the_program(module)).kernels
+    (op,) = [each for each in made.module.walk() if isinstance(each, ac.ElementwiseOp)]
+    assert op.rows is not None
+    return made.module, op, rows_of(op.rows)
+
+
+def changed(length: int, **changes: object) -> Verdict:
+    module, op, row = lowered(length)
+    op.properties["rows"] = to_attribute(replace(row, **changes))
+    return verify(module, HOPPER)
+
+
+@pytest.mark.parametrize("kernel", [softmax, layer_norm, quantize])
+@pytest.mark.parametrize("length", [1, 33, 1024, 4096, 100_000])
+def test_what_the_compiler_emits_is_proved(kernel, length):
+    module, _, _ = lowered(length, kernel)
+    assert isinstance(verify(module, HOPPER), Proven)
+
+
+MUTANTS = {
+    "a unit of half a warp": (1024, {"threads": 16}),
+    "units that do not divide the CTA": (1024, {"threads": 96}),
+    "units of several warps, two in a CTA": (1024, {"threads": 64}),
+    "no runs": (1024, {"run": 0}),
+    "a run of three": (1024, {"run": 3}),
+    "a strip shorter than the row": (1024, {"pieces": 1}),
+    "longer vectors than the row has": (1020, {"run": 8}),
+    "vectors of an array whose rows begin anywhere": (1023, {"run": 2, "vectors": ("x",), "pieces": 16}),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_wrong_decisions_are_not_proved(name):
+    length, changes = MUTANTS[name]
+    assert isinstance(changed(length, **changes), Unknown | Refuted), name
+
+
+def test_fewer_units_than_rows():
+    for length in (64, 4096):
+        module, _, _ = lowered(length)
+        (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
+        kernel.properties["grid"] = int_array((1, 1, 1))
+        assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_a_cta_without_a_row_would_not_come_to_the_barrier():
+    module, _, _ = lowered(4096)
+    (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
+    kernel.properties["grid"] = int_array((7, 1, 1))
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_words_of_folds_must_fit():
+    module, _, _ = lowered(4096)
+    (buffer,) = [each for each in module.walk() if isinstance(each, ac.BufferOp)]
+    kind = buffer.result.type
+    assert isinstance(kind, MemoryType)
+    less = [IntAttr(each.data - 4) if each is kind.slot_bytes else each for each in kind.parameters]
+    Rewriter.replace_value_with_new_type(buffer.result, MemoryType(*less))
+    verdict = verify(module, HOPPER)
+    assert isinstance(verdict, Refuted) and {each.code for each in verdict.findings} == {"AL004"}
+
+
+def _fold(module: ModuleOp) -> ac.FoldOp:
+    return next(op for op in module.walk() if isinstance(op, ac.FoldOp))
+
+
+def test_folds_by_functions_whose_order_matters():
+    module, _, _ = lowered(64)
+    _fold(module).properties["function"] = StringAttr("sub")
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_folds_where_there_are_no_rows():
+    module, op, _ = lowered(64)
+    del op.properties["rows"]
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_what_changes_along_the_row_is_stored_along_it():
+    """`quantize` stores its scales without the row's index; a value of the row stored there is many values."""
+    module, op, _ = lowered(64, quantize)
+    stores = [each for each in op.body.block.ops if isinstance(each, ac.ElementStoreOp)]
+    along, without = sorted(stores, key=lambda each: -len(each.indices))
+    without.operands[0] = along.value
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_results_that_two_rows_would_share():
+    module, op, _ = lowered(64, quantize)
+    store = next(each for each in op.body.block.ops if isinstance(each, ac.ElementStoreOp) and len(each.indices) == 1)
+    zero = ac.AffineOp.create(
+        operands=[op.body.block.args[0]],
+        properties={"coefficients": int_array((0,)), "constant": IntAttr(0)},
+        result_types=[ac.IndexType()],
+    )
+    assert isinstance(zero, Operation)
+    op.body.block.insert_op_before(zero, store)
+    store.operands[2] = zero.results[0]
+    assert isinstance(verify(module, HOPPER), Unknown)

@@ -1,0 +1,91 @@
+"""The emitted text of programs that fold rows is proven as it stands, and refuted once its protocol is broken."""
+
+import re
+
+import pytest
+from examples.rows import layer_norm, log_softmax, quantize, rms_norm, softmax
+
+from tilewright.base.element import Element
+from tilewright.base.verdict import Proven, Refuted
+from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.reproof.reproof import replay_plan, reprove
+from tilewright.driver.reproof.small import small_instance
+from tilewright.driver.reproof.whole_results import whole_results
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.targets import target
+
+LENGTHS = [1, 31, 33, 1000, 1024, 1025, 5120]
+
+
+def elements_of(kernel):
+    return {each.name: each.element or Element.BF16 for each in kernel.parameters}
+
+
+@pytest.mark.parametrize("kernel", [softmax, log_softmax, rms_norm, layer_norm, quantize], ids=lambda each: each.name)
+def test_each_program_is_proven_as_text(kernel):
+    for length in LENGTHS:
+        made = compile_kernel(kernel, dims={"M": 37, "N": length}, dtype=elements_of(kernel), assembled=False)
+        assert isinstance(made.text_proof, Proven), length
+
+
+def test_rows_that_are_walked_by_strips_are_proven():
+    made = compile_kernel(softmax, dims={"M": 5, "N": 200_000}, assembled=False)
+    (row,) = made.decisions.rows
+    assert row.streamed and isinstance(made.text_proof, Proven)
+
+
+def judged(length, edit):
+    """The small instance's text, edited, as a run judges it."""
+    made = compile_kernel(softmax, dims={"M": 6, "N": length}, assembled=False, rerun=False)
+    instance = small_instance(made.tile)
+    small = lower_program(the_program(instance))
+    modules = {each.name: each.module for each in small.kernels}
+    text = edit(lower_to_ptx(list(modules.values()), "sm_90a"))
+    claims = {name: protocol_claims(module, target("sm_90a"), boundaries=False)[0] for name, module in modules.items()}
+    return replay_plan(read(text), launch_plan(small), claims, (0,), whole=whole_results(the_program(instance)))
+
+
+def dropped(pattern, place=0):
+    def edit(text):
+        lines = text.split("\n")
+        found = [number for number, line in enumerate(lines) if re.search(pattern, line)]
+        del lines[found[place]]
+        return "\n".join(lines)
+
+    return edit
+
+
+@pytest.mark.parametrize("length", [40, 4096])
+def test_the_text_alone_is_proven(length):
+    assert isinstance(judged(length, lambda text: text), Proven)
+
+
+MUTANTS = {
+    "a barrier less": (4096, dropped(r"\tbar\.sync"), {"NB101"}),
+    "the other barrier less": (4096, dropped(r"\tbar\.sync", 1), {"NB101"}),
+    "a store less": (4096, dropped(r"st\.global"), {"UM103"}),
+    "a store of a row less": (40, dropped(r"st\.global"), {"UM103"}),
+    "no end of the row": (40, lambda text: re.sub(r"@%p\d+ st\.global", "st.global", text), None),
+    "one word for two warps": (4096, lambda text: re.sub(r"(shr\.u32 %r\d+, %r0), 5", r"\1, 6", text), None),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_texts_that_break_their_protocol_are_refuted(name):
+    length, edit, codes = MUTANTS[name]
+    verdict = judged(length, edit)
+    assert isinstance(verdict, Refuted), (name, verdict)
+    if codes is not None:
+        assert {each.code for each in verdict.findings} & codes, (name, verdict.findings)
+
+
+def test_another_text_than_the_programs_is_refuted():
+    made = compile_kernel(softmax, dims={"M": 6, "N": 4096}, assembled=False)
+    other = made.ptx.replace("shfl.sync.bfly.b32", "shfl.sync.down.b32", 1)
+    assert other != made.ptx
+    assert isinstance(reprove(made.tile, other, "sm_90a", "softmax"), Refuted)

@@ -1,0 +1,50 @@
+"""Programs that fold rows, on a GPU: against float64 at lengths around what a thread, a warp and a CTA hold."""
+
+from __future__ import annotations
+
+import pytest
+from examples.rows import layer_norm, log_softmax, rms_norm, softmax
+
+pytestmark = pytest.mark.gpu
+
+LENGTHS = (1, 2, 7, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 4096, 5000, 16384, 16385, 40000, 131072)
+
+
+def expected(torch, kernel, x, vectors):
+    functional, wide = torch.nn.functional, [each.double() for each in vectors]
+    match kernel.name:
+        case "softmax":
+            return functional.softmax(x.double(), -1)
+        case "log_softmax":
+            return functional.log_softmax(x.double(), -1)
+        case "rms_norm":
+            return functional.rms_norm(x.double(), x.shape[-1:], wide[0], 1e-6)
+        case _:
+            return functional.layer_norm(x.double(), x.shape[-1:], wide[0], wide[1], 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("kernel", [softmax, log_softmax, rms_norm, layer_norm], ids=lambda each: each.name)
+def test_rows_agree_with_float64(torch, kernel, dtype):
+    kind = getattr(torch, dtype)
+    for length in LENGTHS:
+        torch.manual_seed(length)
+        rows = 5 if length > 20000 else 37
+        x = (3 * torch.randn(rows, length, device="cuda")).to(kind)
+        vectors = [torch.randn(length, device="cuda").to(kind) for _ in range(len(kernel.parameters) - 2)]
+        out = torch.full_like(x, float("nan"))
+        kernel(x, *vectors, out)
+        exact = expected(torch, kernel, x, vectors)
+        error = ((out.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
+        allowed = {"bfloat16": 4e-3, "float16": 6e-4, "float32": 2e-6}[dtype]
+        assert error < allowed or (out.double() - exact).abs().max().item() < allowed, (length, error)
+
+
+def test_runs_are_bit_identical(torch):
+    x = torch.randn(64, 5000, device="cuda", dtype=torch.bfloat16)
+    first = torch.empty_like(x)
+    softmax(x, first)
+    for _ in range(20):
+        again = torch.full_like(x, float("nan"))
+        softmax(x, again)
+        assert torch.equal(first.view(torch.int16), again.view(torch.int16))
