@@ -26,8 +26,8 @@ from bench.suite import add_run_arguments, summarised
 
 _ELEMENTS = 1 << 25
 """Of each case's array, unless its rows are so long that fewer than 16 would be left."""
-_LENGTHS = (256, 1024, 2048, 4096, 5120, 8192, 16384, 32768, 65536, 131072, 262144)
-_NORM_LENGTHS = (512, 1024, 2048, 4096, 5120, 8192, 14336, 65536)
+_LENGTHS = (128, 256, 512, 1024, 2048, 4096, 5120, 8192, 16384, 32768, 65536, 131072, 262144)
+_NORM_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 5120, 8192, 14336, 65536)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RowCase:
 
 def cases() -> list[RowCase]:
     """Every program and length of the suite."""
-    lengths = {"softmax": _LENGTHS, "log_softmax": _LENGTHS[1:7]}
+    lengths = {"softmax": _LENGTHS, "log_softmax": _LENGTHS[3:9]}
     lengths |= {"rms_norm": _NORM_LENGTHS, "layer_norm": _NORM_LENGTHS}
     return [RowCase(name, max(16, _ELEMENTS // n), n) for name, each in lengths.items() for n in each]
 

@@ -1,10 +1,10 @@
 """How do threads share the points of a program that folds them along an axis?
 
-The points along that axis, for one place along the others, are a row. A unit of threads takes a row: whole warps, whose
-partial results meet in registers, and in shared memory where there are several. It walks the row by strips, of which
-each thread holds `pieces` runs of `run` neighbouring points; runs of neighbouring threads lie next to each other, so
-that a piece of a strip is dense. Where one strip holds the row, each element is loaded once and stays in registers;
-else every fold, or several that do not depend on each other, is a walk of its own.
+The points along that axis, for one place along the others, are a row. A unit of threads takes a row: a warp or a part
+of one, whose partial results meet in registers, or several, whose results meet in shared memory. It walks the row by
+strips, of which each thread holds `pieces` runs of `run` neighbouring points; runs of neighbouring threads lie next to
+each other, so that a piece of a strip is dense. Where one strip holds the row, each element is loaded once and stays in
+registers; else every fold, or several that do not depend on each other, is a walk of its own.
 
 Checked by: tests/lower/test_rows.py.
 """
@@ -26,9 +26,9 @@ COSTLY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowDecision:
-    """axis: the name of the one along which rows lie; threads: of a unit, whole warps; run, pieces: as
-    above; streamed: 1 where a row is walked by several strips; vectors: parameters whose elements are read or written
-    a run at a time."""
+    """axis: the name of the one along which rows lie; threads: of a unit, whole warps or a power of two below; run,
+    pieces: as above; streamed: 1 where a row is walked by several strips; vectors: parameters whose elements are read
+    or written a run at a time."""
 
     axis: str
     threads: int

@@ -64,15 +64,18 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     extents = integers(op.extents)
     rows = math.prod(extents[:-1])
     block = integers(ac.kernel_of(op).block)[0]
-    end = text.label("rows_end")
+    end, has_row = text.label("rows_end"), ""
     number, thread = text.into("b32", "mov.u32", "%ctaid.x"), lowering.thread
     if block > row.threads:
-        # A unit is a warp then, and no thread waits for another warp's, so that whole warps may leave.
-        assert row.threads == _WARP_THREADS
-        thread = text.into("b32", "and.b32", lowering.thread, _WARP_THREADS - 1)
-        unit = text.into("b32", "shr.u32", lowering.thread, _WARP_SHIFT)
-        number = text.into("b32", "mad.lo.u32", number, block // row.threads, unit)
-        text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", number, rows))
+        # Units are warps or parts of them then, and no thread waits for another warp's, so that whole warps may leave.
+        thread = text.into("b32", "and.b32", lowering.thread, row.threads - 1)
+        unit = text.into("b32", "shr.u32", lowering.thread, row.threads.bit_length() - 1)
+        first = text.into("b32", "and.b32", unit, -(_WARP_THREADS // row.threads))
+        base = text.into("b32", "mul.lo.u32", number, block // row.threads)
+        text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", text.into("b32", "add.u32", base, first), rows))
+        number = text.into("b32", "add.u32", base, unit)
+        if row.threads < _WARP_THREADS:
+            has_row = text.into("pred", "setp.lt.u32", number, rows)
     indices: list[str] = []
     rest = number
     for extent in reversed(extents[1:-1]):
@@ -86,7 +89,7 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     values: Places = dict(lowering.places)
     for argument, register in zip(op.body.block.args[:-1], [rest, *reversed(indices)], strict=False):
         values[argument] = IndexPlace(register)
-    walk = _Row(text, op, row, values, extents[-1], thread, shared)
+    walk = _Row(text, op, row, values, extents[-1], thread, has_row, shared)
     walk.all_levels()
     text.place(end)
 
@@ -95,8 +98,8 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
 class _Row:
     """One row of the thread's unit. values: what is the same along it; fetched: what is loaded of the strip at hand;
     kept: values at its points that stay for later walks, by piece; points: others, of the piece at hand; starts,
-    guards: number of the first element of each piece, and whether it lies in the row; shared: a register with the
-    address of the words of folds."""
+    guards: number of the first element of each piece, and whether it lies in the row; has_row: a predicate where units
+    of a warp may have none; shared: a register with the address of the words of folds."""
 
     text: Text
     op: ac.ElementwiseOp
@@ -104,6 +107,7 @@ class _Row:
     values: Places
     length: int
     thread: str
+    has_row: str
     shared: str
     fetched: dict[SSAValue, _Fetched] = field(default_factory=dict[SSAValue, _Fetched])
     kept: dict[SSAValue, list[list[str]]] = field(default_factory=dict[SSAValue, "list[list[str]]"])
@@ -193,7 +197,13 @@ class _Row:
             text.into("b32", "add.u32", own, piece * row.threads * row.run) if piece else own
             for piece in range(row.pieces)
         ]
-        self.guards = [text.into("pred", "setp.lt.u32", start, self.length) for start in self.starts]
+        self.guards = [self.where_row(text.into("pred", "setp.lt.u32", start, self.length)) for start in self.starts]
+
+    def where_row(self, guard: str) -> str:
+        """A guard, for units that have a row."""
+        if guard and self.has_row:
+            return self.text.into("pred", "and.pred", guard, self.has_row)
+        return guard or self.has_row
 
     def fetch(self, walk: _Walk) -> None:
         """Issue the loads of a walk that are not there yet."""
@@ -211,12 +221,13 @@ class _Row:
             case ac.ElementLoadOp():
                 source = self.array(inner.source)
                 address, inside = self.address(source, inner.indices, self.values, check=bool(inner.fill.data))
-                self.values[inner.result] = ScalarPlace(load_as_float(self.text, source, f"[{address}]", inside))
+                guard = self.where_row(inside)
+                self.values[inner.result] = ScalarPlace(load_as_float(self.text, source, f"[{address}]", guard))
             case ac.ElementStoreOp():
                 destination = self.array(inner.destination)
                 address, _ = self.address(destination, inner.indices, self.values, check=False)
                 register = self.place(inner.value, 0, 0).register
-                first = self.text.into("pred", "setp.eq.u32", self.thread, 0)
+                first = self.where_row(self.text.into("pred", "setp.eq.u32", self.thread, 0))
                 store_from_float(self.text, destination.element, f"[{address}]", register, first)
             case _:
                 if not lower_scalar_op(self.text, self.values, inner):
@@ -356,9 +367,9 @@ class _Row:
     def combined(self, op: ac.FoldOp, own: str) -> str:
         """Of all threads of the unit; the same bits in each."""
         text, fold = self.text, self.function(op)
-        total = _across_lanes(text, fold, own)
+        total = _across_lanes(text, fold, own, min(self.row.threads, _WARP_THREADS))
         warps = self.row.threads // _WARP_THREADS
-        if warps == 1:
+        if warps <= 1:
             return total
         offset = self.folds * warps * WORD_BYTES
         self.folds += 1
@@ -371,12 +382,13 @@ class _Row:
         theirs = text.into("f32", "mov.f32", float_literal(_IDENTITIES[op.function.data]))
         word = text.into("b32", "mad.lo.u32", lane, WORD_BYTES, base)
         text.emit("ld.shared.f32", theirs, f"[{word}]", guard=text.into("pred", "setp.lt.u32", lane, warps))
-        return _across_lanes(text, fold, theirs)
+        return _across_lanes(text, fold, theirs, _WARP_THREADS)
 
 
-def _across_lanes(text: Text, fold: Callable[[str, str], str], value: str) -> str:
-    """Folded over the lanes of a warp; each step adds the same two numbers in both lanes, so that all get the same."""
-    distance = _WARP_THREADS // 2
+def _across_lanes(text: Text, fold: Callable[[str, str], str], value: str, lanes: int) -> str:
+    """Folded over groups of so many neighbouring lanes; each step adds the same two numbers in both lanes, so that all
+    get the same."""
+    distance = lanes // 2
     while distance:
         theirs = text.into("f32", "shfl.sync.bfly.b32", value, distance, _WARP_THREADS - 1, -1)
         value = fold(value, theirs)

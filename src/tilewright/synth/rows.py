@@ -1,8 +1,8 @@
 """How do threads share the rows of a program that folds its points along an axis?
 
-A warp takes a short row, a CTA a long one: so many threads that each holds a few runs of neighbouring elements, loaded
-16 bytes at a time where all arrays allow it. A row that a CTA's registers hold stays there from its one load to its
-store. Longer ones are loaded once for each fold that waits for another, and once for what is stored.
+A warp or a part of one takes a short row, a CTA a long one: so many threads that each holds a few runs of neighbouring
+elements, loaded 16 bytes at a time where all arrays allow it. A row that a CTA's registers hold stays there from its
+one load to its store. Longer ones are loaded once for each fold that waits for another, and once for what is stored.
 
 Not handled: rows that several CTAs share, and folds of one walk that correct each other as they go: rows longer than a
 CTA's registers hold are read once for each walk. Checked by: tests/lower/test_rows.py.
@@ -28,9 +28,10 @@ _WORD_BYTES = 4
 _RUN_MOST = 8
 """Elements that a thread takes together."""
 _PIECES_OF_WARP = 4
-"""Runs of each thread up to which a warp takes a row by itself."""
-_WARPS_OF_SHORT = 4
-"""Of a CTA whose warps take a row each."""
+"""Runs of each thread up to which a warp, or a part of one, takes a row by itself."""
+_LEAST_LANES = 4
+_SHORT_THREADS = 128
+"""Of a CTA whose warps, or parts of them, take a row each."""
 _PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
 """Runs of each thread of a CTA, the likelier first: many loads of a thread are on their way at once."""
 _THREADS_LEAST, _THREADS_USUAL, _THREADS_MOST = 128, 256, 512
@@ -52,7 +53,8 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     length = program.extents[axis]
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
     run, vectors = _runs(program, axis, wanted)
-    threads = _WARP_THREADS if length <= _WARP_THREADS * run * _PIECES_OF_WARP else _threads_of_cta(length, run)
+    lanes = 1 << (-(-length // (run * _PIECES_OF_WARP)) - 1).bit_length()
+    threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(length, run)
     pieces = -(-length // (threads * run))
     registers = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads)
     waiting = pieces * run * _registers_per_element(program, axis, vectors)
@@ -60,9 +62,9 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     if streamed:
         threads, pieces = _STREAMING_THREADS, max(1, _STREAMED_ELEMENTS // run)
     decision = RowDecision(axis, threads, run, pieces, streamed, vectors)
-    block = threads if threads > _WARP_THREADS else _WARPS_OF_SHORT * _WARP_THREADS
+    block = max(threads, _SHORT_THREADS)
     ctas = -(-rows // (block // threads))
-    unit = "a warp" if threads == _WARP_THREADS else f"a CTA of {threads} threads"
+    unit = f"a CTA of {threads} threads" if threads > _WARP_THREADS else f"{threads} lanes of a warp"
     walk = f"by strips of {decision.strip}" if streamed else "held in registers"
     along = f"{run} elements at a time" if run > 1 else "an element at a time"
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)

@@ -48,7 +48,7 @@ def test_what_the_compiler_emits_is_proved(kernel, length):
 
 
 MUTANTS = {
-    "a unit of half a warp": (1024, {"threads": 16}),
+    "a unit of three eighths of a warp": (1024, {"threads": 12}),
     "units that do not divide the CTA": (1024, {"threads": 96}),
     "units of several warps, two in a CTA": (1024, {"threads": 64}),
     "no runs": (1024, {"run": 0}),
@@ -67,7 +67,7 @@ def test_wrong_decisions_are_not_proved(name):
 
 def test_fewer_units_than_rows():
     for length in (64, 4096):
-        module, _, _ = lowered(length)
+        module, _, _ = lowered(length, rows=33)
         (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
         kernel.properties["grid"] = int_array((1, 1, 1))
         assert isinstance(verify(module, HOPPER), Unknown)

@@ -1,10 +1,10 @@
 """Do units of threads that share rows (`ac.elementwise` with `rows`) have a row each, meet without leaving anybody
 behind, and reach whole vectors?
 
-What lanes of a warp exchange orders itself. Units of several warps meet at a barrier of the CTA and in words of shared
-memory that each fold has for itself, so that a word is written once and then read: nothing else need be shown than that
-a unit is then the whole CTA, that none leaves before it has met the others (there are as many CTAs as rows), and that
-the buffer has the words.
+What lanes of a warp exchange orders itself, and those without a row exchange with the others. Units of several warps
+meet at a barrier of the CTA and in words of shared memory that each fold has for itself, so that a word is written once
+and then read: nothing else need be shown than that a unit is then the whole CTA, that none leaves before it has met the
+others (there are as many CTAs as rows), and that the buffer has the words.
 
 Not shown here: that what is folded is every point of the row, once; the text's stores are proved to cover their arrays,
 and values are compared on the machine. Checked by: tests/contract/typestate/steps/test_row_steps.py.
@@ -39,8 +39,8 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     except (KeyError, TypeError):
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
-    sizes = (row.run, row.pieces, row.threads // _LANES)
-    if min(sizes) < 1 or row.threads % _LANES or row.run & row.run - 1 or op.transpose is not None:
+    whole = row.threads % _LANES == 0 or (row.threads < _LANES and row.threads & row.threads - 1 == 0)
+    if min(row.run, row.pieces, row.threads) < 1 or not whole or row.run & row.run - 1 or op.transpose is not None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
     extents, threads = integers(op.extents), walk.kernel.block_threads
@@ -67,7 +67,7 @@ def check_fold(walk: RoleWalk, op: ac.ElementwiseOp, fold: ac.FoldOp) -> None:
 
 def _require_words(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision) -> None:
     warps = row.threads // _LANES
-    if warps == 1:
+    if warps <= 1:
         return
     if len(op.through) != 1:
         walk.findings.doubt("goes through something other than one buffer", op)
