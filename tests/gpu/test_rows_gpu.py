@@ -33,7 +33,7 @@ def test_rows_agree_with_float64(torch, kernel, dtype):
         x = (3 * torch.randn(rows, length, device="cuda")).to(kind)
         vectors = [torch.randn(length, device="cuda").to(kind) for _ in range(len(kernel.parameters) - 2)]
         out = torch.full_like(x, float("nan"))
-        kernel(x, *vectors, out)
+        kernel(x, *vectors, out=out)
         exact = expected(torch, kernel, x, vectors)
         error = ((out.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
         allowed = {"bfloat16": 4e-3, "float16": 6e-4, "float32": 2e-6}[dtype]
@@ -43,8 +43,8 @@ def test_rows_agree_with_float64(torch, kernel, dtype):
 def test_runs_are_bit_identical(torch):
     x = torch.randn(64, 5000, device="cuda", dtype=torch.bfloat16)
     first = torch.empty_like(x)
-    softmax(x, first)
+    softmax(x, out=first)
     for _ in range(20):
         again = torch.full_like(x, float("nan"))
-        softmax(x, again)
+        softmax(x, out=again)
         assert torch.equal(first.view(torch.int16), again.view(torch.int16))
