@@ -30,7 +30,7 @@ TRANSPOSE_LAUNCH = EXAMPLES / "transpose.launch.json"
 
 def test_every_example_is_tested() -> None:
     kernels = {"ring.ptx", "ring.launch.json", "transpose.ptx", "transpose.launch.json"}
-    programs = {"linear.py", "matmul.py", "attention.py"}
+    programs = {"linear.py", "matmul.py", "attention.py", "rows.py"}
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {*kernels, *programs, "README.md"}
 
 
@@ -41,6 +41,13 @@ def test_programs_are_those_that_pages_show(name: str, page: str) -> None:
     kernel = load_kernel(str(EXAMPLES / f"{name}.py") + f":{name}")
     dims = {"M": 96, "N": 200, "K": 136}
     assert compile_kernel(kernel, dims=dims, rerun=False, assembled=False).proof.scope == "all trip counts"
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms_norm", "layer_norm", "quantize"])
+def test_programs_that_fold_rows_are_proven_twice(name: str) -> None:
+    kernel = load_kernel(str(EXAMPLES / "rows.py") + f":{name}")
+    made = compile_kernel(kernel, dims={"M": 9, "N": 300}, assembled=False)
+    assert made.proof.scope == "all trip counts" and isinstance(made.text_proof, Proven)
 
 
 def test_attention_is_scheduled() -> None:
