@@ -41,6 +41,7 @@ _BENCHES = {
     "ragged": "ragged",
     "registers": "registers",
     "repairs": "repairs",
+    "replay": "replay",
     "rows": "rows",
     "sanitizers": "sanitizers",
     "schedules": "schedules",

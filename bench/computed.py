@@ -19,7 +19,7 @@ from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.record import write
 
 SHAPES = ((4096, 4096, 4096), (8192, 1024, 4096), (2048, 512, 4096), (4096, 14336, 4096), (1024, 256, 4096))
-_PROGRAMS = ("converted_first", "rows_scaled_first", "both_scaled_first")
+PROGRAMS = ("converted_first", "rows_scaled_first", "both_scaled_first")
 _MOST_ERROR_RATIO = 1.01
 """How many times the workspace's error the registers' may be before the row is called wrong: both multiply the same
 rounded operand, and their tiles alone differ."""
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     torch.manual_seed(0)
-    rows = [measure(torch, name, shape, arguments.turns) for shape in SHAPES for name in _PROGRAMS]
+    rows = [measure(torch, name, shape, arguments.turns) for shape in SHAPES for name in PROGRAMS]
     agreed = 0
     for row in rows:
         better = "registers" if row["ratio"] < 1 else "workspace"
