@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lowered_programs import Lowered, assert_close, lower, random_inputs
 from xdsl.dialects.builtin import IntAttr
@@ -13,6 +13,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.ir import ac
 from tilewright.ir.decisions import PipelineDecisions
@@ -82,6 +83,8 @@ extent = st.one_of(st.integers(1, 150), st.integers(1, 20).map(lambda n: 8 * n),
 
 
 @settings(max_examples=15, deadline=None)
+@example(three, 64, 1, 64, (64, 8), None)
+@example(neighbours, 3, 1, 1, (128, 40), None)
 @given(
     st.sampled_from([gated, three, shared_right, neighbours]),
     extent,
@@ -91,13 +94,35 @@ extent = st.one_of(st.integers(1, 150), st.integers(1, 20).map(lambda n: 8 * n),
     st.sampled_from([None, 2]),
 )
 def test_values(kernel, m, n, k, tile, stages):
-    if kernel not in (gated, shared_right) and tile is not None and tile[1] % 64:
+    # A row of one element lies like a column.
+    if kernel not in (gated, shared_right) and n > 1 and tile is not None and tile[1] % 64:
         with pytest.raises(TilewrightError, match="no tile of these columns holds"):
             lower(kernel, {"M": m, "N": n, "K": k}, wanted=Wanted(tile=tile, stages=stages))
         return
     lowered = lower(kernel, {"M": m, "N": n, "K": k}, wanted=Wanted(tile=tile, stages=stages))
     proven(lowered)
     assert_close(lowered, random_inputs(lowered))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "tile"),
+    [
+        (gated, (1, 2, 1), None),
+        (gated, (64, 40, 1), None),
+        (gated, (129, 66, 1), (128, 40)),
+        (shared_right, (2, 1, 1), None),
+        (shared_right, (66, 40, 1), (64, 8)),
+    ],
+)
+def test_operands_of_one_column_may_have_either_axis_contiguous(kernel, dims, tile):
+    # Where both are, the boxes along the columns' axis are wider than such tiles, and others could not stand behind.
+    extents = dict(zip("MNK", dims, strict=True))
+    lowered = lower(kernel, extents, wanted=Wanted(tile=tile))
+    assert isinstance(lowered.decisions, PipelineDecisions)
+    assert lowered.decisions.b.loaded_extent(lowered.decisions.tile_n) == lowered.decisions.tile_n
+    proven(lowered)
+    assert_close(lowered, random_inputs(lowered))
+    assert compile_kernel(kernel, dims=extents, wanted=Wanted(tile=tile), assembled=False).text_proof is not None
 
 
 @pytest.mark.parametrize("cluster", [(2, 1), (1, 2)])

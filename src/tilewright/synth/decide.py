@@ -199,7 +199,7 @@ def _decide_pipeline(
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     # Where an operand is computed in registers, nobody fences between the wait for a slot and its product.
     in_pieces = wanted.unmapped == "threads" and cluster == (1, 1) and not in_registers
-    site = Site(program, target, wanted.misaligned, reasons, in_pieces)
+    site = Site(program, target, wanted.misaligned, reasons, in_pieces, len(products.products) > 1)
     raw = None
     if in_registers:
         _, _, consumer = register_budget(consumers, target, shape.resident)

@@ -141,7 +141,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     rows_bytes = ROWS_BYTES * consumers
     turn_bytes = (BARRIER_BYTES if shape.turns else 0) + spill_bytes(consumers, target, wanted, reasons)
-    site = Site(program, target, wanted.misaligned, reasons)
+    site = Site(program, target, wanted.misaligned, reasons, side_by_side=len(products.products) > 1)
     a = decide_operand(site, ("left", dot.left, rows), contracted, tile_m, depth)
     b = decide_operand(site, ("right", dot.right, columns), contracted, tile_n, depth)
     more_b = further_operands(site, products, b, columns, contracted, (tile_n, depth))
