@@ -43,6 +43,16 @@ def test_a_tile_that_was_asked_for_gets_slots() -> None:
     assert made.assembly.spill_bytes == 0
 
 
+def test_three_consumers_have_registers_enough() -> None:
+    """Beside 96 accumulators 56 are left, of which an epilogue with operands of its own needs no more."""
+    wanted = Wanted(tile=(192, 192), turns=False)
+    made = compile_kernel(residual, dims={"M": 2049, "N": 1921, "K": 65}, wanted=wanted, rerun=False)
+    assert isinstance(made.decisions, PipelineDecisions)
+    assert (made.decisions.consumers, made.decisions.consumer_registers, made.decisions.spill_slots) == (3, 152, 0)
+    assert made.assembly is not None
+    assert made.assembly.spill_bytes == 0
+
+
 def test_slots_take_no_stage_that_was_asked_for() -> None:
     """Then nothing is left but to refuse the tile, with the place."""
     wanted = replace(_SPILLING, stages=5)
