@@ -232,6 +232,25 @@ def test_a_dimension_that_is_two_axes() -> None:
     assert array.of_box(TensorMap(Element.BF16, (60, 40), (120,), (64, 16)), (0, 0), (1, 1)) is None
 
 
+def test_an_axis_of_one_element_is_the_dimension_of_one_element() -> None:
+    """Whatever their strides; of two such axes nothing says which is the innermost dimension."""
+    in_rows = TensorMap(Element.BF16, (1, 40), (128,), (64, 16))
+    for strides in ((64, 1), (64, 7), (64, 64)):
+        column = ArrayAxes(("M", "K"), (40, 1), strides, (0, 0), 2)
+        assert column.of_box(in_rows, (0, 8), (64, 16)) == {"K": (0, 64), "M": (8, 24)}
+    for strides in ((1, 1), (1, 40), (1, 9)):
+        column = ArrayAxes(("M", "K"), (40, 1), strides, (0, 0), 2)
+        assert column.of_box(TensorMap(Element.BF16, (40, 1), (16,), (64, 16)), (8, 0), (64, 16)) == {
+            "M": (8, 72),
+            "K": (0, 16),
+        }
+    assert ArrayAxes(("M", "K"), (1, 1), (8, 1), (0, 0), 2).of_box(in_rows, (0, 0), (1, 1)) is None
+    one = TensorMap(Element.BF16, (1, 1), (16,), (64, 16))
+    assert ArrayAxes(("M", "K"), (1, 1), (8, 1), (0, 0), 2).of_box(one, (0, 0), (1, 1)) is None
+    # A stride that no dimension has is still no axis.
+    assert ArrayAxes(("M", "K"), (40, 1), (63, 1), (0, 0), 2).of_box(in_rows, (0, 0), (1, 1)) is None
+
+
 def test_rows_of_other_groups_count_for_nothing() -> None:
     """Of groups that follow one another a tile may reach into the next; what it sums there is nobody's."""
     from dataclasses import replace

@@ -14,7 +14,7 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.compile import compile_kernel
-from tilewright.driver.compile.kernels import batched_kernel, gated_kernel, masked_kernel
+from tilewright.driver.compile.kernels import batched_kernel, gated_kernel, masked_kernel, matmul_kernel
 from tilewright.driver.reproof.program_sums import program_sums
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
@@ -49,8 +49,9 @@ SHORT_APART = Kind(
 """A tile reaches over several groups of the line."""
 PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, strides={"b": (1024, 1)})
 STAGED_AGAIN = replace(KINDS["plain"], dims={"M": 1024, "N": 1536, "K": 512}, wanted=Wanted(tile=(128, 96), stages=2))
+ONE_DEEP = Kind(matmul_kernel, {"M": 512, "N": 512, "K": 1}, Wanted(tile=(64, 64)), strides={"a": (64, 1)})
 SPECIAL = {
-    "pairs": PAIRS, "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
+    "one deep": ONE_DEEP, "pairs": PAIRS, "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
 }  # fmt: skip
 
 
@@ -135,6 +136,39 @@ def test_products_of_few_places_pass(kernel: Kernel, dims: dict[str, int], tile:
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     made = compile_kernel(kernel, dims=dims, dtype=elements, wanted=Wanted(tile=tile), assembled=False)
     assert made.text_proof is not None
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "strides", "misaligned"),
+    [
+        (129, 63, {"a": (4, 1)}, ()),
+        (129, 63, {"a": (4, 1)}, ("a",)),
+        (64, 2, {"a": (64, 1)}, ()),
+        (2, 64, {"a": (1, 16), "b": (64, 1)}, ()),
+        (63, 1, {"b": (2, 1)}, ()),
+        (1000, 1, {"a": (1, 1), "b": (1000, 1)}, ("a",)),
+        (1, 64, {"a": (16, 1), "b": (65, 1)}, ()),
+        (1, 1, {"a": (8, 1), "b": (3, 1)}, ()),
+    ],
+)
+def test_products_of_one_column_pass(
+    m: int, n: int, strides: dict[str, tuple[int, int]], misaligned: tuple[str, ...]
+) -> None:
+    """Strides along axes of one element are anything, and tell nothing."""
+    made = compile_kernel(
+        matmul_kernel, dims={"M": m, "N": n, "K": 1}, dtype="f16", strides=strides,
+        wanted=Wanted(misaligned=misaligned), assembled=False,
+    )  # fmt: skip
+    assert made.text_proof is not None
+
+
+def test_other_tiles_of_one_column_are_refuted() -> None:
+    made = instance("one deep")
+    assert isinstance(made.judge(made.text), Proven)
+    verdicts = [made.judge(moved(made.text, LOAD, operand, at, 64)) for operand in (0, 1) for at in (0, 1)]
+    # Along the axis of one element an operand is all zeros, along the other it is another tile's.
+    assert sorted("UM104" in codes(verdict) for verdict in verdicts) == [False, False, True, True]
+    assert sum("UM105" in codes(verdict) for verdict in verdicts) >= 2
 
 
 def test_the_matrix_of_the_next_group() -> None:

@@ -77,14 +77,29 @@ class ArrayAxes:
 @lru_cache(maxsize=256)
 def axes_of_map(array: ArrayAxes, tensor_map: TensorMap) -> tuple[DimensionAxis, ...] | None:
     """Axes of a map's dimensions, of two axes of one dimension the outer one first; None where dimensions are no
-    axes."""
+    axes.
+
+    Where an axis or a dimension has one element, its stride leads nowhere, and may be any. If there is one of each,
+    they belong together.
+    """
     strides = (1, *(stride // array.element_bytes for stride in tensor_map.strides_bytes))
-    if len(set(array.strides)) < len(array.strides) or len(set(strides)) < len(strides):
+    single = [at for at, extent in enumerate(array.extents) if extent == 1]
+    narrow = [each for each, extent in enumerate(tensor_map.dims) if extent == 1]
+    if len(single) > 1 and 0 in narrow:
+        return None  # nothing says which of them is the innermost dimension, whose stride no map has
+    apart = len(single) == len(narrow) == 1
+    left = [stride for at, stride in enumerate(array.strides) if not (apart and at in single)]
+    of_map = [stride for each, stride in enumerate(strides) if not (apart and each in narrow)]
+    if len(set(left)) < len(left) or len(set(of_map)) < len(of_map):
         return None  # axes of one place, which strides do not tell apart
     found: list[DimensionAxis] = []
     taken: set[int] = set()
     in_line: list[int] = []
-    axes = range(len(array.names))
+    axes = list(range(len(array.names)))
+    if apart:
+        axes.remove(single[0])
+        taken.add(narrow[0])
+        found.append(DimensionAxis(narrow[0], array.names[single[0]], array.offsets[single[0]]))
     # Of several of one stride, which extents of 1 make, those of the map's own extents go together first.
     for at in sorted(axes, key=lambda at: array.extents[at] not in tensor_map.dims):
         same = [each for each, stride in enumerate(strides) if stride == array.strides[at] and each not in taken]
@@ -96,7 +111,8 @@ def axes_of_map(array: ArrayAxes, tensor_map: TensorMap) -> tuple[DimensionAxis,
             in_line.append(at)
     for at in sorted(in_line, key=lambda at: array.strides[at]):
         stride = array.strides[at]
-        below = max((each for each in taken if strides[each] <= stride), key=lambda each: strides[each], default=None)
+        wide = (each for each in taken if strides[each] <= stride and not (apart and each in narrow))
+        below = max(wide, key=lambda each: strides[each], default=None)
         if below is None or stride % strides[below]:
             return None
         found.insert(0, DimensionAxis(below, array.names[at], array.offsets[at], stride // strides[below]))
