@@ -232,6 +232,17 @@ def test_a_dimension_that_is_two_axes() -> None:
     assert array.of_box(TensorMap(Element.BF16, (60, 40), (120,), (64, 16)), (0, 0), (1, 1)) is None
 
 
+def test_bytes_of_an_array_with_an_axis_of_one_element() -> None:
+    """Its stride parts no bytes, be it longer than those of other axes, equal to one or shorter."""
+    for stride in (1, 3, 64, 1000):
+        row = ArrayAxes(("M", "N"), (1, 65), (stride, 1), (0, 0), 2)
+        assert row.of_ranges(np.array([0, 8]), np.array([4, 24])) == {"M": (0, 1), "N": (0, 12)}
+        column = ArrayAxes(("M", "N"), (65, 1), (2, stride), (0, 1), 2)
+        assert column.of_ranges(np.array([12]), np.array([14])) == {"M": (3, 4), "N": (-1, 0)}
+    matrix = ArrayAxes(("M", "N"), (4, 8), (8, 1), (0, 0), 2)
+    assert matrix.of_ranges(np.array([20]), np.array([26])) == {"M": (1, 2), "N": (2, 5)}
+
+
 def test_an_axis_of_one_element_is_the_dimension_of_one_element() -> None:
     """Whatever their strides; of two such axes nothing says which is the innermost dimension."""
     in_rows = TensorMap(Element.BF16, (1, 40), (128,), (64, 16))

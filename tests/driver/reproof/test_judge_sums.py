@@ -139,6 +139,22 @@ def test_products_of_few_places_pass(kernel: Kernel, dims: dict[str, int], tile:
 
 
 @pytest.mark.parametrize(
+    ("kernel", "dims", "strides"),
+    [
+        (matmul_kernel, {"M": 1, "N": 65, "K": 64}, {"c": (3, 1)}),
+        (matmul_kernel, {"M": 65, "N": 1, "K": 65}, {"c": (1, 8)}),
+        (gated_kernel("silu"), {"M": 1, "N": 129, "K": 64}, {"y": (1, 1)}),
+        (batched_kernel("none"), {"B": 1, "M": 1, "N": 129, "K": 8}, {"c": (1, 8, 2)}),
+    ],
+)
+def test_results_of_one_row_or_column_pass(
+    kernel: Kernel, dims: dict[str, int], strides: dict[str, tuple[int, ...]]
+) -> None:
+    made = compile_kernel(kernel, dims=dims, strides=strides, assembled=False)
+    assert made.text_proof is not None
+
+
+@pytest.mark.parametrize(
     ("m", "n", "strides", "misaligned"),
     [
         (129, 63, {"a": (4, 1)}, ()),

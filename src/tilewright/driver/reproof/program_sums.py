@@ -65,6 +65,9 @@ class ArrayAxes:
         whole = np.zeros(low.shape, np.bool_)
         for at in sorted(range(len(self.names)), key=lambda at: -self.strides[at]):
             stride, extent, offset = self.strides[at], self.extents[at], self.offsets[at]
+            if extent == 1:  # whose stride is anything, and leads nowhere
+                found[self.names[at]] = -offset, 1 - offset
+                continue
             first, low = np.divmod(low, stride)
             last, high = np.divmod(high, stride)
             # Bytes of one stretch that go on in the next line may have any place within lines.
