@@ -10,8 +10,9 @@ gradients, made of products of the same kind: where there is an activation, what
 rather than kept. Gradients of operands are products of 16-bit elements, so one that comes in float32 is rounded to the
 operands' element before.
 
-Not handled: gradients of scaled and grouped products (going back through them is an error), empty tensors, other
-devices than CUDA and the CPU (there the CPU machine runs the kernel, which is exact and slow).
+Not handled: gradients of scaled and grouped products (going back through them is an error), sums over no elements
+(which the gradient of a weight is, where there were no rows), other devices than CUDA and the CPU (there the CPU
+machine runs the kernel, which is exact and slow).
 Source: PyTorch, "torch.library", "Custom operators".
 Checked by: tests/integrations/test_torch_operators.py where PyTorch is installed; tests/gpu/test_operators.py.
 """

@@ -307,8 +307,12 @@ def _read_capsule(capsule: object, name: str) -> tuple[_DLTensor, bool]:
     )
 
 
-def _unsupported_element(name: str, found: str) -> TilewrightError:
-    return TilewrightError(f"{name} has elements of type {found}", remedy=f"convert it to one of {_SUPPORTED}")
+class UnsupportedElement(TilewrightError):
+    """An array of elements that no program has."""
+
+
+def _unsupported_element(name: str, found: str) -> UnsupportedElement:
+    return UnsupportedElement(f"{name} has elements of type {found}", remedy=f"convert it to one of {_SUPPORTED}")
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

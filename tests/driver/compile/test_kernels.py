@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.driver.compile import kernels
+from tilewright.driver.compile import kernels, specialised
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 ACTIVATIONS = {
@@ -182,7 +182,15 @@ WRONG = [
     (lambda: tw.matmul(B3.transpose(0, 2, 1), B3, bias=A[0, :16]), "a product of batches takes no bias", "add them"),
     (lambda: tw.matmul(A, B.astype(np.float16)), "matmul of bf16 and f16", "convert one"),
     (lambda: tw.matmul(A, A), "64 against 8", "inner extents"),
-    (lambda: tw.matmul(A[:0], B), "matmul of", "at least one element"),
+    (lambda: tw.matmul(A[:, :0], B[:0]), "matmul of .* nothing to sum", "at least one element"),
+    (lambda: tw.grouped_matmul(A, B3[:0], np.zeros(0, np.int32)), "no groups", "at least one"),
+    (lambda: tw.matmul(A[:0], B, out=np.zeros((8, 16), BF16)), r"out has shape \(8, 16\)", "one of its shape"),
+    (lambda: tw.matmul(A.astype("f4"), B.astype("f4")), "^a has elements f32, which matmul does not", "bf16 or f16"),
+    (lambda: tw.matmul(A, B.astype("i1")), "^b has elements of type int8, which matmul does not", "bf16 or f16"),
+    (lambda: tw.matmul(A[:0].astype("f4"), B.astype("f4")), "^a has elements f32, which matmul does not", "bf16"),
+    (lambda: tw.gated_matmul(A, B, B.astype("f4")), "^w_up has elements f32, which gated_matmul does not", "bf16"),
+    (lambda: tw.grouped_matmul(A, B3.astype("i4"), ONES), "^w has elements i32, which grouped_matmul does", "bf16"),
+    (lambda: tw.masked_matmul(B3.astype("f8"), B3, ONES), "^x has elements f64, which masked_matmul does", "bf16"),
     (lambda: tw.matmul(3, B), "a is int, no array", "NumPy"),
     (lambda: tw.gated_matmul(A, B, B[:, :8]), "w_up has shape", "that shape"),
     (lambda: tw.gated_matmul(A, B3, B3), "w_gate has shape .* no matrix", "over \\(K, N\\)"),
@@ -192,6 +200,35 @@ WRONG = [
     (lambda: tw.masked_matmul(A, B3, np.zeros(2, np.int32)), "masked_matmul of shapes", "over \\(G, M, K\\)"),
     (lambda: tw.masked_matmul(A[None], B3, np.zeros(2, np.int32)), "are a batch", "same first axis"),
 ]
+
+
+NO_ROWS = [
+    (lambda: tw.matmul(A[:0], B), (0, 16)),
+    (lambda: tw.matmul(A, B[:, :0]), (8, 0)),
+    (lambda: tw.matmul(np.zeros((2, 0, 3, 64), BF16), B, bias=A[0, :16], activation="gelu"), (2, 0, 3, 16)),
+    (lambda: tw.matmul(B3[:0].transpose(0, 2, 1), B3[:0]), (0, 16, 16)),
+    (lambda: tw.matmul(A[:0].astype(E4M3), B.astype(E4M3), scale_a=ONES, scale_b=ONES), (0, 16)),
+    (lambda: tw.gated_matmul(A[:0], B, B), (0, 16)),
+    (lambda: tw.grouped_matmul(A[:0], B3, np.zeros(2, np.int32)), (0, 16)),
+    (lambda: tw.masked_matmul(A[None, :0], B3[:1], np.zeros(1, np.int32)), (1, 0, 16)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(NO_ROWS)))
+def test_a_result_without_elements_is_nothing_to_do(number, monkeypatch):
+    def compiled(*_: object, **__: object) -> None:
+        raise AssertionError("nothing is compiled for it")
+
+    monkeypatch.setattr(specialised, "compile_for", compiled)
+    multiply, shape = NO_ROWS[number]
+    result = multiply()
+    assert (result.shape, result.dtype) == (shape, BF16)
+
+
+def test_an_empty_result_may_be_given():
+    out = np.zeros((0, 16), np.float32)
+    assert tw.matmul(A[:0], B, out=out) is out
+    assert tw.matmul(A[:0], B, out_dtype="f32").dtype == np.float32
 
 
 @pytest.mark.parametrize("number", range(len(WRONG)))

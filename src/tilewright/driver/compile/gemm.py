@@ -2,9 +2,9 @@
 
 A verb compares its arrays with each other, chooses a program of `kernels` or `kernels_scaled`, and hands both to
 `specialised.call`, which compiles the program for exactly these shapes, strides and elements, or finds it compiled.
-Nothing is padded; a new number of rows is a new program.
+Nothing is padded; a new number of rows is a new program. A result without elements is one at once.
 
-Not handled: broadcasting of batches, products of vectors, arrays without elements. Checked by:
+Not handled: broadcasting of batches, products of vectors, sums over no elements. Checked by:
 tests/driver/compile/test_kernels.py on the CPU machine; tests/gpu/test_operators.py.
 """
 
@@ -18,9 +18,10 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import kernels, kernels_scaled
 from tilewright.driver.compile.specialised import Verb, call, element_named, recalled, require_elements
 from tilewright.frontends.tile.kernel import Kernel, nearest_name
-from tilewright.runtime.arrays import ArrayView, view_array
+from tilewright.runtime.arrays import ArrayView, UnsupportedElement, view_array
 
 _BLOCK_ELEMENTS = 128
+_MULTIPLIED = (Element.BF16, Element.F16, Element.F8E4M3, Element.F8E5M2)
 
 # Each verb, with the names that its programs give to its arrays.
 _MATMUL = Verb("matmul", ("a", "b", "bias", "residual", "scale_a", "scale_b"))
@@ -70,7 +71,7 @@ def matmul(
     again = recalled(_MATMUL, given, out, (activation, out_dtype, fast_accumulation))
     if again.launch is not None:
         return again.launch(given, out)
-    left, right = view_array(a, name="a"), view_array(b, name="b")
+    left, right = _operand(a, "a", _MATMUL), _operand(b, "b", _MATMUL)
     _check_product(left, right)
     element = _result_element(left.element, out, out_dtype)
     name = _activation_name(activation)
@@ -119,8 +120,8 @@ def gated_matmul(
     again = recalled(_GATED_MATMUL, given, out, (activation, out_dtype))
     if again.launch is not None:
         return again.launch(given, out)
-    left = view_array(x, name="x")
-    gate, linear = view_array(w_gate, name="w_gate"), view_array(w_up, name="w_up")
+    left = _operand(x, "x", _GATED_MATMUL)
+    gate, linear = _operand(w_gate, "w_gate", _GATED_MATMUL), _operand(w_up, "w_up", _GATED_MATMUL)
     for view, name in ((gate, "w_gate"), (linear, "w_up")):
         if len(view.shape) != 2:
             raise TilewrightError(f"{name} has shape {view.shape}, no matrix", remedy="give one over (K, N)")
@@ -161,13 +162,15 @@ def grouped_matmul(
     again = recalled(_GROUPED_MATMUL, given, out, (activation, out_dtype))
     if again.launch is not None:
         return again.launch(given, out)
-    rows, weights = view_array(x, name="x"), view_array(w, name="w")
+    rows, weights = _operand(x, "x", _GROUPED_MATMUL), _operand(w, "w", _GROUPED_MATMUL)
     if len(rows.shape) != 2 or len(weights.shape) != 3:
         raise TilewrightError(
             f"grouped_matmul of shapes {rows.shape} and {weights.shape}",
             remedy="give x over (T, K) and w over (G, K, N)",
         )
     _check_product(rows, weights, ("x", "w"))
+    if weights.shape[0] == 0:
+        raise TilewrightError(f"grouped_matmul of w {weights.shape}: no groups", remedy="give at least one")
     _check_integers(ends, "ends", weights.shape[0])
     shape = (rows.shape[0], weights.shape[2])
     arrays: dict[str, Any] = {"x": x, "w": w, "ends": ends}
@@ -198,7 +201,7 @@ def masked_matmul(
     again = recalled(_MASKED_MATMUL, given, out, (activation, out_dtype))
     if again.launch is not None:
         return again.launch(given, out)
-    rows, weights = view_array(x, name="x"), view_array(w, name="w")
+    rows, weights = _operand(x, "x", _MASKED_MATMUL), _operand(w, "w", _MASKED_MATMUL)
     if len(rows.shape) != 3 or len(weights.shape) != 3:
         raise TilewrightError(
             f"masked_matmul of shapes {rows.shape} and {weights.shape}",
@@ -213,6 +216,20 @@ def masked_matmul(
     return call(kernel, arrays, out, shape, _result_element(rows.element, out, out_dtype), again)
 
 
+def _operand(array: object, name: str, verb: Verb) -> ArrayView:
+    """Raises TilewrightError for elements that tensor cores do not multiply."""
+    remedy = "convert it to bf16 or f16, or to f8e4m3 or f8e5m2"
+    try:
+        view = view_array(array, name=name)
+    except UnsupportedElement as error:
+        raise TilewrightError(f"{error.message}, which {verb.name} does not multiply", remedy=remedy) from None
+    if view.element not in _MULTIPLIED:
+        raise TilewrightError(
+            f"{name} has elements {view.element.value}, which {verb.name} does not multiply", remedy=remedy
+        )
+    return view
+
+
 def _check_product(left: ArrayView, right: ArrayView, names: tuple[str, str] = ("a", "b")) -> None:
     """Raises TilewrightError unless the last two axes of both multiply, and three of the right meet as many."""
     shapes = f"{names[0]} {left.shape} and {names[1]} {right.shape}"
@@ -224,8 +241,8 @@ def _check_product(left: ArrayView, right: ArrayView, names: tuple[str, str] = (
         )
     if left.element is not right.element:
         raise TilewrightError(f"matmul of {left.element.value} and {right.element.value}", remedy="convert one of them")
-    if 0 in left.shape or 0 in right.shape:
-        raise TilewrightError(f"matmul of {shapes}", remedy="give at least one element")
+    if left.shape[-1] == 0:
+        raise TilewrightError(f"matmul of {shapes}: nothing to sum", remedy="give at least one element to sum over")
 
 
 def _check_batches(left: ArrayView, right: ArrayView, names: tuple[str, str]) -> None:

@@ -72,7 +72,8 @@ def call(
     *,
     fast_accumulation: bool = False,
 ) -> Any:
-    """Run `kernel` on its inputs by name, in the order of its parameters, into `out` or a new array of `shape`.
+    """Run `kernel` on its inputs by name, in the order of its parameters, into `out` or a new array of `shape`. Nothing
+    is compiled or run for a shape without elements.
 
     An array with more axes than its parameter is taken with all but its last ones as rows. fast_accumulation: whether
     sums are left to the tensor core alone. Raises TilewrightError for
@@ -104,6 +105,8 @@ def call(
                 remedy="pass a dense out, or none",
             )
         views[result] = replace(view, strides=_along_ones(view.shape, view.strides))
+    if 0 in shape:
+        return empty_like_device(first, shape, element) if out is None else out
     misaligned, aligned = misaligned_names(views), alignments_of_misaligned(views)
     key = (
         kernel,
