@@ -146,6 +146,8 @@ PROGRAMS: tuple[Asked, ...] = (
     _library("gated, few rows", f"{_LIBRARY}:gated_kernel", ("gelu",), {"M": 16, "N": 14336, "K": 4096},
              strides={"w_gate": (1, 4096), "w_up": (1, 4096)}),
     _library("gated, large", f"{_LIBRARY}:gated_kernel", ("silu",), {"M": 4096, "N": 14336, "K": 4096}),
+    _library("gated, one element along K", f"{_LIBRARY}:gated_kernel", ("silu",), {"M": 129, "N": 66, "K": 1},
+             strides={"w_gate": (1, 1), "w_up": (1, 1)}),
     _library("groups, activated", f"{_LIBRARY}:grouped_kernel", ("silu", False),
              {"T": 2048, "G": 8, "N": 1024, "K": 512}),
     _library("groups with bias", f"{_LIBRARY}:grouped_kernel", ("relu", True),

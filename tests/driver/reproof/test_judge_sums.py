@@ -51,7 +51,8 @@ PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, st
 STAGED_AGAIN = replace(KINDS["plain"], dims={"M": 1024, "N": 1536, "K": 512}, wanted=Wanted(tile=(128, 96), stages=2))
 ONE_DEEP = Kind(matmul_kernel, {"M": 512, "N": 512, "K": 1}, Wanted(tile=(64, 64)), strides={"a": (64, 1)})
 SPECIAL = {
-    "one deep": ONE_DEEP, "pairs": PAIRS, "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
+    "one deep": ONE_DEEP, "pairs": PAIRS,
+    "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
 }  # fmt: skip
 
 
