@@ -109,6 +109,14 @@ def test_groups_of_padded_arrays_keep_their_distance() -> None:
     assert decided(masked, strides=strides, T=100).grouping[0].pitch == 128
 
 
+def test_one_row_of_each_group_is_as_far_from_the_next_as_the_groups_are() -> None:
+    for strides in (None, {"x": (96, 48, 1), "y": (2 * 4096, 4096, 1)}):
+        d = decided(masked, strides=strides, T=1, K=48)
+        assert d.grouping[0].pitch == (2 if strides else 1)
+        assert d.a.map.strides_bytes == (96,)
+        assert d.a.map.dims == (48, 15 if strides else 8)
+
+
 def test_many_rows_are_taken_in_turn_lower_tiles_where_sums_are_long() -> None:
     """A lower tile wastes fewer rows at a group's end; the turns of more of them cost more where each is short."""
     assert decided(experts, T=65536, G=128, N=2048, K=768).turns
@@ -159,6 +167,8 @@ def test_everything_fits_shared_memory() -> None:
         (experts, {"wanted": Wanted(misaligned=("w",))}, "needs a copy"),
         (experts, {"strides": {"x": (1, 4096)}}, "not contiguous along K"),
         (experts, {"strides": {"y": (1, 4096)}}, "y is not contiguous along N"),
+        (masked, {"T": 1, "K": 129}, "needs a copy: rows are 258 bytes apart"),
+        (masked, {"T": 1, "K": 2}, "needs a copy: rows are 4 bytes apart"),
         (masked, {"strides": {"y": (4096 * 4096 + 8, 4096, 1)}}, "stand differently far apart"),
         (masked, {"strides": {"y": (4096 * 4097, 4096, 1)}}, "stand differently far apart"),
         (columns_in_groups, {}, "not the rows of the product's left operand"),

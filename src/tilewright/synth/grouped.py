@@ -154,7 +154,7 @@ def decide_grouped(program: tile.ProgramOp, grouping: Grouping, target: Target, 
             )
     if a.major != "K":
         raise _unsupported(program, f"groups of {rows} in an array not contiguous along {contracted}", "transpose it")
-    a = _all_rows(a, pitch, sizes.groups)
+    a = _all_rows(site, dot.left, a, rows, pitch, sizes.groups)
     b, *others = (
         _all_groups(site, each.right, operand, grouping.group)
         for each, operand in zip(products.products, (b, *more_b), strict=True)
@@ -290,10 +290,26 @@ def _group_pitch(program: tile.ProgramOp, tensor: TensorType, grouping: Grouping
 # ---------------------------------------------------------------- maps and stores
 
 
-def _all_rows(operand: OperandDecision, pitch: int, groups: int) -> OperandDecision:
+def _all_rows(
+    site: Site, value: SSAValue, operand: OperandDecision, rows: str, pitch: int, groups: int
+) -> OperandDecision:
     """The map of one group's rows, or of all of them where they follow one another, as one of all groups' rows."""
-    depth, rows = operand.map.dims
-    return replace(operand, map=replace(operand.map, dims=(depth, rows + (groups - 1) * pitch)))
+    source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
+    if not pitch or groups == 1 or not isinstance(source.owner, tile.LoadOp):
+        return operand
+    tensor = tensor_type(source.owner.tensor)
+    # The map of a group of one row may have any stride, and that of all groups' rows has the array's.
+    row_bytes = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))[rows] * tensor.element_kind.bytes
+    depth, count = operand.map.dims
+    map_ = replace(operand.map, dims=(depth, count + (groups - 1) * pitch), strides_bytes=(row_bytes,))
+    broken = broken_rules(site, map_)
+    if broken:
+        raise _unsupported(
+            site.program,
+            f"the left operand of a product in groups needs a copy: rows are {row_bytes} bytes apart; {broken[0]}",
+            "give arrays whose rows begin at multiples of 16 bytes",
+        )
+    return replace(operand, map=map_)
 
 
 def _all_groups(site: Site, value: SSAValue, operand: OperandDecision, group: str) -> OperandDecision:
