@@ -1,9 +1,9 @@
 """Which products does `python -m bench replay` compile, and how is one named, kept and handed to another compiler?
 
 All suites', each product once (`bench.compile_suites`); a small case of every kind of kernel (`bench.kernel_kinds`);
-operands that no tensor map describes (`bench.unmapped`), kernels whose compilation is timed (`bench.compile_time`) and
-operands that are computed first (`bench.computed`); and what the library's functions and other tile programs compile to
-that is no plain product of two matrices.
+operands that no tensor map describes (`bench.unmapped`), kernels whose compilation is timed (`bench.compile_time`),
+operands that are computed first (`bench.computed`) and programs that fold rows (`bench.rows`); and what the library's
+functions and other tile programs compile to that is no plain product of two matrices.
 
 A product is plain data: the tile program by module and name, and the arguments of `compile_kernel`. So a compiler of
 another commit takes it. Checked by: tests/benchmarks/test_replay.py.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LIBRARY = "tilewright.driver.compile.kernels"
 _SCALED = "tilewright.driver.compile.kernels_scaled"
 _OWN = "bench.replay_programs"
+_ROWS = "examples.rows"
 _SAMPLED_WHOLE = ("kinds", "programs")
 _F8 = {"a": "f8e4m3", "b": "f8e4m3", "c": "bf16"}
 
@@ -82,7 +83,7 @@ def sample(products: Iterable[Asked]) -> list[Asked]:
 
 
 def _of_suites() -> Iterator[Asked]:
-    from bench import compile_time, computed, unmapped
+    from bench import compile_time, computed, rows, unmapped
     from bench.compile_suites import products
     from bench.kernel_kinds import KINDS
     from bench.our_products import arguments_of
@@ -91,11 +92,12 @@ def _of_suites() -> Iterator[Asked]:
     listed += [("kinds", case.name, case) for case in KINDS]
     listed += [("unmapped", case.name, case) for case in unmapped.CASES]
     listed += [("compile", words, case) for words, case in (*compile_time.KERNELS, *compile_time.FEW_SLOTS)]
+    listed += [("rows", case.name, case) for case in rows.cases()]
     for suite, words, case in listed:
         kernel, options = arguments_of(case)
         yield Asked(
             suite, words, _reference(kernel), options["dims"], None, options.get("dtype", "bf16"),
-            options.get("strides", {}), _fixed(options["wanted"]),
+            options.get("strides", {}), _fixed(options["wanted"]) if "wanted" in options else {},
         )  # fmt: skip
     for name in computed.PROGRAMS:
         for m, n, k in computed.SHAPES:
@@ -164,6 +166,10 @@ PROGRAMS: tuple[Asked, ...] = (
              dtype={**_F8, "bias": "bf16"}, strides={"b": (1, 512)}),
     _library("fp8, B to be transposed", f"{_SCALED}:scaled_kernel", ("none", False, False, (True, True)),
              {"M": 256, "N": 1000, "K": 528}, dtype=_F8),
+    Asked("programs", "rows scaled to 8 bits", f"{_ROWS}:quantize", {"M": 300, "N": 1000}, dtype={"x": "bf16"}),
+    Asked("programs", "softmax of few short rows", f"{_ROWS}:softmax", {"M": 7, "N": 31}),
+    Asked("programs", "softmax of long odd rows", f"{_ROWS}:softmax", {"M": 64, "N": 50257}),
+    Asked("programs", "norm of odd rows", f"{_ROWS}:layer_norm", {"M": 129, "N": 4095}, dtype="f16"),
     _own("elementwise, neighbours", "smoothed", {"M": 1000, "N": 1023}),
     _own("elementwise, factors of blocks", "dequantized", {"M": 512, "N": 1024}, dtype={"x": "f8e4m3", "scale": "f32"}),
     _own("elementwise, functions over three axes", "activated", {"B": 4, "M": 100, "N": 512}),

@@ -65,7 +65,7 @@ def texts_of(answer: Mapping[str, Any]) -> dict[str, str]:
     if "ptx" not in answer:
         return dict.fromkeys(TEXTS, "")
     return {
-        "decisions": _as_text(_unfolded(answer["decisions"])),
+        "decisions": _as_text(_settled(answer["decisions"])),
         "ac": answer["ac"],
         "ptx": answer["ptx"],
         "plan": _as_text(answer["plan"]),
@@ -83,7 +83,7 @@ def row_of(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def chosen(decisions: Mapping[str, Any]) -> dict[str, Any]:
     """Decisions in short."""
-    return {name: _short(value) for name, value in sorted(decisions.items()) if value not in (0, "", [], {}, None)}
+    return {name: _short(value) for name, value in sorted(_settled(decisions).items())}
 
 
 def _short(value: Any) -> Any:
@@ -100,10 +100,14 @@ def _as_text(value: Any) -> str:
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
-def _unfolded(value: Any) -> Any:
-    """With the JSON that a field holds as a string in its place, so that a diff of it has lines."""
-    if isinstance(value, dict):
-        return {name: _unfolded(item) for name, item in value.items()}
+def _settled(value: Any) -> Any:
+    """Decisions without fields that are 0 or empty, so that a new field changes those alone that use it; and with the
+    JSON that a field holds as a string in its place, so that a diff of it has lines."""
+    if isinstance(value, Mapping):
+        fields = {name: _settled(item) for name, item in value.items()}
+        return {name: item for name, item in fields.items() if item not in (0, "", [], {}, None)}
+    if isinstance(value, list):
+        return [_settled(item) for item in value]
     if isinstance(value, str) and value.startswith("{"):
         try:
             return json.loads(value)

@@ -44,6 +44,13 @@ def test_the_order_of_fields_is_no_change_and_every_text_is() -> None:
         assert [each.texts for each in changed] == [(text,)]
 
 
+def test_a_field_that_is_empty_is_none() -> None:
+    more = row_of(answer(rows=[], more_b=0, a={"shift": 0, "name": ""}))
+    assert more == row_of(answer())
+    (changed,) = compare({"one": more}, {"one": row_of(answer(rows=[1], a={"shift": 2}))}).changes
+    assert changed.texts == ("decisions",) and [name for name, _, _ in changed.fields] == ["a", "rows"]
+
+
 def test_a_record_is_a_line_for_each_product_in_order(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "replay.json"
     write_record(dict(reversed(ROWS.items())), path)
