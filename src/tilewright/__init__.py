@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         abs,
         bf16,
         dot,
+        equal,
         exp,
         f8e4m3,
         f8e5m2,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         sqrt,
         sum,
         tanh,
+        where,
         within,
         zeros,
     )
@@ -79,9 +81,9 @@ _HOMES = {
     **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.compile.gemm"),
     **dict.fromkeys(
         (
-            "Kernel", "Tensor", "abs", "bf16", "dot", "exp", "f16", "f32", "f8e4m3", "f8e5m2", "gelu", "grid", "group",
-            "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum", "relu", "rsqrt",
-            "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "within", "zeros",
+            "Kernel", "Tensor", "abs", "bf16", "dot", "equal", "exp", "f16", "f32", "f8e4m3", "f8e5m2", "gelu", "grid",
+            "group", "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum", "relu",
+            "rsqrt", "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "where", "within", "zeros",
         ),
         _LANGUAGE,
     ),
@@ -98,6 +100,7 @@ __all__ = [
     "check",
     "compile",
     "dot",
+    "equal",
     "exp",
     "f8e4m3",
     "f8e5m2",
@@ -129,6 +132,7 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "where",
     "within",
     "zeros",
 ]

@@ -233,7 +233,7 @@ def loop_over_groups(x: C, ends: ENDS, y: C):
         pass
 
 
-@refused(r"the index over G is used as a number")
+@refused(r"the index of the group along G is used as a number")
 def group_as_a_number(x: C, ends: ENDS, y: C):
     g, i, j = tw.grid(tw.group("G", "M", ends), "N")
     y[i, j] = x[i, j] * g  # here

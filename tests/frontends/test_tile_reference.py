@@ -214,6 +214,10 @@ ELEMENTWISE = {
     Function.SQRT: math.sqrt,
     Function.RSQRT: lambda x: 1 / math.sqrt(x),
     Function.LOG: math.log,
+    Function.LT: lambda x, y: float(x < y),
+    Function.LE: lambda x, y: float(x <= y),
+    Function.EQ: lambda x, y: float(x == y),
+    Function.WHERE: lambda c, x, y: x if c else y,
 }
 OF_POSITIVE = (Function.SQRT, Function.RSQRT, Function.LOG)
 
@@ -224,13 +228,13 @@ def test_every_function_has_a_formula_here():
 
 @pytest.mark.parametrize("function", Function)
 @settings(max_examples=40)
-@given(x=st.floats(-8, 8), y=st.floats(-8, 8))
-def test_functions_are_their_formulas(function, x, y):
+@given(x=st.floats(-8, 8), y=st.floats(-8, 8), z=st.floats(-8, 8))
+def test_functions_are_their_formulas(function, x, y, z):
     if function in OF_POSITIVE:
         x = abs(x) + 1e-3
     if function is Function.DIV and abs(y) < 1e-3:
         y = 1.0
-    operands = (x, y)[: function.arity]
+    operands = (x, y, z)[: function.arity]
     got = apply(function, *(np.array([operand]) for operand in operands))[0]
     assert got == pytest.approx(ELEMENTWISE[function](*operands), rel=1e-9, abs=1e-12)
 

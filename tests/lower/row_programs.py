@@ -1,6 +1,8 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Programs that fold along an axis: those of the examples, and others with several results, axes and accesses."""
 
+import math
+
 from examples.rows import quantize, rms_norm, softmax
 
 import tilewright.frontends.tile.language as tw
@@ -58,9 +60,39 @@ def twice_the_row(x: tw.Tensor["M", "N"], bias: tw.Tensor["M"], y: tw.Tensor["M"
     y[i] = tw.sum(tw.maximum(x[i, j], bias[i]) - bias[i], over=j) + tw.sum(x[i, j] * 0.0 + bias[i], over=j)
 
 
+@tw.kernel
+def causal_softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    """What lies behind the diagonal, or more than 40 before it, is left out."""
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.softmax(tw.where((j <= i) & ~(j < i - 40), x[i, j], -math.inf), over=j)
+
+
+@tw.kernel
+def sloped(x: tw.Tensor["M", "N"], slope: tw.Tensor["M"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.softmax(x[i, j] + slope[i] * (j - i) * 0.01, over=j)
+
+
+@tw.kernel
+def first_largest(x: tw.Tensor["M", "N"], place: tw.Tensor["M", tw.f32], largest: tw.Tensor["M"]):
+    i, j = tw.grid("M", "N")
+    most = tw.max(x[i, j], over=j)
+    place[i] = tw.min(tw.where(tw.equal(x[i, j], most), j, math.inf), over=j)
+    largest[i] = most
+
+
+@tw.kernel
+def picked_loss(x: tw.Tensor["M", "N"], wanted: tw.Tensor["M", tw.f32], loss: tw.Tensor["M", tw.f32]):
+    """Cross-entropy of the element whose number stands in `wanted`."""
+    i, j = tw.grid("M", "N")
+    picked = tw.sum(tw.where(tw.equal(j, wanted[i]), x[i, j], 0.0), over=j)
+    loss[i] = tw.logsumexp(x[i, j], over=j) - picked
+
+
 PROGRAMS = {
     each.name: each
     for each in (
         softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, spread, neighbours, twice_the_row,
+        causal_softmax, sloped, first_largest, picked_loss,
     )
 }  # fmt: skip

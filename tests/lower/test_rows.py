@@ -40,7 +40,7 @@ def dims_of(name: str, rows: int, length: int) -> dict[str, int]:
 
 def elements_of(name: str, element: Element) -> dict[str, Element]:
     found = dict.fromkeys([parameter.name for parameter in PROGRAMS[name].parameters], element)
-    return found | ({"y": Element.F8E4M3, "scales": Element.F32} if name == "quantize" else {})
+    return found | {each.name: each.element for each in PROGRAMS[name].parameters if each.element is not None}
 
 
 @pytest.mark.parametrize("element", [Element.F32, Element.BF16, Element.F16], ids=lambda element: element.value)
@@ -109,6 +109,27 @@ def test_extreme_values():
     for row in (3, 4, 5):
         assert np.isnan(got["sums"][row])
     assert np.isneginf(got["y"][2, 5]) and np.isfinite(np.delete(got["y"][2], 5)).all()
+
+
+def test_places_and_picked_elements():
+    x = np.random.default_rng(1).integers(-3, 4, (6, 300)).astype(np.float32)
+    lowered = lower(PROGRAMS["first_largest"], {"M": 6, "N": 300}, elements_of("first_largest", Element.F32))
+    np.testing.assert_array_equal(run(lowered, {"x": x})["place"], x.argmax(axis=1))
+    lowered = lower(PROGRAMS["picked_loss"], {"M": 6, "N": 300}, elements_of("picked_loss", Element.F32))
+    wanted = np.array([0, 299, 7, 31, 32, 255], np.float32)
+    loss = np.log(np.exp(x.astype(float)).sum(1)) - x[np.arange(6), wanted.astype(int)]
+    np.testing.assert_allclose(run(lowered, {"x": x, "wanted": wanted})["loss"], loss, rtol=1e-5)
+
+
+def test_what_a_condition_leaves_out_counts_for_nothing():
+    """NaN behind the diagonal reaches no result; a row of which nothing is left is NaN, as a softmax of -inf is."""
+    lowered = lower(PROGRAMS["causal_softmax"], {"M": 90, "N": 48}, dict.fromkeys("xy", Element.F32))
+    x = np.random.default_rng(2).standard_normal((90, 48)).astype(np.float32)
+    x[np.triu_indices(90, 1, 48)] = np.nan
+    y = run(lowered, {"x": x})["y"]
+    assert np.isfinite(y[:88]).all() and np.isnan(y[88:]).all()
+    assert not y[np.triu_indices(88, 1, 48)].any() and not y[60, :20].any()
+    np.testing.assert_allclose(y[:88].sum(axis=1), 1, rtol=1e-6)
 
 
 def test_every_lane_gets_the_same_bits():

@@ -228,6 +228,15 @@ class IndexDivideOp(IRDLOperation):
     result = result_def(IndexType)
 
 
+@irdl_op_definition
+class IndexNumberOp(IRDLOperation):
+    """An index as a float32: exact up to 2^24."""
+
+    name = "ac.index.number"
+    operand = operand_def(IndexType)
+    result = result_def(ScalarType)
+
+
 # ---------------------------------------------------------------- set-up and whole-CTA synchronization
 
 
@@ -579,7 +588,7 @@ Ac = Dialect(
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp,
         GroupTilesOp, TurnGroupTilesOp,
         NextGroupTileOp, LoopOp, YieldOp, AffineOp,
-        IndexDivideOp,
+        IndexDivideOp, IndexNumberOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,

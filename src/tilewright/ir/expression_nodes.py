@@ -17,7 +17,9 @@ from tilewright.ir import tile
 from tilewright.ir.tile_facts import stores
 from tilewright.ir.tile_types import value_type
 
-Node = tile.LoadOp | tile.UnaryOp | tile.BinaryOp | tile.CastOp | tile.StoreOp
+Node = (
+    tile.LoadOp | tile.PositionOp | tile.UnaryOp | tile.BinaryOp | tile.SelectOp | tile.CastOp | tile.StoreOp
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,14 @@ def expression_nodes(program: tile.ProgramOp) -> ExpressionNodes:
                 return number_of(owner.operand)
             case tile.CastOp() if not _rounds(owner):
                 return number_of(owner.operand)
-            case tile.LoadOp():
+            case tile.LoadOp() | tile.PositionOp():
                 return numbers[owner] if owner in numbers else add(owner, ())
             case tile.UnaryOp() | tile.CastOp():
                 return numbers[owner] if owner in numbers else add(owner, (owner.operand,))
             case tile.BinaryOp():
                 return numbers[owner] if owner in numbers else add(owner, (owner.left, owner.right))
+            case tile.SelectOp():
+                return numbers[owner] if owner in numbers else add(owner, tuple(owner.operands))
             case _:
                 return None
 

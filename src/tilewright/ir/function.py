@@ -1,9 +1,11 @@
 """Which elementwise functions exist: a closed set, shared by the language, the dialects and every lowering.
 
 Theory: all of them take and give float32. A lowering may approximate the transcendental ones to float32 accuracy good
-enough for a bfloat16 result; the reference evaluator says what they approximate. Two choices deserve a word:
+enough for a bfloat16 result; the reference evaluator says what they approximate. Some choices deserve a word:
 
 - `GELU` is the tanh approximation, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), not the erf form.
+- `LT`, `LE` and `EQ` give 1 where they hold and 0 elsewhere, NaN compared with anything included; `WHERE` takes its
+  second operand where the first is not 0 and its third elsewhere, whatever the other one is, NaN included.
 - `MAX`, `MIN` and `RELU` are NaN where an operand is, like NumPy's `maximum` and PTX's `max.NaN.f32`: a kernel shows
   that its data went wrong.
 
@@ -35,12 +37,21 @@ class Function(StrEnum):
     SQRT = "sqrt"
     RSQRT = "rsqrt"
     LOG = "log"
+    LT = "lt"
+    LE = "le"
+    EQ = "eq"
+    WHERE = "where"
 
     @property
     def arity(self) -> int:
-        return 2 if self in _BINARY else 1
+        return 3 if self is Function.WHERE else 2 if self in _BINARY else 1
 
 
 REDUCERS = (Function.ADD, Function.MAX, Function.MIN)
 """The functions that reductions fold with: associative (ADD but for rounding) and commutative."""
-_BINARY = frozenset({Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN})
+_BINARY = frozenset(
+    {
+        Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN, Function.LT, Function.LE,
+        Function.EQ,
+    }
+)  # fmt: skip

@@ -66,6 +66,7 @@ from tilewright.ir.tile_elementwise import (
     CastOp,
     ConstantOp,
     FunctionAttr,
+    SelectOp,
     TransposeOp,
     UnaryOp,
     float32,
@@ -287,6 +288,36 @@ class BlockOp(IRDLOperation):
             raise RuleViolation(f"blocks of {size} elements of {axis.axis.data}", "divide by 2 or more")
         if isinstance(self.index.owner, ShiftOp):
             raise RuleViolation("a displaced index is divided into blocks", "divide first, then displace by blocks")
+
+
+MOST_EXACT_POSITION = 1 << 24
+"""Up to here every whole number is a float32."""
+
+
+@irdl_op_definition
+class PositionOp(IRDLOperation):
+    """The number of each element along an index, from 0, as float32; of blocks, the block's number."""
+
+    name = "tile.position"
+    index = operand_def(IndexType)
+    place = prop_def(StringAttr)
+    result = result_def(ValueType)
+    traits = traits_def(Pure())
+    assembly_format = "$index `at` $place attr-dict `:` type($index) `->` type($result)"
+
+    def __init__(self, index: SSAValue, place: str) -> None:
+        axis = index.type.axis.data if isinstance(index.type, IndexType) else ""
+        super().__init__(
+            operands=[index],
+            properties={"place": StringAttr(place)},
+            result_types=[ValueType.of([axis], Element.F32)],
+        )
+
+    def verify_(self) -> None:
+        if isinstance(self.index.type, IndexType) and self.result.type != ValueType.of(
+            [self.index.type.axis.data], Element.F32
+        ):
+            raise RuleViolation(f"positions along {self.index.type.axis.data} are {self.result.type}", "keep the axis")
 
 
 @irdl_op_definition
@@ -549,6 +580,8 @@ Tile = Dialect(
         CastOp,
         UnaryOp,
         BinaryOp,
+        SelectOp,
+        PositionOp,
         ReduceOp,
         DotOp,
     ],

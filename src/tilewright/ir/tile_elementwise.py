@@ -7,6 +7,7 @@ Checked by: tests/ir/test_tile_dialect.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -58,7 +59,7 @@ def float32(value: float) -> FloatAttr[Float32Type]:
 
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
-    """One float32 number, a tile without axes."""
+    """One float32 number, finite or an infinity: a tile without axes."""
 
     name = "tile.constant"
     value = prop_def(base(FloatAttr))
@@ -69,7 +70,10 @@ class ConstantOp(IRDLOperation):
 
     def __init__(self, value: float, place: str) -> None:
         super().__init__(
-            properties={"value": float32(value), "place": StringAttr(place)},
+            properties={
+                "value": FloatAttr(value, f32) if math.isinf(value) else float32(value),
+                "place": StringAttr(place),
+            },
             result_types=[ValueType.of((), Element.F32)],
         )
 
@@ -215,6 +219,31 @@ class BinaryOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_elementwise(self.function.data, 2, self.result.type)
+
+
+@irdl_op_definition
+class SelectOp(IRDLOperation):
+    """`chosen` where `condition` is not 0, else `other`: `Function.WHERE`."""
+
+    T: ClassVar = VarConstraint("T", base(ValueType))
+    name = "tile.select"
+    condition = operand_def(T)
+    chosen = operand_def(T)
+    other = operand_def(T)
+    place = prop_def(StringAttr)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$condition `,` $chosen `,` $other `at` $place attr-dict `:` type($result)"
+
+    def __init__(self, condition: SSAValue, chosen: SSAValue, other: SSAValue, place: str) -> None:
+        super().__init__(
+            operands=[condition, chosen, other],
+            properties={"place": StringAttr(place)},
+            result_types=[condition.type],
+        )
+
+    def verify_(self) -> None:
+        _check_elementwise(Function.WHERE, 3, self.result.type)
 
 
 def _check_elementwise(function: Function, operands: int, result: Attribute) -> None:

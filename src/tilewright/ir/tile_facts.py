@@ -14,7 +14,17 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
-from tilewright.ir.tile import DotOp, GridOp, GroupingKind, LoadOp, LoopOp, ProgramOp, ShiftOp, StoreOp
+from tilewright.ir.tile import (
+    DotOp,
+    GridOp,
+    GroupingKind,
+    LoadOp,
+    LoopOp,
+    PositionOp,
+    ProgramOp,
+    ShiftOp,
+    StoreOp,
+)
 from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import GroupType, tensor_type, value_type
 
@@ -109,6 +119,11 @@ def dots(program: ProgramOp) -> tuple[DotOp, ...]:
 def reductions(program: ProgramOp) -> tuple[ReduceOp, ...]:
     """Every reduction, in program order."""
     return tuple(op for op in program.walk() if isinstance(op, ReduceOp))
+
+
+def positions(program: ProgramOp) -> tuple[PositionOp, ...]:
+    """Every index that is used as a number, in program order."""
+    return tuple(op for op in program.walk() if isinstance(op, PositionOp))
 
 
 def access_of(op: LoadOp | StoreOp) -> Access:

@@ -12,7 +12,16 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from tilewright.ir.tile import GridOp, LoadOp, LoopOp, ProgramOp, ReturnOp, StoreOp
+from tilewright.ir.tile import (
+    MOST_EXACT_POSITION,
+    GridOp,
+    LoadOp,
+    LoopOp,
+    PositionOp,
+    ProgramOp,
+    ReturnOp,
+    StoreOp,
+)
 from tilewright.ir.tile_axes import base_axis, blocks_of, derived_extent
 from tilewright.ir.tile_facts import parameter_name
 from tilewright.ir.tile_reduce import ReduceOp
@@ -32,6 +41,7 @@ def violations(program: ProgramOp) -> Iterator[Violation]:
         yield at, RuleViolation(message, "call tw.grid once, at the start")
         return
     yield from _axes(program, grids[0])
+    yield from _positions(program)
     yield from _reductions(program, grids[0])
     yield from _stores(program, grids[0])
     yield from _loads(program)
@@ -100,6 +110,14 @@ def _axes(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
                     op,
                     RuleViolation(f"the loop runs over {axis}, an axis of the grid", "loop over an axis to contract"),
                 )
+
+
+def _positions(program: ProgramOp) -> Iterator[Violation]:
+    for op in program.walk():
+        if isinstance(op, PositionOp) and isinstance(op.index.type, IndexType):
+            axis = op.index.type.axis.data
+            if program.extents.get(base_axis(axis), 0) > MOST_EXACT_POSITION:
+                yield op, RuleViolation(f"numbers along {axis} past 2^24 are no float32", "use a shorter axis")
 
 
 def _reductions(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:

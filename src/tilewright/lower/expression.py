@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
@@ -53,6 +53,7 @@ def loads_in(value: SSAValue) -> list[tile.LoadOp]:
             case (
                 tile.UnaryOp()
                 | tile.BinaryOp()
+                | tile.SelectOp()
                 | tile.CastOp()
                 | tile.BroadcastOp()
                 | tile.TransposeOp()
@@ -65,6 +66,19 @@ def loads_in(value: SSAValue) -> list[tile.LoadOp]:
 
     visit(value)
     return found
+
+
+def positions_in(value: SSAValue) -> list[tile.PositionOp]:
+    """The indices that an expression uses as numbers; each once, in order."""
+    found: dict[tile.PositionOp, None] = {}
+    open_ = [value]
+    while open_:
+        owner = open_.pop().owner
+        if isinstance(owner, tile.PositionOp):
+            found[owner] = None
+        elif isinstance(owner, Operation) and not isinstance(owner, tile.LoadOp | tile.LoopOp):
+            open_ += reversed(owner.operands)
+    return list(found)
 
 
 def constant(build: Build, value: float) -> SSAValue:
@@ -105,6 +119,8 @@ def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue])
         case tile.BinaryOp():
             left = point_value(build, owner.left, leaves)
             result = scalar_function(build, owner.function.data.value, left, point_value(build, owner.right, leaves))
+        case tile.SelectOp():
+            result = scalar_function(build, "where", *(point_value(build, each, leaves) for each in owner.operands))
         case ReduceOp():
             operand = point_value(build, owner.operand, leaves)
             function = StringAttr(owner.function.data.value)
@@ -131,6 +147,7 @@ def element_body(
     leaves: dict[SSAValue, SSAValue] = {
         load.result: element_load(build, load, places, sources, padded) for load in loads_in(value)
     }
+    leaves |= {each.result: position(build, each, places) for each in positions_in(value)}
     return point_value(build, value, leaves)
 
 
@@ -145,19 +162,9 @@ def element_load(
     tensor = tensor_type(load.tensor)
     indices: list[SSAValue] = []
     leaves_array = bool(padded.intersection(map(base_axis, tensor.axis_names)))
-    for axis, index in zip(tensor.axis_names, load.indices, strict=True):
-        shift = index_offset(index)
-        place = places[base_axis(axis)]
-        if block_size(axis) > 1:
-            place = build.value(
-                ac.IndexDivideOp.create(
-                    operands=[place], properties={"size": IntAttr(block_size(axis))}, result_types=[ac.IndexType()]
-                )
-            )
-        if shift:
-            leaves_array = True
-            place = affine(build, [(place, 1)], shift)
-        indices.append(place)
+    for index in load.indices:
+        leaves_array |= bool(index_offset(index))
+        indices.append(_index_at(build, index, places))
     return build.value(
         ac.ElementLoadOp.create(
             operands=[sources[load.tensor], *indices],
@@ -165,6 +172,23 @@ def element_load(
             result_types=[_SCALAR],
         )
     )
+
+
+def _index_at(build: Build, index: SSAValue, places: Mapping[str, SSAValue]) -> SSAValue:
+    """An index of the program at the point `places`."""
+    assert isinstance(index.type, tile.IndexType | tile.GroupType)
+    axis, shift = index.type.axis.data, index_offset(index)
+    place = places[base_axis(axis)]
+    if block_size(axis) > 1:
+        size = {"size": IntAttr(block_size(axis))}
+        place = build.value(ac.IndexDivideOp.create(operands=[place], properties=size, result_types=[ac.IndexType()]))
+    return affine(build, [(place, 1)], shift) if shift else place
+
+
+def position(build: Build, op: tile.PositionOp, places: Mapping[str, SSAValue]) -> SSAValue:
+    """An index as a number, at the point `places`."""
+    index = _index_at(build, op.index, places)
+    return build.value(ac.IndexNumberOp.create(operands=[index], result_types=[_SCALAR]))
 
 
 def fragment_body(

@@ -15,7 +15,7 @@ from tilewright.ir.expression_nodes import expression_nodes
 from tilewright.ir.tile_facts import parameter_name
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import Build
-from tilewright.lower.expression import element_load, point_value
+from tilewright.lower.expression import element_load, point_value, position
 from tilewright.lower.program import sources_of
 
 
@@ -42,6 +42,8 @@ def add_in_order(
         done.add(number)
         node = expressions.nodes[number]
         match node:
+            case tile.PositionOp():
+                leaves[node.result] = position(build, node, point)
             case tile.LoadOp():
                 leaves[node.result] = element_load(build, node, point, sources)
             case tile.StoreOp():

@@ -15,7 +15,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import buffers, grid_axes, parameter_name, reductions, stores
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import INDEX, global_array, new_kernel, new_role, shared_buffer
-from tilewright.lower.expression import element_load, loads_in, point_value
+from tilewright.lower.expression import element_load, loads_in, point_value, position, positions_in
 from tilewright.lower.program import sources_of
 from tilewright.lower.rows import scratch_bytes
 
@@ -38,6 +38,8 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))
     found = dict.fromkeys(load for store in stores(program) for load in loads_in(store.value))
     leaves: dict[SSAValue, SSAValue] = {load.result: element_load(inner, load, places, sources) for load in found}
+    numbers = dict.fromkeys(each for store in stores(program) for each in positions_in(store.value))
+    leaves |= {each.result: position(inner, each, places) for each in numbers}
     for store in stores(program):
         value = point_value(inner, store.value, leaves)
         indices = [places[axis] for axis in tensor_type(store.tensor).axis_names]

@@ -244,6 +244,9 @@ class _Row:
             self.points[result] = widened(self.text, fetched.element, words) if fetched.element else words
             return
         registers: list[str] = []
+        if isinstance(inner, ac.IndexNumberOp):
+            self.points[result] = [self.number_at(inner, piece, element) for element in range(self.row.run)]
+            return
         for element in range(self.row.run):
             point: Places = {operand: self.place(operand, piece, element) for operand in inner.operands}
             if not lower_scalar_op(self.text, point, inner):
@@ -254,6 +257,13 @@ class _Row:
         self.points[result] = registers
         if not self.row.streamed and _is_costly(inner):
             self.kept.setdefault(result, []).append(registers)
+
+    def number_at(self, op: ac.IndexNumberOp, piece: int, element: int) -> str:
+        point = self.elements([op.operand], piece, element)
+        lower_scalar_op(self.text, point, op)
+        place = point[op.result]
+        assert isinstance(place, ScalarPlace)
+        return place.register
 
     def place(self, value: SSAValue, piece: int, element: int) -> ScalarPlace:
         if value in self.points:

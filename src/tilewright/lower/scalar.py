@@ -41,6 +41,7 @@ _RECIPROCAL_GUESS = 0x7EF311C3
 _TANH_COEFFICIENTS = (62.0 / 2835.0, -17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0)
 
 _BINARY = {"add": "add.rn.f32", "sub": "sub.rn.f32", "mul": "mul.rn.f32", "div": "div.rn.f32"}
+_COMPARISONS = ("lt", "le", "eq")
 _EXTREME = {"max": "max.NaN.f32", "min": "min.NaN.f32"}
 
 
@@ -51,6 +52,12 @@ def emit_scalar(text: Text, function: str, inputs: tuple[str, ...]) -> str:
     """
     if function in _BINARY:
         return text.into("f32", _BINARY[function], *inputs)
+    if function in _COMPARISONS:
+        holds = text.into("pred", f"setp.{function}.f32", *inputs)
+        return text.into("f32", "selp.f32", _ONE, _ZERO, holds)
+    if function == "where":
+        condition, chosen, other = inputs
+        return text.into("f32", "selp.f32", chosen, other, text.into("pred", "setp.neu.f32", condition, _ZERO))
     if function in _EXTREME:
         return text.into("f32", _EXTREME[function], *inputs)
     return _UNARY[function](text, inputs[0])

@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text, float_bits
-from tilewright.lower.places import Places, ScalarPlace
+from tilewright.lower.places import IndexPlace, Places, ScalarPlace
 from tilewright.lower.scalar import emit_round, emit_scalar
 
 
@@ -21,11 +21,16 @@ def scalar_register(places: Places, value: SSAValue) -> str:
 
 
 def lower_scalar_op(text: Text, places: Places, op: Operation) -> bool:
-    """Emit `op` and note its result in `places`, if it is a scalar function, a rounding or a constant."""
+    """Emit `op` and note its result in `places`, if it is a scalar function, a rounding, a constant or an index's
+    number."""
     match op:
         case ac.ScalarOp():
             inputs = tuple(scalar_register(places, item) for item in op.inputs)
             places[op.result] = ScalarPlace(emit_scalar(text, op.function.data, inputs))
+        case ac.IndexNumberOp():
+            index = places[op.operand]
+            assert isinstance(index, IndexPlace)
+            places[op.result] = ScalarPlace(text.into("f32", "cvt.rn.f32.s32", index.register))
         case ac.RoundOp():
             places[op.result] = ScalarPlace(emit_round(text, op.element.data, scalar_register(places, op.input)))
         case ac.ConstantOp():

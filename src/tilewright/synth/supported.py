@@ -60,6 +60,16 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
             yield load, "a tile of a neighbouring matrix is not compiled yet", "compute it into a tensor of its own"
     yield from _blocks(program, grid[:-2])
     yield from _reductions(program)
+    yield from _choices(program)
+
+
+def _choices(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
+    if not dots(program):
+        return
+    for op in program.walk():
+        if isinstance(op, tile.PositionOp | tile.SelectOp):
+            what = "an index used as a number" if isinstance(op, tile.PositionOp) else "tw.where"
+            yield op, f"{what} beside a product is not compiled yet", "split the kernel"
 
 
 def _reductions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:

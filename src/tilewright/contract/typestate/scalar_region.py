@@ -30,6 +30,8 @@ def check_scalar(op: Operation, known: set[SSAValue], findings: Findings) -> boo
             if parse_element(op.element.data) is None:
                 findings.doubt(f"unknown element {op.element.data!r}", op)
             result = op.result
+        case ac.IndexNumberOp():
+            result = op.result
         case ac.ConstantOp():
             if not 0 <= op.bits.data < 1 << 32:
                 findings.doubt(f"{op.bits.data} is no image of 32 bits", op)

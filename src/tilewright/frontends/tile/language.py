@@ -12,6 +12,7 @@ Rules of the language (each is checked, with an error at the author's line):
 - `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves one.
 - `tw.sum(x, over=j)`, and `max`, `min`, `mean`, `logsumexp`, `softmax`, fold all of an axis of the grid; the result is
   a tile without it (but for `softmax`), and may be stored without it. How the axis is walked is the compiler's affair.
+- comparisons give tiles of 1 and 0, for `tw.where`; an index in one, or in arithmetic, is its elements' numbers.
 - arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
 - tiles broadcast by axis name: a tile over ("N",) meets one over ("M", "N") along N.
 
@@ -42,6 +43,7 @@ __all__ = [
     "abs",
     "bf16",
     "dot",
+    "equal",
     "exp",
     "f8e4m3",
     "f8e5m2",
@@ -68,6 +70,7 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "where",
     "within",
     "zeros",
 ]
@@ -96,6 +99,7 @@ class Tracer(Protocol):
     def dot(self, left: object, right: object) -> Product: ...
     def unary(self, function: Function, operand: object) -> Tile: ...
     def binary(self, function: Function, left: object, right: object) -> Tile: ...
+    def select(self, condition: object, chosen: object, other: object) -> Tile: ...
     def reduce(self, function: Function, operand: object, over: object) -> Tile: ...
     def extent(self, over: object) -> int: ...
     def cast(self, operand: object, element: object) -> Tile: ...
@@ -116,35 +120,65 @@ def _tracer(what: str) -> Tracer:
 
 class Index:
     """Which tile along an axis. `index + 1` and `index - 1` displace a load by elements; `index // 128` is the index of
-    the blocks of 128 elements, along the axis `K/128` of an index along K."""
+    the blocks of 128 elements, along the axis `K/128` of an index along K. In a comparison, and in arithmetic with
+    tiles or other indices, it is the tile of its elements' numbers, from 0."""
 
     __slots__ = ("axis", "tracer")
+    __array_ufunc__ = None
 
     def __init__(self, tracer: Tracer, axis: str) -> None:
         self.tracer = tracer
         self.axis = axis
 
-    def __add__(self, offset: object) -> Index:
-        return self.tracer.shift(self, offset)
+    @overload
+    def __add__(self, other: int) -> Index: ...
+    @overload
+    def __add__(self, other: Expression | Index) -> Tile: ...
+    def __add__(self, other: object) -> Index | Tile:
+        if isinstance(other, Expression | Index):
+            return self.tracer.binary(Function.ADD, self, other)
+        return self.tracer.shift(self, other)
 
     def __radd__(self, offset: object) -> Index:
         return self.tracer.shift(self, offset)
 
-    def __sub__(self, offset: object) -> Index:
-        if not isinstance(offset, int):
-            return self.tracer.shift(self, offset)
-        return self.tracer.shift(self, -offset)
+    @overload
+    def __sub__(self, other: int) -> Index: ...
+    @overload
+    def __sub__(self, other: Expression | Index) -> Tile: ...
+    def __sub__(self, other: object) -> Index | Tile:
+        if isinstance(other, Expression | Index):
+            return self.tracer.binary(Function.SUB, self, other)
+        return self.tracer.shift(self, -other if isinstance(other, int) else other)
 
     def __floordiv__(self, size: object) -> Index:
         return self.tracer.divide(self, size)
 
+    def __mul__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.MUL, self, other)
+
+    def __rmul__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.MUL, other, self)
+
+    def __lt__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LT, self, other)
+
+    def __le__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LE, self, other)
+
+    def __gt__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LT, other, self)
+
+    def __ge__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LE, other, self)
+
     def _refuse(self, other: object) -> NoReturn:
         self.tracer.refuse(
-            f"the index over {self.axis} is used as a number", "only whole numbers may be added to it or subtracted"
+            f"the index over {self.axis} is used as a number",
+            "compare it, multiply it, add or subtract whole numbers, tiles or other indices",
         )
 
-    __mul__ = __rmul__ = __truediv__ = __rfloordiv__ = __mod__ = __rsub__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __truediv__ = __rfloordiv__ = __mod__ = __rsub__ = _refuse
 
     def __bool__(self) -> bool:
         self._refuse(None)
@@ -213,10 +247,29 @@ class Expression:
         """The transposed tile, over the same axes in the other order."""
         return self.tracer.transpose(self)
 
-    def _compare(self, other: object) -> NoReturn:
-        self.tracer.refuse("tiles are not compared", "use tw.maximum, tw.minimum or tw.relu")
+    def __lt__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LT, self, other)
 
-    __lt__ = __le__ = __gt__ = __ge__ = _compare
+    def __le__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LE, self, other)
+
+    def __gt__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LT, other, self)
+
+    def __ge__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LE, other, self)
+
+    def __and__(self, other: object) -> Tile:
+        """Both of two conditions."""
+        return self.tracer.binary(Function.MIN, self, other)
+
+    def __or__(self, other: object) -> Tile:
+        """One of two conditions, or both."""
+        return self.tracer.binary(Function.MAX, self, other)
+
+    def __invert__(self) -> Tile:
+        """Where a condition does not hold."""
+        return self.tracer.binary(Function.EQ, self, 0.0)
 
     def _matmul(self, other: object) -> NoReturn:
         self.tracer.refuse("`@` is not an operator of tiles", "write `acc += tw.dot(x, y)` in a loop")
@@ -230,7 +283,7 @@ class Expression:
 
     def __bool__(self) -> bool:
         self.tracer.refuse(
-            "a tile has no truth value while tracing", "choose by elementwise functions such as tw.maximum"
+            "a tile has no truth value while tracing", "choose element by element, by tw.where"
         )
 
     def __float__(self) -> float:
@@ -492,3 +545,18 @@ def softmax(tile: Expression, *, over: Index) -> Tile:
     """
     weights = exp(tile - max(tile, over=over))
     return weights.tracer.binary(Function.MUL, weights, 1.0 / sum(weights, over=over))
+
+
+def equal(left: Expression | Index | float, right: Expression | Index | float) -> Tile:
+    """1 where two tiles, or numbers, are equal, else 0. Indices are their elements' numbers."""
+    return _tracer("tw.equal").binary(Function.EQ, left, right)
+
+
+def where(condition: Expression, chosen: Expression | Index | float, other: Expression | Index | float) -> Tile:
+    """`chosen` where the condition holds (is not 0), else `other`, elementwise. What is not taken counts for nothing,
+    NaN included.
+
+    Conditions come from comparisons, such as `j <= i` of indices or `x < 0` of tiles, and from `&`, `|` and `~` of
+    conditions.
+    """
+    return _tracer("tw.where").select(condition, chosen, other)

@@ -37,8 +37,10 @@ from tilewright.ir.tile import (
     GridOp,
     LoadOp,
     LoopOp,
+    PositionOp,
     ProgramOp,
     ReturnOp,
+    SelectOp,
     ShiftOp,
     StoreOp,
     TransposeOp,
@@ -46,9 +48,19 @@ from tilewright.ir.tile import (
     YieldOp,
 )
 from tilewright.ir.tile_axes import base_axis, block_size, covers
-from tilewright.ir.tile_facts import Access, Grouping, access_of, axes_of, buffers, grouping, stores, the_program
+from tilewright.ir.tile_facts import (
+    Access,
+    Grouping,
+    access_of,
+    axes_of,
+    buffers,
+    grouping,
+    index_offset,
+    stores,
+    the_program,
+)
 from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import value_type
+from tilewright.ir.tile_types import IndexType, value_type
 
 Array = NDArray[Any]
 
@@ -189,6 +201,13 @@ class _Evaluator:
             shape[places[number]] = result.shape[position]
         return result.reshape(shape)
 
+    def positions(self, index: SSAValue) -> Array:
+        """The numbers of an index's elements, within the whole axis."""
+        assert isinstance(index.type, IndexType)
+        axis = index.type.axis.data
+        first, extent = self.begins.get(base_axis(axis), 0), self.extents[axis]
+        return (np.arange(extent) + first + index_offset(index)).astype(self.precision)
+
     def product(self, op: DotOp) -> Array:
         """left times right, each block of the contracted axis times its scales."""
         left, right = (self.values[side].astype(self.precision) for side in (op.left, op.right))
@@ -249,6 +268,11 @@ class _Evaluator:
                 self.values[op.result] = apply(op.function.data, self.values[op.operand])
             case BinaryOp():
                 self.values[op.result] = apply(op.function.data, self.values[op.left], self.values[op.right])
+            case PositionOp():
+                self.values[op.result] = self.positions(op.index)
+            case SelectOp():
+                operands = (self.values[each] for each in op.operands)
+                self.values[op.result] = apply(Function.WHERE, *operands)
             case ReduceOp():
                 along = axes_of(op.operand).index(op.axis.data)
                 self.values[op.result] = _FOLDS[op.function.data](self.values[op.operand], axis=along)
@@ -330,6 +354,17 @@ def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
+def _comparison(holds: Callable[..., Array]) -> Callable[..., Array]:
+    def compared(x: Array, y: Array) -> Array:
+        return holds(x, y).astype(x.dtype)
+
+    return compared
+
+
+def _where(condition: Array, chosen: Array, other: Array) -> Array:
+    return np.where(condition != 0, chosen, other)
+
+
 def _relu(x: Array) -> Array:
     return np.maximum(x, np.zeros_like(x))
 
@@ -356,5 +391,9 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.SQRT: np.sqrt,
     Function.RSQRT: _rsqrt,
     Function.LOG: np.log,
+    Function.LT: _comparison(np.less),
+    Function.LE: _comparison(np.less_equal),
+    Function.EQ: _comparison(np.equal),
+    Function.WHERE: _where,
 }
 _FOLDS: dict[Function, Callable[..., Array]] = {Function.ADD: np.sum, Function.MAX: np.max, Function.MIN: np.min}

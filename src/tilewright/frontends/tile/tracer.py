@@ -51,8 +51,10 @@ from tilewright.ir.tile import (
     GroupingKind,
     LoadOp,
     LoopOp,
+    PositionOp,
     ProgramOp,
     ReturnOp,
+    SelectOp,
     ShiftOp,
     StoreOp,
     TransposeOp,
@@ -221,7 +223,9 @@ class KernelTracer:
                     f"tensor {operand.name} is used without indices", f"write {operand.name}[...] to load a tile"
                 )
             case Index():
-                self.refuse(f"the index over {operand.axis} is used as a number", "load a tensor of numbers instead")
+                value = self.resolve(operand)
+                self._refuse_group(value, f"the index of the group along {operand.axis} is used as a number")
+                return self.build(PositionOp, value).result
             case bool():
                 self.refuse(f"{operand!r} is used as a number", "write a number")
             case numbers.Real():
@@ -371,6 +375,8 @@ class KernelTracer:
         listed = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
         values: list[SSAValue] = []
         for index in listed:
+            if isinstance(index, Expression):
+                self.refuse("a tile of numbers is used as an index", "displace indices of tw.grid by whole numbers")
             if not isinstance(index, Index):
                 self.refuse(f"{index!r} is no index", "use the indices of tw.grid and tw.loop")
             values.append(self.resolve(index))
@@ -498,8 +504,17 @@ class KernelTracer:
         first, second = (self._broadcast(value, axes) for value in values)
         return self.tile(self.build(BinaryOp, function, first, second).result)
 
+    def select(self, condition: object, chosen: object, other: object) -> Tile:
+        if isinstance(condition, numbers.Real):
+            self.refuse(f"tw.where of the condition {condition!r}", "compare tiles or indices, or use Python's if")
+        values = [self.widened(self.value_of(operand)) for operand in (condition, chosen, other)]
+        axes = value_type(values[0]).axis_names
+        for value in values[1:]:
+            axes = self._joined_axes(axes, value_type(value).axis_names)
+        return self.tile(self.build(SelectOp, *(self._broadcast(value, axes) for value in values)).result)
+
     def _joined_axes(self, left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-        """Axes of the result: those of the operand that has them all; all three of the grid in its order; else left
+        """Axes of the result: those of the operand that has them all; else those of the grid in its order; else left
         ones first, an axis of elements in the place of its blocks."""
         if all(covers(left, axis) for axis in right):
             return left
@@ -507,9 +522,9 @@ class KernelTracer:
             return right
         finer = {axis: next((other for other in right if covers((other,), axis)), axis) for axis in left}
         joined = tuple(dict.fromkeys((*finer.values(), *(axis for axis in right if not covers(left, axis)))))
-        whole = tuple(index.axis for index in self.grid_indices)
-        if set(joined) == set(whole) and len(whole) == MAX_RANK:
-            return whole
+        in_order = tuple(index.axis for index in self.grid_indices if index.axis in joined)
+        if len(in_order) == len(joined):
+            return in_order
         if len(joined) > MAX_RANK:
             self.refuse(
                 f"tiles over {axes_text(left)} and {axes_text(right)} do not broadcast", "use tiles over common axes"
