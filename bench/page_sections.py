@@ -138,8 +138,8 @@ def compile_time(results: Path) -> Iterator[str]:
         "Seconds. Ours: from the tile program to PTX that is proved, warm, without ptxas; ptxas alone; and the wall\n"
         "time with ptxas beside the proofs. Others', cold in their caches: Triton's stages to PTX and its first call;\n"
         "the first call of torch.compile's search, which compiles and times many candidates; nvcc on CUTLASS's\n"
-        "templates. Ours were compiled one at a time, of the suites four; nothing else ran on the host, a virtual one,\n"
-        "whose speed differs from day to day.\n"
+        "templates. Ours were compiled one at a time, of the suites four; nothing else ran on the host, a virtual\n"
+        "one, whose speed differs from day to day.\n"
     )
     yield from _over_the_goal(read(results / "compile.json"))
     yield from _compile_table(results / "compile.json", "compile")
