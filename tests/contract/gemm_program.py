@@ -25,7 +25,7 @@ CURSOR = ac.CursorType(RING)
 @dataclass(frozen=True)
 class Shape:
     """stages of the ring; consumer warpgroups; 64-row blocks of each; how C is stored; staging slots; cluster CTAs
-    along m, which share B by multicast; elements of the output."""
+    along m, which share B by multicast; producers: 2 where one fills A and another B."""
 
     stages: int = 4
     consumers: int = 2
@@ -33,6 +33,7 @@ class Shape:
     store: Literal["bulk", "plain"] = "bulk"
     staging: int = 2
     cluster: int = 1
+    producers: Literal[1, 2] = 1
 
     @property
     def rows(self) -> int:
@@ -134,8 +135,11 @@ def gemm(shape: Shape = DEFAULT) -> ModuleOp:
             "minima": DictionaryAttr({"K": IntAttr(1), "tiles": IntAttr(0)}),
             "grid": int_array([128, 1, 1]),
             "cluster": int_array([shape.cluster, 1, 1]),
-            "block": int_array([128 * (1 + shape.consumers), 1, 1]),
-            **_ints(dynamic_smem_bytes=shape.smem_bytes, launch_registers=128 if shape.consumers == 3 else 168),
+            "block": int_array([128 * (shape.producers + shape.consumers), 1, 1]),
+            **_ints(
+                dynamic_smem_bytes=shape.smem_bytes,
+                launch_registers=128 if shape.producers + shape.consumers > 3 else 168,
+            ),
         },
         regions=[Region(body)],
     )
@@ -147,7 +151,7 @@ def gemm(shape: Shape = DEFAULT) -> ModuleOp:
                 "sym_name": RING,
                 **_ints(
                     stages=shape.stages,
-                    full_arrivals=1,
+                    full_arrivals=shape.producers,
                     empty_arrivals=shape.consumers * shape.cluster,
                     address=shape.barrier_address,
                 ),
@@ -178,7 +182,11 @@ def gemm(shape: Shape = DEFAULT) -> ModuleOp:
     _add(body, ac.BarrierInitOp.create(operands=[ring]))
     _add(body, ac.FenceBarrierInitOp.create())
     _add(body, ac.CtaSyncOp.create() if shape.cluster == 1 else ac.ClusterSyncOp.create())
-    _producer(body, shape, shared)
+    if shape.producers == 1:
+        _producer(body, shape, shared, "producer", 0, "ab")
+    else:
+        _producer(body, shape, shared, "producer_a", 0, "a")
+        _producer(body, shape, shared, "producer_b", 128, "b")
     _consumer(body, shape, shared)
     if shape.cluster > 1:
         _add(body, ac.ClusterSyncOp.create())
@@ -237,14 +245,15 @@ def _tx(size: int) -> ac.TransactionType:
     return ac.TransactionType(RING, IntAttr(size))
 
 
-def _producer(body: Block, shape: Shape, shared: _Shared) -> None:
-    role = _role(body, "producer", "thread1", 1, 0, 40)
+def _producer(body: Block, shape: Shape, shared: _Shared, name: str, first_thread: int, operands: str) -> None:
+    """operands: letters of those that it copies."""
+    role = _role(body, name, "thread1", 1, first_thread, 40)
     tiles, _ = _tiles(role, _start(role, shared.ring, "empty"))
     m, n, cursor = tiles.args
     loop, loop_op = _loop(tiles, 0, [cursor])
     k, position = loop.args
     phase = _wait(loop, shared.ring, position, "empty")
-    total = shape.a_bytes + shape.b_bytes
+    total = sum({"a": shape.a_bytes, "b": shape.b_bytes}[operand] for operand in operands)
     tx = _value(
         loop, ac.ArriveExpectOp.create(operands=[phase], properties=_ints(bytes=total), result_types=[_tx(total)])
     )
@@ -253,7 +262,9 @@ def _producer(body: Block, shape: Shape, shared: _Shared) -> None:
         (shared.a_map, shared.a, shape.a_bytes, 1, _affine(loop, [(m, shape.tile_m)])),
         (shared.b_map, shared.b, shape.b_bytes // shape.cluster, shape.cluster, _affine(loop, [(n, TILE_N)])),
     )
-    for descriptor, buffer, box_bytes, multicast, outer in copies:
+    for letter, (descriptor, buffer, box_bytes, multicast, outer) in zip("ab", copies, strict=True):
+        if letter not in operands:
+            continue
         total -= box_bytes * multicast
         properties = _ints(
             offset_bytes=0,
@@ -261,8 +272,8 @@ def _producer(body: Block, shape: Shape, shared: _Shared) -> None:
             box_bytes=box_bytes,
             multicast=multicast,
         )
-        operands = [descriptor, buffer, tx, depth, outer]
-        tx = _value(loop, ac.CopyIssueOp.create(operands=operands, properties=properties, result_types=[_tx(total)]))
+        values = [descriptor, buffer, tx, depth, outer]
+        tx = _value(loop, ac.CopyIssueOp.create(operands=values, properties=properties, result_types=[_tx(total)]))
     _add(loop, ac.TransactionCloseOp.create(operands=[tx]))
     _add(loop, ac.YieldOp.create(operands=[_advance(loop, position)]))
     _add(tiles, ac.YieldOp.create(operands=[loop_op.outputs[0]]))
@@ -308,8 +319,8 @@ def _wgmma_wait(block: Block, pending: int, reading: SSAValue, running: SSAValue
 
 
 def _consumer(body: Block, shape: Shape, shared: _Shared) -> None:
-    registers = {1: 232, 2: 232, 3: 152}[shape.consumers]
-    role = _role(body, "consumer", "warpgroup128", shape.consumers, 128, registers)
+    registers = {2: 232, 3: 232 if shape.producers == 1 else 208, 4: 152}[shape.producers + shape.consumers]
+    role = _role(body, "consumer", "warpgroup128", shape.consumers, 128 * shape.producers, registers)
     unit = role.args[0]
     tiles, _ = _tiles(role, _start(role, shared.ring, "full"))
     m, n, cursor = tiles.args

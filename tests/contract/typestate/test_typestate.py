@@ -182,8 +182,7 @@ def test_symbol_below_its_minimum() -> None:
     assert [finding.code for finding in verdict.findings] == ["LV009"]
 
 
-def test_two_rings_are_unknown() -> None:
-    """A circle of waits may pass through both; that is not decided yet."""
+def test_a_second_ring_that_is_used_once_is_proven_beside_the_first() -> None:
     module = gemm(Shape(store="plain"))
     kernel = module.body.block.first_op
     assert isinstance(kernel, ac.KernelOp)
@@ -218,8 +217,8 @@ def test_two_rings_are_unknown() -> None:
             ends = [ac.ArriveOp.create(operands=[wait.result], properties={"peers": IntAttr(1)})]
         assert block.first_op is not None
         block.insert_ops_before([cursor, wait, *ends], block.first_op)
-    reasons = _unknown(module)
-    assert len(reasons) == 1 and "several rings" in reasons[0]
+    (claims,) = protocol_claims(module, HOPPER)
+    assert {ring.name: str(ring.fills) for ring in claims.rings} == {"ab": "K*tiles", "other": "1"}
 
 
 def test_fragments_do_not_outlive_their_tile() -> None:

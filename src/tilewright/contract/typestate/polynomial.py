@@ -83,13 +83,39 @@ class Polynomial:
 
     def is_never_negative(self, minima: Mapping[str, int]) -> bool:
         """True only if the value is >= 0 wherever each variable is at least its minimum (0 where none is given)."""
+        return all(coefficient >= 0 for _, coefficient in self._shifted(minima).terms)
+
+    def most(self, minima: Mapping[str, int]) -> int | None:
+        """A number that the value never exceeds wherever each variable is at least its minimum (0 where none is
+        given); None if none is found."""
+        shifted = self._shifted(minima)
+        if any(monomial and coefficient > 0 for monomial, coefficient in shifted.terms):
+            return None
+        return dict(shifted.terms).get(_ONE, 0)
+
+    def _shifted(self, minima: Mapping[str, int]) -> Polynomial:
+        """In variables that are each how far the one of that name is above its minimum."""
         shifted = Polynomial()
         for monomial, coefficient in self.terms:
             product = as_polynomial(coefficient)
             for name in monomial:
                 product = product * (variable(name) + minima.get(name, 0))
             shifted = shifted + product
-        return all(coefficient >= 0 for _, coefficient in shifted.terms)
+        return shifted
+
+    def degree(self, name: str) -> int:
+        """The highest power of a variable."""
+        return max((monomial.count(name) for monomial, _ in self.terms), default=0)
+
+    def put(self, name: str, value: Polynomial | int) -> Polynomial:
+        """With a value in place of a variable."""
+        result = Polynomial()
+        for monomial, coefficient in self.terms:
+            product = Polynomial(((tuple(each for each in monomial if each != name), coefficient),))
+            for _ in range(monomial.count(name)):
+                product = product * value
+            result = result + product
+        return result
 
     def __str__(self) -> str:
         parts: list[str] = []

@@ -1,52 +1,65 @@
 """Do all roles together agree on every ring, and can they ever wait for one another in a circle?
 
-Agreement. By `steps.ring`, each unit waits, fills and releases at positions 0, 1, 2, ... Hence a ring is used correctly
-for all trip counts if the totals of fills, reads and releases are the same polynomial, each full phase gets the
-arrivals that it counts, and each empty phase gets one arrival from every reader of every CTA that its fillers write to.
+Agreement. By `steps.ring` and `patterns`, each unit waits, fills and releases at positions in order. Hence a ring is
+used correctly for all trip counts if
 
-Deadlock. With those, waits and signals form an event graph: fill p after the releases of p - S, read p after fill p.
-Give fill p and read p the time p. Along an edge from a release to the fill that it admits, time grows by S - h, where
-the reader has waited for h slots beyond the one that it releases; a filler that waits for g slots ahead of the one that
-it fills takes off g. If h + g < S for every pair, time never decreases along an edge and strictly grows around every
-circle through an empty barrier; every other edge goes from filler to reader or along a role's program. So no circle
-exists, for any trip count, and any interleaving ends in the same state: signals only ever enable waits.
+- fills, reads and releases are as many, as polynomials;
+- each full phase gets the arrivals that it counts, and each empty phase one arrival from every reading unit of every
+  CTA that its fillers write to;
+- every byte that is read is brought by each use of the slot. Roles that fill a slot together bring it together, each to
+  places of its own; of roles that fill slots alternately each brings all of it.
 
-Not handled: several rings (a circle may pass through two of them), rings filled by several units; both are doubts.
+Several roles that fill together wait for every slot each, and a phase takes the arrivals of them all: none of it
+completes before the last has announced its bytes. So no parity is that of another phase: the next use of a slot waits
+for readers, which wait for all fillers.
 
-Checked by: tests/contract/typestate/test_typestate*.py; `token_machine` runs the same roles at boundary counts.
+Deadlock. `liveness` has the argument, over all rings and roles at once.
+
+Not handled: roles that share a ring's slots in other ways; they are doubts.
+Checked by: tests/contract/typestate/test_typestate*.py, test_several_rings.py, test_several_producers.py and
+test_ring_programs.py; `token_machine` runs the same roles at boundary counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
 
 from xdsl.ir import Operation
 
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.footprint import overlap, size
+from tilewright.contract.typestate.footprint import Ranges, merged, overlap, size
+from tilewright.contract.typestate.liveness import circle_of_waits
+from tilewright.contract.typestate.patterns import ALL, Pattern, Patterns, check_together, find_patterns
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, Ring
 from tilewright.contract.typestate.steps.split import split_atoms
 from tilewright.contract.typestate.store_places import check_places
 from tilewright.contract.typestate.summary import FillSite, RoleSummary
 
+CIRCLE = "waits may go round in a circle"
+"""What the doubt begins with that no cycle was shown to hold a slot to spare."""
 
-def check_roles(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findings) -> None:
-    """Report where roles disagree; doubt what can't be shown for all trip counts."""
-    used = [ring for ring in kernel.rings.values() if _users(ring, roles)]
-    for ring in used:
-        _check_ring(kernel, ring, roles, findings)
-    if len(used) > 1:
-        findings.doubt(f"{len(used)} rings: circles of waits through several rings are not decided")
+
+def check_roles(
+    kernel: Kernel, roles: Sequence[RoleSummary], shared: frozenset[tuple[str, str]], findings: Findings
+) -> Patterns:
+    """Report where roles disagree; doubt what can't be shown for all trip counts. Which slots each role takes. shared:
+    rings and sides on which several roles wait."""
+    patterns = find_patterns(roles, shared, findings)
+    for ring in kernel.rings.values():
+        if any(_fills(role, ring) or _reads(role, ring) for role in roles):
+            _check_ring(kernel, ring, roles, patterns, findings)
+    circle = circle_of_waits(kernel, roles, patterns)
+    if circle:
+        # Whether the counts ever get so far is for concrete runs to show.
+        findings.doubt(f"{CIRCLE}: {'; '.join(circle)}")
     _check_sharing(roles, findings)
     check_places(roles, findings, split_atoms(kernel))
     _check_cluster(kernel, roles, findings)
-
-
-def _users(ring: Ring, roles: Sequence[RoleSummary]) -> list[RoleSummary]:
-    return [role for role in roles if _fills(role, ring) or _reads(role, ring)]
+    return patterns
 
 
 def _fills(role: RoleSummary, ring: Ring) -> bool:
@@ -61,17 +74,37 @@ def fill_sites(ring: Ring, roles: Sequence[RoleSummary]) -> list[FillSite]:
     return [site for role in roles for site in role.fills.values() if site.ring == ring.name]
 
 
-def _check_ring(kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], findings: Findings) -> None:
-    fillers = [role for role in roles if _fills(role, ring)]
-    readers = [role for role in roles if _reads(role, ring)]
-    if any(role in readers for role in fillers):
-        findings.doubt(f"a role both fills and reads ring {ring.name}")
-        return
-    if len(fillers) > 1 or any(role.role.count != 1 for role in fillers):
-        findings.doubt(f"ring {ring.name} is filled by more than one unit")
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """How a ring's slots are filled. together: by roles that each take part in every slot. sites: by role."""
+
+    together: bool
+    sites: tuple[tuple[FillSite, ...], ...]
+
+    def choices(self) -> Iterable[tuple[FillSite, ...]]:
+        """Sites that may have filled one slot."""
+        if self.together:
+            return product(*self.sites)
+        return ((site,) for sites in self.sites for site in sites)
+
+
+def filling_of(ring: Ring, roles: Sequence[RoleSummary], patterns: Patterns) -> Filling:
+    """How the roles fill a ring, on which they agree."""
+    fillers = [(number, role) for number, role in enumerate(roles) if fill_sites(ring, [role])]
+    together = len(fillers) > 1 and all(patterns.get((number, ring.name, "empty"), ALL) == ALL for number, _ in fillers)
+    return Filling(together, tuple(tuple(fill_sites(ring, [role])) for _, role in fillers))
+
+
+def _check_ring(
+    kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], patterns: Patterns, findings: Findings
+) -> None:
+    fillers = [(number, role) for number, role in enumerate(roles) if _fills(role, ring)]
+    readers = [(number, role) for number, role in enumerate(roles) if _reads(role, ring)]
+    if any(role.role.count != 1 for _, role in fillers):
+        findings.doubt(f"ring {ring.name} is filled by several units of a role")
         return
     if not fillers or not readers:
-        present = (fillers or readers)[0]
+        _, present = (fillers or readers)[0]
         missing = "fills" if not fillers else "reads"
         findings.report(
             "LV004",
@@ -80,66 +113,107 @@ def _check_ring(kernel: Kernel, ring: Ring, roles: Sequence[RoleSummary], findin
             against=ring.op,
         )
         return
-    filler = fillers[0]
-    sites = fill_sites(ring, [filler])
-    fills = filler.total(f"fill:{ring.name}")
-    _check_totals(kernel, ring, filler, readers, fills, findings)
-    made = {site.arrivals for site in sites} or {1}
-    if made != {ring.full_arrivals}:
-        most = max(made)
+    filling = [patterns.get((number, ring.name, "empty"), ALL) for number, _ in fillers]
+    reading = [patterns.get((number, ring.name, "full"), ALL) for number, _ in readers]
+    agreed = check_together(ring, "empty", filling, in_order=set(reading) == {ALL}, findings=findings)
+    agreed = check_together(ring, "full", reading, in_order=False, findings=findings) and agreed
+    if not agreed:
+        return
+    together = set(filling) == {ALL}
+    _check_totals(
+        kernel,
+        ring,
+        [(role, pattern) for (_, role), pattern in zip(fillers, filling, strict=True)],
+        [(role, pattern) for (_, role), pattern in zip(readers, reading, strict=True)],
+        findings,
+    )
+    _check_arrivals(kernel, ring, [role for _, role in fillers], together=together, findings=findings)
+    _check_releases(ring, [role for _, role in readers], together=set(reading) == {ALL}, findings=findings)
+    _check_contents(ring, filling_of(ring, roles, patterns), roles, findings)
+
+
+def _check_arrivals(
+    kernel: Kernel, ring: Ring, fillers: Sequence[RoleSummary], *, together: bool, findings: Findings
+) -> None:
+    """full_arrivals must be what one phase gets, and what it is told to expect must be a number that it counts."""
+    by_role = [fill_sites(ring, [filler]) for filler in fillers]
+    if not all(by_role):
+        return  # its waits and fills differ in number
+    made = [{site.arrivals for site in sites} for sites in by_role]
+    totals = {sum(choice) for choice in product(*made)} if together else {each for one in made for each in one}
+    if totals != {ring.full_arrivals}:
+        most = max(totals)
+        names = " and ".join(filler.role.name for filler in fillers)
+        arrive = "arrives" if len(fillers) == 1 else "arrive"
         findings.report(
             "MB008",
             ring.op,
             f"full barriers of ring {ring.name} count {counted(ring.full_arrivals, 'arrival')}; each fill makes "
-            f"{' or '.join(map(str, sorted(made)))}",
-            against=sites[0].op if sites else None,
+            f"{' or '.join(map(str, sorted(totals)))}",
+            against=by_role[0][0].op,
             steps=(
-                f"{filler.role.name} arrives {'once' if most == 1 else f'{most} times'} on full[0] and its copies "
-                "complete",
+                f"{names} {arrive} {'once' if most == 1 else f'{most} times'} on full[0] and "
+                f"{'its' if len(fillers) == 1 else 'their'} copies complete",
                 f"the barrier waits for {ring.full_arrivals - most} more arrivals: its readers hang"
                 if most < ring.full_arrivals
                 else "the phase completes before the last arrivals, which count in the next one",
             ),
         )
-    if len({site.bytes for site in sites}) > 1:
+    sizes = [{site.bytes for site in sites} for sites in by_role]
+    if any(len(each) > 1 for each in sizes) or (not together and len({max(each) for each in sizes}) > 1):
         findings.doubt(f"ring {ring.name} is filled with different numbers of bytes", ring.op)
-    _check_releases(ring, readers, findings)
-    _check_contents(ring, roles, findings)
-    _check_distance(ring, filler, readers, findings)
+    most_bytes = kernel.facts.limit("mbarrier.transaction_bytes_max")
+    announced = sum(max(each) for each in sizes)
+    if together and announced > most_bytes:
+        findings.report(
+            "TX003", by_role[0][0].op, f"roles announce {announced} bytes for one phase, which counts 0 to {most_bytes}"
+        )
 
 
 def _check_totals(
     kernel: Kernel,
     ring: Ring,
-    filler: RoleSummary,
-    readers: Sequence[RoleSummary],
-    fills: Polynomial,
+    fillers: Sequence[tuple[RoleSummary, Pattern]],
+    readers: Sequence[tuple[RoleSummary, Pattern]],
     findings: Findings,
 ) -> None:
-    waits = filler.total(f"wait:{ring.name}:empty")
-    if waits != fills:
+    first, pattern = fillers[0]
+    slots = first.total(f"fill:{ring.name}") * pattern.apart
+    for filler, pattern in fillers:
+        waits, fills = filler.total(f"wait:{ring.name}:empty"), filler.total(f"fill:{ring.name}")
         op = filler.waits.get((ring.name, "empty"), filler.role.op)
-        findings.report(
-            "LV004", op, f"{filler.role.name} waits for {waits} empty slots of {ring.name} and fills {fills}"
-        )
-    for reader in readers:
-        reads, releases = reader.total(f"wait:{ring.name}:full"), reader.total(f"release:{ring.name}")
-        op = reader.waits.get((ring.name, "full"), reader.role.op)
-        if reads != fills:
+        if waits != fills:
+            findings.report(
+                "LV004", op, f"{filler.role.name} waits for {waits} empty slots of {ring.name} and fills {fills}"
+            )
+        elif fills * pattern.apart != slots:
             findings.report(
                 "LV004",
                 op,
-                f"{filler.role.name} fills {fills} slots of ring {ring.name} and {reader.role.name} reads {reads}",
-                against=filler.waits.get((ring.name, "empty")),
-                steps=_counts_that_differ(kernel, ring, filler, reader, fills, reads),
+                f"{first.role.name} fills {first.total(f'fill:{ring.name}')} slots of ring {ring.name} and "
+                f"{filler.role.name} {fills}",
+                against=first.waits.get((ring.name, "empty")),
+                steps=_counts_that_differ(kernel, ring, first, filler, slots, fills * pattern.apart),
             )
-        elif releases != fills:
+    for reader, pattern in readers:
+        reads = reader.total(f"wait:{ring.name}:full") * pattern.apart
+        releases = reader.total(f"release:{ring.name}") * pattern.apart
+        op = reader.waits.get((ring.name, "full"), reader.role.op)
+        if reads != slots:
+            findings.report(
+                "LV004",
+                op,
+                f"{first.role.name} fills {slots} slots of ring {ring.name} and {reader.role.name} reads {reads}",
+                against=first.waits.get((ring.name, "empty")),
+                steps=_counts_that_differ(kernel, ring, first, reader, slots, reads),
+            )
+        elif releases != slots:
             findings.report(
                 "LV004",
                 op,
                 f"{reader.role.name} reads {reads} slots of ring {ring.name} and releases {releases}",
-                against=filler.waits.get((ring.name, "empty")),
-                steps=_counts_that_differ(kernel, ring, filler, reader, fills, releases),
+                against=first.waits.get((ring.name, "empty")),
+                steps=_counts_that_differ(kernel, ring, first, reader, slots, releases),
             )
 
 
@@ -164,9 +238,10 @@ def _counts_that_differ(
     return ()
 
 
-def _check_releases(ring: Ring, readers: Sequence[RoleSummary], findings: Findings) -> None:
-    """empty_arrivals must be what one phase gets: every reading unit of every CTA that releases to this one."""
-    arrivals = 0
+def _check_releases(ring: Ring, readers: Sequence[RoleSummary], *, together: bool, findings: Findings) -> None:
+    """empty_arrivals must be what one phase gets: every unit that reads the slot, of every CTA that releases to this
+    one. together: whether every role reads every slot."""
+    by_role: list[int] = []
     for reader in readers:
         sites = reader.releases.get(ring.name, {})
         widths = set(sites.values())
@@ -179,9 +254,11 @@ def _check_releases(ring: Ring, readers: Sequence[RoleSummary], findings: Findin
         # By symmetry a CTA gets from its cluster as many arrivals as it gives to it.
         # Of units that take tiles in turn, one uses each slot.
         units = 1 if reader.takes_turns else reader.role.count
-        arrivals += units * next(iter(widths), 0)
-    if not arrivals or arrivals == ring.empty_arrivals:
+        by_role.append(units * next(iter(widths), 0))
+    wrong = [arrivals for arrivals in ([sum(by_role)] if together else by_role) if arrivals != ring.empty_arrivals]
+    if not wrong or not any(by_role):
         return
+    arrivals = wrong[0]
     against = next(iter(readers[0].releases.get(ring.name, {})), None)
     if arrivals > ring.empty_arrivals:
         steps = (
@@ -204,49 +281,53 @@ def _check_releases(ring: Ring, readers: Sequence[RoleSummary], findings: Findin
     )
 
 
-def _check_contents(ring: Ring, roles: Sequence[RoleSummary], findings: Findings) -> None:
-    """Every byte that is read must be brought by every place that fills."""
-    sites = fill_sites(ring, roles)
+def _check_contents(ring: Ring, filling: Filling, roles: Sequence[RoleSummary], findings: Findings) -> None:
+    """Every byte that is read must be brought by every choice of places that fill a slot, and by one of them."""
+    if filling.together:
+        for one, other in combinations(filling.sites, 2):
+            for first, second in product(one, other):
+                for buffer in first.ranges.keys() & second.ranges.keys():
+                    both = overlap(first.ranges[buffer], second.ranges[buffer])
+                    if both:
+                        findings.report(
+                            "TX005",
+                            second.op,
+                            f"two roles fill {size(both)} bytes of one slot of buffer {buffer}",
+                            against=first.op,
+                        )
     for role in roles:
         for read in role.reads:
             if read.ring != ring.name:
                 continue
-            for site in sites:
-                filled = site.ranges.get(read.buffer, ())
+            for sites in filling.choices():
+                filled = _together(sites, read.buffer)
                 if overlap(read.ranges, filled) != read.ranges:
                     findings.report(
                         "WG007",
                         read.op,
                         f"{role.role.name} reads {size(read.ranges)} bytes of a slot of {read.buffer}, of which "
                         f"{size(overlap(read.ranges, filled))} are copied",
-                        against=site.op,
+                        against=sites[0].op,
                     )
-                if read.unfenced and overlap(read.ranges, site.by_threads.get(read.buffer, ())):
-                    findings.report(
-                        "PX002",
-                        read.op,
-                        f"{role.role.name} multiplies bytes of a slot of {read.buffer} that threads copied, with no "
-                        "proxy fence after the wait for it",
-                        against=site.op,
-                        steps=(
-                            "threads copy into the slot through the generic proxy; the phase completes",
-                            "the tensor core reads the slot through the async proxy; nothing made them visible to it",
-                        ),
-                    )
+                for site in sites:
+                    if read.unfenced and overlap(read.ranges, site.by_threads.get(read.buffer, ())):
+                        findings.report(
+                            "PX002",
+                            read.op,
+                            f"{role.role.name} multiplies bytes of a slot of {read.buffer} that threads copied, with "
+                            "no proxy fence after the wait for it",
+                            against=site.op,
+                            steps=(
+                                "threads copy into the slot through the generic proxy; the phase completes",
+                                "the tensor core reads the slot through the async proxy; nothing made them visible to "
+                                "it",
+                            ),
+                        )
 
 
-def _check_distance(ring: Ring, filler: RoleSummary, readers: Sequence[RoleSummary], findings: Findings) -> None:
-    ahead = filler.holds.get((ring.name, "empty"), 0)
-    for reader in readers:
-        held = reader.holds.get((ring.name, "full"), 0)
-        if ahead is None or held is None:
-            continue  # a doubt stands already
-        if ahead + held >= ring.stages:
-            slots = f"{reader.role.name} waits for {held} slots beyond the one that it releases"
-            if ahead:
-                slots += f", {filler.role.name} for {ahead} beyond the one that it fills"
-            # Whether the counts ever get so far is for concrete runs to show.
-            findings.doubt(f"ring {ring.name} has {ring.stages} stages, and {slots}")
+def _together(sites: Sequence[FillSite], buffer: str) -> Ranges:
+    """What all of these places write of a buffer's slot."""
+    return merged(piece for site in sites for piece in site.ranges.get(buffer, ()))
 
 
 def _check_sharing(roles: Sequence[RoleSummary], findings: Findings) -> None:

@@ -6,15 +6,19 @@ general iteration are recorded, so that each holds for every trip count.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
 from tilewright.contract.typestate.footprint import Ranges
-from tilewright.contract.typestate.polynomial import Polynomial
+from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Ring, Role
 from tilewright.contract.typestate.token import Index
 from tilewright.ir import ac
+
+WAIT = "wait:"
+"""What the name of an event begins with that counts waits on a side of a ring."""
 
 
 @dataclass(slots=True)
@@ -40,6 +44,50 @@ class ReadSite:
     buffer: str
     ranges: Ranges
     unfenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """The number of the general iteration of a loop over `symbol`, from 0 on; its first index is `begin`."""
+
+    name: str
+    symbol: str
+    begin: int
+
+    @property
+    def trips(self) -> Polynomial:
+        return variable(self.symbol) - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class RingEvent:
+    """A wait of a unit, or what it signals to others, at the general iteration of the loops around it.
+
+    kind: "wait", "fill" (whatever a full phase counts: arrivals and copies) or "release". number: how many of its kind
+    and side the unit made before; None of what is not counted by itself. waited: how often the unit had waited, by ring
+    and side, before it.
+    """
+
+    kind: str
+    ring: str
+    side: str
+    op: Operation
+    position: Polynomial
+    number: Polynomial | None
+    waited: Mapping[tuple[str, str], Polynomial]
+    counters: tuple[Counter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEvents:
+    """A loop of a role: how often the unit had waited before it, by ring and side; how often it waits in each
+    iteration. first, last: the range of its events among the role's."""
+
+    counters: tuple[Counter, ...]
+    waited: Mapping[tuple[str, str], Polynomial]
+    moved: Mapping[tuple[str, str], Polynomial]
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +121,17 @@ class GroupLoop:
 
 @dataclass(slots=True)
 class RoleSummary:
-    """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. holds: for each ring and
-    side, how many later slots have been waited for when one is signalled, at most (None: not a constant). staging,
-    rows: buffers behind bulk stores and behind plain stores along rows. group_loops: by the name of the rows' index.
-    tile_loops: names of the indices of each loop over tiles or parts of them.
+    """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. events: on rings, in the
+    order of the program; loops: those around any. staging, rows: buffers behind bulk stores and behind plain stores
+    along rows. group_loops: by the name of the rows' index. tile_loops: names of the indices of each loop over tiles or
+    parts of them.
     turns: where the role's units take tiles in turn, the barriers of turns and how many tiles; all of this is then of
     one unit that takes them all."""
 
     role: Role
     totals: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
-    holds: dict[tuple[str, str], int | None] = field(default_factory=dict[tuple[str, str], "int | None"])
+    events: list[RingEvent] = field(default_factory=list[RingEvent])
+    loops: list[LoopEvents] = field(default_factory=list[LoopEvents])
     fills: dict[str, FillSite] = field(default_factory=dict[str, FillSite])
     reads: list[ReadSite] = field(default_factory=list[ReadSite])
     waits: dict[tuple[str, str], Operation] = field(default_factory=dict[tuple[str, str], Operation])

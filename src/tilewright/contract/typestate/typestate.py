@@ -32,9 +32,10 @@ from tilewright.contract.typestate.array_parts import array_step
 from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
 from tilewright.contract.typestate.finding import Findings, Places, ordinal_places
 from tilewright.contract.typestate.launch_order import check_launch_order, launch_order_step
+from tilewright.contract.typestate.patterns import Patterns, shared_sides
 from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
 from tilewright.contract.typestate.resources import check_resources
-from tilewright.contract.typestate.rings import check_roles, fill_sites
+from tilewright.contract.typestate.rings import CIRCLE, check_roles, fill_sites, filling_of
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
@@ -139,18 +140,19 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     check_streams(kernel, findings)
     check_teams(kernel, findings)
     check_launch_order(kernel, findings)
+    shared = shared_sides(kernel)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
-        walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, RoleSummary(role))
+        walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, shared, RoleSummary(role))
         summaries.append(walk.run_role())
         finish_role(walk)
-    check_roles(kernel, summaries, findings)
+    patterns = check_roles(kernel, summaries, shared, findings)
     if boundaries:
-        run_boundary_counts(kernel, findings)
-    return _claims(kernel, summaries)
+        run_boundary_counts(kernel, findings, large=any(CIRCLE in doubt for doubt in findings.doubts))
+    return _claims(kernel, summaries, patterns)
 
 
-def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
+def _claims(kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns) -> ProtocolClaims:
     return ProtocolClaims(
         kernel=kernel.name,
         symbols=tuple(kernel.symbols.items()),
@@ -159,7 +161,11 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
         block_threads=kernel.block_threads,
         dynamic_smem_bytes=kernel.dynamic_smem_bytes,
         rings=(
-            *(_ring_claim(kernel, ring, summaries) for ring in kernel.rings.values() if fill_sites(ring, summaries)),
+            *(
+                _ring_claim(kernel, ring, summaries, patterns)
+                for ring in kernel.rings.values()
+                if fill_sites(ring, summaries)
+            ),
             *meeting_claims(kernel, summaries),
         ),
         stores=tuple(
@@ -181,16 +187,19 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary]) -> ProtocolClaims:
     )
 
 
-def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary]) -> RingClaim:
-    sites = fill_sites(ring, summaries)
-    fills = next(summary.total(f"fill:{ring.name}") for summary in summaries if fill_sites(ring, [summary]))
+def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary], patterns: Patterns) -> RingClaim:
+    filling = filling_of(ring, summaries, patterns)
+    fills = [summary.total(f"fill:{ring.name}") for summary in summaries if fill_sites(ring, [summary])]
+    first = tuple(sites[0] for sites in filling.sites)
+    sites = first if filling.together else first[:1]
     slot_ranges: list[tuple[tuple[int, int], ...]] = []
     for stage in range(ring.stages):
         ranges: list[tuple[int, int]] = []
-        for name, filled in sites[0].ranges.items():
-            buffer = kernel.buffers[name]
-            begin = buffer.address + stage * buffer.slot_bytes
-            ranges.extend((begin + first, begin + last) for first, last in filled)
+        for site in sites:
+            for name, filled in site.ranges.items():
+                buffer = kernel.buffers[name]
+                begin = buffer.address + stage * buffer.slot_bytes
+                ranges.extend((begin + first, begin + last) for first, last in filled)
         slot_ranges.append(tuple(sorted(ranges)))
     return RingClaim(
         name=ring.name,
@@ -199,7 +208,7 @@ def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary]) -> Rin
         empty_addresses=tuple(ring.address + 8 * (ring.stages + stage) for stage in range(ring.stages)),
         full_arrivals=ring.full_arrivals,
         empty_arrivals=ring.empty_arrivals,
-        transaction_bytes=sites[0].bytes,
-        fills=fills,
+        transaction_bytes=sum(site.bytes for site in sites),
+        fills=fills[0] if filling.together else sum(fills[1:], fills[0]),
         slot_ranges=tuple(slot_ranges),
     )

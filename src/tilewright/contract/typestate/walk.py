@@ -16,14 +16,14 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Buffer, Kernel, Map, Ring, Role
-from tilewright.contract.typestate.summary import RoleSummary
+from tilewright.contract.typestate.summary import WAIT, Counter, LoopEvents, RingEvent, RoleSummary
 from tilewright.contract.typestate.token import (
     UNIT,
     Accumulating,
@@ -80,6 +80,8 @@ class RoleWalk:
     steps: Sequence[Step]
     enter_groups: EnterGroups
     take_turns: TakeTurns
+    shared: frozenset[tuple[str, str]]
+    """Rings and sides on which other roles wait as well."""
     summary: RoleSummary
     state: UnitState = field(default_factory=UnitState)
     env: dict[SSAValue, Token | None] = field(default_factory=dict[SSAValue, "Token | None"])
@@ -88,6 +90,8 @@ class RoleWalk:
     ordinals: dict[Operation, str] = field(default_factory=dict[Operation, str])
     counters: int = 0
     around: tuple[str, ...] = ()
+    counting: tuple[Counter, ...] = ()
+    """Of the loops around, at their general iteration."""
     heads: dict[Operation, UnitState] = field(default_factory=dict[Operation, UnitState])
     """The state in which each loop's body was last begun."""
     known_steps: dict[type[Operation], Step] = field(default_factory=dict[type[Operation], "Step"])
@@ -196,6 +200,17 @@ class RoleWalk:
             found.append(token)
         return tuple(found)
 
+    def ring_event(self, kind: str, op: Operation, slot: Slot | Filling, number: Polynomial | None = None) -> None:
+        """Record a wait or a signal, before it is counted."""
+        if not self.recording:
+            return
+        side = slot.side if isinstance(slot, Slot) and kind == "wait" else "full" if kind == "release" else "empty"
+        waited, events = _waits(self.state), self.summary.events
+        event = RingEvent(kind, slot.ring, side, op, slot.position, number, waited, self.counting)
+        known = events[-1] if events and number is None else None
+        if known is None or replace(known, op=op, number=None) != event:
+            events.append(event)
+
     # ------------------------------------------------------------ blocks and loops
 
     def run_role(self) -> RoleSummary:
@@ -298,6 +313,8 @@ class RoleWalk:
             yielded = entry
         self.counters += 1
         counter = variable(f"{symbol}'{self.counters}")
+        outside, self.counting = self.counting, (*self.counting, Counter(f"{symbol}'{self.counters}", symbol, begin))
+        before = len(self.summary.events)
         at_counter = _state_at(head, end, counter)
         general = [_token_at(old, new, counter) for old, new in zip(entry, yielded, strict=True)]
         for number, (old, new) in enumerate(zip(entry, yielded, strict=True)):
@@ -308,7 +325,11 @@ class RoleWalk:
                 )
         last, last_end = self._iterate(op, at_counter, leading + general)
         self._check_inductive(op, (entry, yielded, last), (head, end, last_end), counter)
-        self.around = outer
+        if self.recording and (after_last := len(self.summary.events)) > before:
+            begun = _waits(head)
+            moves = {key: count - begun.get(key, Polynomial()) for key, count in _waits(end).items()}
+            self.summary.loops.append(LoopEvents(self.counting, begun, moves, before, after_last))
+        self.around, self.counting = outer, outside
         trips = variable(symbol) - begin
         self.state = _state_at(head, end, trips)
         for result, old, new in zip(op.outputs, entry, yielded, strict=True):
@@ -347,6 +368,16 @@ class RoleWalk:
             self.findings.doubt("events do not occur alike in each iteration", op)
         if head.joined(now).may_part() != head.may_part():
             self.findings.doubt("what is pending grows beyond its invariant", op)
+
+
+def _waits(state: UnitState) -> dict[tuple[str, str], Polynomial]:
+    """How often the unit has waited, by ring and side."""
+    found: dict[tuple[str, str], Polynomial] = {}
+    for event, count in state.counts.items():
+        if event.startswith(WAIT):
+            ring, side = event.removeprefix(WAIT).rsplit(":", 1)
+            found[ring, side] = count
+    return found
 
 
 def _state_at(head: UnitState, end: UnitState, count: Polynomial) -> UnitState:

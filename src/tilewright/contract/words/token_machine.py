@@ -92,7 +92,7 @@ class _RingState:
     empty: list[_Barrier]
     content: list[int]
     readers: list[set[str]]
-    fills: int = 0
+    fills: dict[str, int] = field(default_factory=dict[str, int])
     reads: dict[str, int] = field(default_factory=dict[str, int])
 
 
@@ -148,7 +148,10 @@ class _Unit:
                 parity = (position // ring.stages & 1) ^ step.invert
                 if machine.trace is not None:
                     side = "full" if step.full else "empty"
-                    machine.log(self.name, f"waits for parity {parity} of {side}[{stage}] (slot number {position})")
+                    machine.log(
+                        self.name,
+                        f"waits for parity {parity} of {side}[{stage}] of ring {ring.name} (slot number {position})",
+                    )
                 while not barrier.passes(parity):
                     yield barrier, parity, step.op
                 env[step.result] = _Slot(ring.name, position)
@@ -292,6 +295,8 @@ class _Machine:
     program: TokenProgram
     states: list[dict[str, _RingState]] = field(default_factory=list[dict[str, _RingState]])
     copies: list[_InFlight] = field(default_factory=list[_InFlight])
+    signalled: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
+    """The last position that a unit filled or released, by unit, ring and side; of a run that is traced."""
     orders: dict[tuple[int, str], list[IssueTurns]] = field(default_factory=dict[tuple[int, str], list[IssueTurns]])
 
     def log(self, who: str, what: str) -> None:
@@ -306,9 +311,10 @@ class _Machine:
         barrier = state.full[stage]
         if self.trace is not None:
             self.log(unit.name, f"arrives on full[{stage}] and announces {step.bytes} bytes")
+            self.signalled[unit.name, slot.ring, "full"] = slot.position
         barrier.tx += step.bytes
         self.arrive(barrier, unit, step.op, f"full[{stage}]", "MB008")
-        state.fills += 1
+        state.fills[unit.name] = state.fills.get(unit.name, 0) + 1
         return slot
 
     def issue(self, unit: _Unit, slot: _Slot, step: Copy) -> _Slot:
@@ -411,6 +417,7 @@ class _Machine:
             state, stage = self._at(cta, slot)
             if self.trace is not None:
                 self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
+                self.signalled[unit.name, slot.ring, "empty"] = slot.position
             self.arrive(state.empty[stage], unit, step.op, f"empty[{stage}]", "MB009")
 
     def exchange(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
@@ -502,8 +509,44 @@ class _Machine:
         assert first.block is not None
         for unit in waiting:
             self.log(unit.name, "waits forever")
+        if self.trace is not None:
+            self._log_circle(waiting)
         names = ", ".join(unit.name for unit in waiting)
         return _Violation("LV005", first.block[2], f"nothing can move: {names} wait forever")
+
+    def _log_circle(self, waiting: Sequence[_Unit]) -> None:
+        """Who waits for whom, from one unit round to itself."""
+        edges: dict[str, tuple[str, str]] = {}
+        for unit in waiting:
+            lacking = self._lacks(unit, waiting)
+            if lacking is not None:
+                edges[unit.name] = lacking
+        path: list[str] = []
+        name = waiting[0].name
+        while name in edges and name not in path:
+            path.append(name)
+            name = edges[name][0]
+        if name in path:
+            for each in path[path.index(name) :]:
+                self.log(each, f"waits for {edges[each][0]}, {edges[each][1]}")
+
+    def _lacks(self, unit: _Unit, waiting: Sequence[_Unit]) -> tuple[str, str] | None:
+        """Another stuck unit without whose signal a unit's wait never ends, and what that is."""
+        op = unit.block[2] if unit.block is not None else None
+        ring = self.kernel.declared.get(op.ring) if isinstance(op, ac.BarrierWaitOp) else None
+        if not isinstance(op, ac.BarrierWaitOp) or not isinstance(ring, Ring):
+            return None
+        side = op.side.data
+        # The one that is furthest behind has not signalled this phase.
+        others = [
+            (self.signalled.get((other.name, ring.name, side), -1), number)
+            for number, other in enumerate(waiting)
+            if other is not unit and _signals(other.role, ring, side, self.kernel)
+        ]
+        if not others:
+            return None
+        what = "fill" if side == "full" else "release"
+        return waiting[min(others)[1]].name, f"which has yet to {what} a slot of ring {ring.name}"
 
     def _finish(self, units: Sequence[_Unit]) -> None:
         while self.copies:
@@ -511,20 +554,33 @@ class _Machine:
         turning = {role.name for role in self.kernel.roles if _takes_turns(role)}
         for cta, states in enumerate(self.states):
             for name, state in states.items():
-                readers = [unit for unit in units if unit.cta == cta and unit.name in state.reads]
-                counts = {state.reads[unit.name] for unit in readers if unit.role.name not in turning}
-                if any(unit.role.name in turning for unit in readers):
-                    counts.add(sum(state.reads[unit.name] for unit in readers if unit.role.name in turning))
-                counts = counts or {0}
-                if counts != {state.fills}:
-                    self.log("CTA", f"ends; {state.fills} slots of ring {name} were filled and {max(counts)} read")
-                    raise _Violation(
-                        "LV004",
-                        self.kernel.rings[name].op,
-                        f"{state.fills} slots of ring {name} are filled, {max(counts)} read",
-                    )
+                ring = self.kernel.rings[name]
+                reads = _by_role([unit for unit in units if unit.cta == cta], state, turning)
+                counts = {count for each in reads for count in each} or {0}
+                filled = sum(barrier.completed for barrier in state.full) if state.fills else 0
+                # Roles read all slots each, or take them alternately.
+                if counts != {filled} and sum(max(each) for each in reads) != filled:
+                    self.log("CTA", f"ends; {filled} slots of ring {name} were filled and {max(counts)} read")
+                    raise _Violation("LV004", ring.op, f"{filled} slots of ring {name} are filled, {max(counts)} read")
                 if any(barrier.tx for barrier in state.full):
-                    raise _Violation("TX001", self.kernel.rings[name].op, f"ring {name} ends with bytes outstanding")
+                    raise _Violation("TX001", ring.op, f"ring {name} ends with bytes outstanding")
+                if state.fills and any(barrier.pending != barrier.count for barrier in state.full):
+                    raise _Violation("LV004", ring.op, f"ring {name} ends with a slot that is filled in part")
+
+
+def _by_role(units: Sequence[_Unit], state: _RingState, turning: set[str]) -> list[set[int]]:
+    """Slots that units of each role have read; together, of those that take tiles in turn."""
+    found: dict[str, list[int]] = {}
+    for unit in units:
+        if unit.name in state.reads:
+            found.setdefault(unit.role.name, []).append(state.reads[unit.name])
+    return [{sum(counts)} if role in turning else set(counts) for role, counts in found.items()]
+
+
+def _signals(role: Role, ring: Ring, side: str, kernel: Kernel) -> bool:
+    """Whether a role completes phases of a ring's side: who waits on one signals on the other."""
+    waits = role.operations.of(ac.BarrierWaitOp)
+    return any(op.side.data != side and kernel.declared.get(op.ring) is ring for op in waits)
 
 
 def _takes_turns(role: Role) -> bool:
@@ -561,14 +617,28 @@ def boundary_counts(kernel: Kernel) -> list[dict[str, int]]:
     return [dict(zip(names, point, strict=True)) for point in points]
 
 
-def run_boundary_counts(kernel: Kernel, findings: Findings) -> None:
-    """Run the kernel's roles at boundary counts. A violation becomes a finding, or the run of an earlier one."""
+def large_counts(kernel: Kernel) -> list[dict[str, int]]:
+    """Counts at which every ring is full and more is to come, whichever loop fills it."""
+    slots = sum(ring.stages for ring in kernel.rings.values()) + 1
+    outer = sorted(op.symbol.data for op in kernel.operations.of(*_OVER_TILES))
+    found: list[dict[str, int]] = []
+    for tiles in (2, slots):
+        for rest in (1, 2, slots):
+            counts = {name: tiles if name in outer else rest for name in sorted(kernel.symbols)}
+            found.append({name: max(value, kernel.minima.get(name, value)) for name, value in counts.items()})
+    return found
+
+
+def run_boundary_counts(kernel: Kernel, findings: Findings, *, large: bool = False) -> None:
+    """Run the kernel's roles at boundary counts. A violation becomes a finding, or the run of an earlier one. large: at
+    large ones as well, where a circle of waits is not excluded."""
     if kernel.cluster_ctas < 1 or not kernel.rings or any(ring.stages < 1 for ring in kernel.rings.values()):
         return
     if kernel.cluster_ctas > _LARGEST_CLUSTER:
         kernel = replace(kernel, cluster_ctas=1) if not reaches_peers(kernel.operations) else kernel
     program = TokenProgram(kernel)
-    for number, symbols in enumerate(boundary_counts(kernel)):
+    counts = [*boundary_counts(kernel), *(large_counts(kernel) if large else ())]
+    for number, symbols in enumerate(counts):
         try:
             _Machine(kernel, symbols, number % 2 == 1, None, program).run()
         except _NotRunnable:

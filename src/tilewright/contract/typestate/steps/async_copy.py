@@ -155,6 +155,7 @@ def _arrive(walk: RoleWalk, op: AsyncCopyArriveOp) -> None:
         return
     if filling.bytes_left > 0:
         walk.report("TX001", op, f"{filling.bytes_left} announced bytes of ring {filling.ring} are never issued")
+    walk.ring_event("fill", op, filling)
     site = walk.summary.fills.get(filling.site)
     if walk.recording and site is not None:
         site.arrivals += COPYING_THREADS

@@ -17,7 +17,7 @@ from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes, box_ranges, merged, overlap, size
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, Buffer, Map
-from tilewright.contract.typestate.summary import FillSite
+from tilewright.contract.typestate.summary import WAIT, FillSite
 from tilewright.contract.typestate.token import Cursor, Filling, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
@@ -96,8 +96,17 @@ def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
         )
     if walk.role.unit == "warp32":
         walk.findings.doubt("a ring used by a unit that is neither one thread nor a warpgroup", op)
-    event = f"wait:{ring.name}:{side}"
+    event = f"{WAIT}{ring.name}:{side}"
     waited = walk.state.count(event)
+    if (ring.name, side) in walk.shared:
+        # Roles may take slots alternately: `patterns` looks at all of them together.
+        slot = Slot(ring.name, side, cursor.position)
+        walk.ring_event("wait", op, slot, waited)
+        walk.state.step(event)
+        if walk.recording:
+            walk.summary.waits.setdefault((ring.name, side), op)
+        walk.give(op, op.result, slot)
+        return
     if cursor.position != waited:
         walk.report(
             "MB006",
@@ -109,11 +118,13 @@ def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
                 "the wait is for a phase that another slot's use completes, or that is long past",
             ),
         )
+    # Recover at the position in order, so that one slip is reported once.
+    slot = Slot(ring.name, side, waited)
+    walk.ring_event("wait", op, slot, waited)
     walk.state.step(event)
     if walk.recording:
         walk.summary.waits.setdefault((ring.name, side), op)
-    # Recover at the position in order, so that one slip is reported once.
-    walk.give(op, op.result, Slot(ring.name, side, waited))
+    walk.give(op, op.result, slot)
 
 
 def _parity_message(ring: str, side: str) -> str:
@@ -136,18 +147,6 @@ def _parity_steps(ring: str, side: str) -> tuple[str, ...]:
     )
 
 
-def _hold(walk: RoleWalk, op: Operation, ring: str, side: str, slot: Slot) -> None:
-    """Record how many later slots were waited for when this one is signalled."""
-    if not walk.recording:
-        return
-    later = (walk.state.count(f"wait:{ring}:{side}") - 1 - slot.position).constant
-    if later is None:
-        walk.findings.doubt("the number of slots held at a time depends on a trip count", op)
-    holds = walk.summary.holds
-    known = holds.get((ring, side), 0)
-    holds[ring, side] = None if later is None or known is None else max(known, later)
-
-
 def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
     slot = walk.take(op, op.phase)
     if not isinstance(slot, Slot):
@@ -161,12 +160,11 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
     if not 0 <= op.bytes.data <= most:
         walk.report("TX003", op, f"announces {op.bytes.data} bytes; a phase counts 0 to {most}")
     event = f"fill:{slot.ring}"
-    if slot.position != walk.state.count(event):
-        walk.report(
-            "MB011", op, f"fills position {slot.position} of ring {slot.ring} as number {walk.state.count(event)}"
-        )
+    filled = walk.state.count(event)
+    if slot.position != filled and (slot.ring, "empty") not in walk.shared:
+        walk.report("MB011", op, f"fills position {slot.position} of ring {slot.ring} as number {filled}")
+    walk.ring_event("fill", op, slot, filled)
     walk.state.step(event)
-    _hold(walk, op, slot.ring, "empty", slot)
     site = walk.name_of(op)
     if walk.recording:
         walk.summary.fills[site] = FillSite(op, slot.ring, op.bytes.data)
@@ -203,6 +201,7 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
         )
     if tensor_map.element != buffer.element:
         walk.findings.doubt(f"copies {tensor_map.element} into a buffer of {buffer.element}", op)
+    walk.ring_event("fill", op, filling)
     width = op.multicast.data
     if width != 1 and width != walk.kernel.cluster_ctas:
         walk.report("CL002", op, f"multicast to {width} CTAs in a cluster of {walk.kernel.cluster_ctas}")
@@ -317,11 +316,10 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
     if op.peers.data > 1:
         walk.findings.assume(PEER_RELEASES)
     event = f"release:{slot.ring}"
-    if slot.position != walk.state.count(event):
-        walk.report(
-            "MB011", op, f"releases position {slot.position} of ring {slot.ring} as number {walk.state.count(event)}"
-        )
+    released = walk.state.count(event)
+    if slot.position != released and (slot.ring, "full") not in walk.shared:
+        walk.report("MB011", op, f"releases position {slot.position} of ring {slot.ring} as number {released}")
+    walk.ring_event("release", op, slot, released)
     walk.state.step(event)
-    _hold(walk, op, slot.ring, "full", slot)
     if walk.recording:
         walk.summary.releases.setdefault(slot.ring, {})[op] = op.peers.data

@@ -1,0 +1,177 @@
+"""Ring programs drawn at random: mostly pipelines that might have been meant, in half of which something is off.
+
+A program has one to three rings, each filled and read once a slice, once a tile, or once in all; roles visit their
+rings in any order, hold slots over others' waits, keep one from an iteration to the next, peel an iteration. Tokens are
+linear in all of them, so that whatever is wrong is wrong between roles.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait
+
+SLICE, TILE, ONCE = "slice", "tile", "once"
+INNER, OUTER = "K", "tiles"
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a role uses a ring. step: of its cursor; slots: in each iteration; lag: a reader keeps a slot over."""
+
+    ring: str
+    side: str
+    rate: str
+    slots: int = 1
+    lag: bool = False
+
+
+def program(seed: int) -> Program:
+    """The program of a seed."""
+    draw = random.Random(seed)
+    tiled = draw.random() < 0.6
+    names = [f"r{number}" for number in range(draw.choice([1, 2, 2, 3]))]
+    rates = {name: draw.choice([SLICE, SLICE, SLICE, TILE if tiled else SLICE, ONCE]) for name in names}
+    roles = [f"role{number}" for number in range(draw.choice([2, 2, 3, 3, 4]))]
+    uses: dict[str, list[Use]] = {name: [] for name in roles}
+    strides: dict[str, dict[str, tuple[int, int]]] = {name: {} for name in roles}
+    parts: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in roles}
+    rings: list[Ring] = []
+    chained = draw.random() < 0.6
+    for number, name in enumerate(names):
+        kind = draw.choice(["one", "one", "one", "together", "alternate"]) if len(roles) > 2 else "one"
+        at = number % len(roles)
+        order = roles[at:] + roles[:at] if chained else draw.sample(roles, len(roles))
+        fillers = order[: 1 if kind == "one" else 2]
+        readers = order[len(fillers) : len(fillers) + draw.choice([1, 1, 2])]
+        unrolled = 2 if kind == "alternate" or draw.random() < 0.15 else 1
+        for place, role in enumerate(fillers):
+            slots = 1 if kind == "alternate" else unrolled
+            uses[role].append(Use(name, "empty", rates[name], slots))
+            if kind == "alternate":
+                strides[role][name] = (2, place)
+            if kind == "together":
+                parts[role][name] = (place,)
+        for role in readers:
+            uses[role].append(Use(name, "full", rates[name], unrolled, lag=draw.random() < 0.3))
+        rings.append(
+            Ring(
+                name,
+                stages=draw.choice([1, 2, 2, 3]),
+                full_arrivals=2 if kind == "together" else 1,
+                empty_arrivals=len(readers),
+                parts=2 if kind == "together" else 1,
+            )
+        )
+    minima = {INNER: draw.choice([0, 1])}
+    if tiled:
+        minima[OUTER] = draw.choice([0, 0, 1])
+    bodies = {role: _body(draw, uses[role], tiled, minima[INNER] > 0) for role in roles}
+    drawn = Program(
+        tuple(rings),
+        tuple(Role(role, bodies[role], strides=strides[role], parts=parts[role]) for role in roles if uses[role]),
+        minima,
+    )
+    return _spoiled(draw, drawn) if draw.random() < 0.4 else drawn
+
+
+def _body(draw: random.Random, uses: Sequence[Use], tiled: bool, peels: bool) -> tuple[Statement, ...]:
+    """The rings of each rate inside the loop of that rate, visited in any order."""
+    tags = [f"t{number}" for number in range(1000)]
+    tags.reverse()
+    once = [_sequence(use, tags) for use in uses if use.rate == ONCE]
+    tile = [_sequence(use, tags) for use in uses if use.rate == TILE]
+    slices = [use for use in uses if use.rate == SLICE]
+    groups = [slices]
+    if tiled and len(slices) > 1 and draw.random() < 0.25:
+        groups = [[use] for use in slices]  # one loop after the other
+        draw.shuffle(groups)
+    inner: list[list[Statement]] = []
+    for group in groups:
+        if group:
+            inner.append(_slices(draw, group, tags, peels))
+    within = _merged(draw, [*tile, *inner])
+    outer: list[Statement] = [Loop(OUTER, tuple(within))] if tiled and within else within
+    return tuple(_merged(draw, [*once, outer]))
+
+
+def _slices(draw: random.Random, uses: Sequence[Use], tags: list[str], peels: bool) -> list[Statement]:
+    """A loop over slices, with what leads into it and out of it."""
+    lagging = [use for use in uses if use.lag and use.side == "full" and use.slots == 1] if peels else []
+    if not lagging:
+        body = _merged(draw, [_sequence(use, tags) for use in uses])
+        if peels and draw.random() < 0.2:
+            first = _merged(draw, [_sequence(use, tags) for use in uses])
+            return [*first, Loop(INNER, tuple(body), begin=1)]
+        return [Loop(INNER, tuple(body))]
+    # Lagging readers keep a slot from one iteration to the next; the first slice of everything is peeled.
+    others = [use for use in uses if use not in lagging]
+    before: list[list[Statement]] = [_sequence(use, tags) for use in others]
+    inside: list[list[Statement]] = [_sequence(use, tags) for use in others]
+    after: list[list[Statement]] = []
+    carried: list[tuple[str, str]] = []
+    for use in lagging:
+        held, newer = tags.pop(), tags.pop()
+        before.append([Wait(use.ring, use.side, held)])
+        inside.append([Wait(use.ring, use.side, newer), Release(held)])
+        after.append([Release(held)])
+        carried.append((held, newer))
+    loop = Loop(INNER, tuple(_merged(draw, inside)), begin=1, carried=tuple(carried))
+    return [*_merged(draw, before), loop, *_merged(draw, after)]
+
+
+def _sequence(use: Use, tags: list[str]) -> list[Statement]:
+    found: list[Statement] = []
+    for _ in range(use.slots):
+        tag = tags.pop()
+        found.append(Wait(use.ring, use.side, tag))
+        found += [Begin(tag), Copy(tag)] if use.side == "empty" else [Release(tag)]
+    return found
+
+
+def _merged(draw: random.Random, sequences: Sequence[Sequence[Statement]]) -> list[Statement]:
+    """All statements, each sequence in its order: mostly one sequence after the other."""
+    left = [list(sequence) for sequence in sequences if sequence]
+    draw.shuffle(left)
+    found: list[Statement] = []
+    stay = draw.choice([0.3, 0.8, 1.0])
+    while left:
+        at = 0 if draw.random() < stay else draw.randrange(len(left))
+        found.append(left[at].pop(0))
+        left = [sequence for sequence in left if sequence]
+    return found
+
+
+def _spoiled(draw: random.Random, drawn: Program) -> Program:
+    """With one thing changed."""
+    ring = draw.choice(drawn.rings)
+    role = draw.choice(drawn.roles)
+    match draw.choice(["full", "empty", "drop", "stride", "part", "longer"]):
+        case "full":
+            changed = replace(ring, full_arrivals=max(1, ring.full_arrivals + draw.choice([-1, 1])))
+            return replace(drawn, rings=tuple(changed if each is ring else each for each in drawn.rings))
+        case "empty":
+            changed = replace(ring, empty_arrivals=max(1, ring.empty_arrivals + draw.choice([-1, 1])))
+            return replace(drawn, rings=tuple(changed if each is ring else each for each in drawn.rings))
+        case "stride":
+            other = replace(role, strides={**role.strides, ring.name: draw.choice([(1, 0), (2, 0), (2, 1), (1, 1)])})
+        case "part":
+            options = [(0,), (ring.parts - 1,), *([(0, 1)] if ring.parts > 1 else [])]
+            other = replace(role, parts={**role.parts, ring.name: draw.choice(options)})
+        case "longer":
+            more = _sequence(Use(ring.name, draw.choice(["empty", "full"]), ONCE), ["last"])
+            other = replace(role, body=(*role.body, *more))
+        case _:
+            other = replace(role, body=_without_last(role.body))
+    return replace(drawn, roles=tuple(other if each is role else each for each in drawn.roles))
+
+
+def _without_last(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Without the last loop, if there is one, so that counts differ."""
+    for number in range(len(body) - 1, -1, -1):
+        statement = body[number]
+        if isinstance(statement, Loop) and not statement.carried:
+            return (*body[:number], *body[number + 1 :])
+    return body

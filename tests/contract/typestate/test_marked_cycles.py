@@ -1,0 +1,64 @@
+"""Cycles without a token, against an enumeration of all simple cycles of small graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.contract.typestate.marked_graph import Arc, Tokens, cycle_without_token
+
+NODES = 4
+LEVELS = 2
+_tokens = st.tuples(*[st.one_of(st.none(), st.integers(-3, 3)) for _ in range(LEVELS)])
+_arcs = st.lists(st.builds(Arc, st.integers(0, NODES - 1), st.integers(0, NODES - 1), _tokens), max_size=7, unique=True)
+
+
+def simple_cycles(arcs: list[Arc]) -> Iterator[tuple[Arc, ...]]:
+    def extended(path: tuple[Arc, ...]) -> Iterator[tuple[Arc, ...]]:
+        if path[-1].after == path[0].before:
+            yield path
+            return
+        for arc in arcs:
+            if arc.before == path[-1].after and arc.after not in {each.after for each in path}:
+                yield from extended((*path, arc))
+
+    for arc in arcs:
+        yield from extended((arc,))
+
+
+def above_zero(cycle: tuple[Arc, ...]) -> bool:
+    for level in range(LEVELS):
+        numbers = [arc.tokens[level] for arc in cycle]
+        known = [number for number in numbers if number is not None]
+        if len(known) < len(numbers):
+            return False
+        if sum(known):
+            return sum(known) > 0
+    return False
+
+
+@given(_arcs)
+@settings(max_examples=400, deadline=None)
+def test_a_cycle_is_found_exactly_where_there_is_one(arcs: list[Arc]) -> None:
+    found = cycle_without_token(NODES, arcs)
+    bad = [cycle for cycle in simple_cycles(arcs) if not above_zero(cycle)]
+    assert bool(found) == bool(bad)
+    if found:
+        assert all(one.after == other.before for one, other in zip(found, (*found[1:], found[0]), strict=True))
+        assert not above_zero(found)
+
+
+def test_levels_are_compared_in_order() -> None:
+    there, back = (1, -100), (0, 5)
+    assert not cycle_without_token(2, [_arc(0, 1, there), _arc(1, 0, back)])
+    assert cycle_without_token(2, [_arc(0, 1, (-1, 100)), _arc(1, 0, (1, -100))])
+    assert not cycle_without_token(2, [_arc(0, 1, (-1, 100)), _arc(1, 0, (1, -99))])
+    assert cycle_without_token(2, [_arc(0, 1, (0, None)), _arc(1, 0, (0, 9))])
+    assert not cycle_without_token(2, [_arc(0, 1, (0, None)), _arc(1, 0, (1, 0))])
+    assert not cycle_without_token(0, [])
+
+
+def _arc(before: int, after: int, tokens: Tokens) -> Arc:
+    return Arc(before, after, tokens)
