@@ -154,8 +154,8 @@ def test_roles_that_take_slots_alternately_are_proven(written: Program) -> None:
 @pytest.mark.parametrize(
     ("code", "written"),
     [
-        ("MB006", alternating(2, FIRST, replace(SECOND, strides={"r": (3, 1)}), READER)),
-        ("MB006", alternating(4, FIRST, replace(SECOND, strides={"r": (2, 2)}), READER)),
+        ("MB008", alternating(2, FIRST, replace(SECOND, strides={"r": (3, 1)}), READER)),
+        ("LV005", alternating(4, FIRST, replace(SECOND, strides={"r": (2, 2)}), READER)),
         ("MB008", alternating(2, FIRST, SECOND, READER, full_arrivals=2)),
         ("MB009", alternating(2, FILLER, FIRST_READER, SECOND_READER, empty_arrivals=2)),
         ("LV004", alternating(2, FIRST, SECOND, Role("reader", over(*read())))),
@@ -168,6 +168,17 @@ def test_mutants_of_alternating_roles(code: str, written: Program) -> None:
     assert isinstance(verdict, Refuted), verdict
     assert code in {finding.code for finding in verdict.findings}, verdict.findings
     assert breaks(written)
+
+
+def test_roles_that_take_slots_in_other_patterns_are_unknown() -> None:
+    """One fills the first slot, another all others: right, and not understood."""
+    first = Role("first", fill())
+    rest = Role("rest", over(*fill()), strides={"r": (1, 1)})
+    written = alternating(2, first, rest, Role("reader", (*read(), *over(*read()))))
+    verdict = verify(module(written), HOPPER)
+    assert isinstance(verdict, Unknown)
+    assert "is to take all slots, or every 2-th" in verdict.reasons[0]
+    assert not breaks(written)
 
 
 def test_two_roles_that_both_take_the_first_slot_are_refuted() -> None:

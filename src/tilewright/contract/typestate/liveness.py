@@ -20,13 +20,17 @@ compared in this order. A circle's iterations add up to zero; where each arc's a
 given by the same polynomials, and adds up to zero as well. So again every cycle has to be above zero. Nests of two
 such loops are taken apart twice.
 
-Other edges of the event graph go along these arcs: what `steps.split`, `steps.issue_order` and `steps.turn` add leads
-from a place of a role's program to the same place, or an earlier one, of the same role in another unit or CTA; flags
-(`steps.stream`, `steps.team`) lead from later work of one role to earlier work.
+Edges of other kinds go along these arcs, or cannot close a circle: what `steps.split`, `steps.issue_order` and
+`steps.turn` add leads from a place of a role's program to the same place, or an earlier one, of the same role in another
+unit or CTA; flags (`steps.stream`, `steps.team`) are waited for by one role, after it has set its own.
 
-A cycle that is not shown to hold a token is a doubt, with its arcs; `token_machine` shows whether roles get there.
-Not handled: roles that go through loops in common in different nests. Checked by:
-tests/contract/typestate/test_ring_programs.py (every interleaving of small programs) and test_several_rings.py.
+A ring that is used a fixed number of times has a node for each use, and no number of tokens makes up for a cycle
+through one. A cycle that is not shown to hold a token is a doubt, with its arcs; `token_machine` shows whether roles get
+there.
+
+Not handled: a peeled iteration that visits rings in another order than its loop does, loops in common in different
+nests. Checked by: tests/contract/typestate/test_ring_programs.py (every interleaving of small programs) and
+test_several_rings.py.
 """
 
 from __future__ import annotations

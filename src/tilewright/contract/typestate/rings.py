@@ -115,7 +115,9 @@ def _check_ring(
         return
     filling = [patterns.get((number, ring.name, "empty"), ALL) for number, _ in fillers]
     reading = [patterns.get((number, ring.name, "full"), ALL) for number, _ in readers]
-    agreed = check_together(ring, "empty", filling, in_order=set(reading) == {ALL}, findings=findings)
+    # Units that take tiles in turn release slots of different tiles in any order.
+    in_order = set(reading) == {ALL} and not any(reader.takes_turns for _, reader in readers)
+    agreed = check_together(ring, "empty", filling, in_order=in_order, findings=findings)
     agreed = check_together(ring, "full", reading, in_order=False, findings=findings) and agreed
     if not agreed:
         return

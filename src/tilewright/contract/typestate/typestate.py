@@ -4,8 +4,9 @@ The proof has five parts, each of which can only add findings or doubts; no find
 1. `program` and `resources`: declarations, set-up order, shared memory, threads, registers. Arithmetic.
 2. `walk` with its steps: abstract interpretation of each role at a general iteration of its loops, an induction over
 trip counts. Linear tokens, bytes, parities in order, groups retired, staging reused in time.
-3. `rings`: projected on each ring, the roles' events must be equal as polynomials in the symbols, so for all values.
-4. `rings` again: no circle of waits, by a time that every edge of the event graph respects.
+3. `rings`, `patterns`: projected on each ring, the roles' events must be equal as polynomials in the symbols, so for
+   all values.
+4. `liveness`: no circle of waits, since every cycle of the event graph holds a token.
 5. `token_machine`: the same roles run with real counters, parities and bytes at boundary counts (minimum, 1, S - 1, S,
    S + 1, 2 S + 1 and tiles 0 to 3). It must agree: it refutes what 1 to 4 could not decide, gives short runs, and
    catches the checker itself contradicting its own argument.
@@ -15,9 +16,8 @@ depends on nothing else, so all interleavings reach the same states and one run 
 Types and operation names are not trusted: everything is derived again from operations and their properties. Anything
 not understood is a doubt, and a doubt is `Unknown`.
 
-Not handled: several rings (unknown) but for those of rendezvous (`steps.split`) and turns, conditionals, generic reads
-of ring slots but for operands (`steps.register_operand`), roles that fill by plain stores (copies by threads,
-`steps.async_copy`, are).
+Not handled: conditionals, generic reads of ring slots but for operands (`steps.register_operand`), products of operands
+in slots of two rings, roles that fill by plain stores (copies by threads, `steps.async_copy`, are).
 Checked by: tests/contract/typestate/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and
 by the second proof of the emitted text, which shares none of this code.
 """

@@ -5,8 +5,8 @@ one program, so they come to take number k at the same place of it.
 
 - Circles. Take k of unit u waits for pass k of unit u - 1, or, of unit 0, for pass k - 1 of the last unit; a pass
   stands right after its take, with nothing between that waits (checked). So such an edge goes to an earlier place of
-  the program, or to the same place and a lower unit. Every other edge of the event graph (`rings`) goes to an earlier
-  place of its own program or back in the time that `rings` gives to waits, which grows along each program. No circle.
+  the program, or to the same place and a lower unit. A circle through waits on rings is then one of the role's own
+  program, which `liveness` excludes; one of takes alone would go down in units for ever.
 - Counts. The predecessor's pass k + 1 follows its take k + 1, which follows, around all units, pass k + 1 of unit u for
   u below it and pass k for u = the last; either follows take k of unit u. So no arrival counts in the use before. The
   last unit's first arrival is the start's; unit 0's end takes the arrival that is left. All units take as often: the

@@ -11,10 +11,11 @@ slot t. What has to be shown, for any numbers of tiles and CTAs:
   of the unit. So each slot is written once and read once in a launch, by units of one number; its flag goes from 0 to 1
   by the one and back to 0 by the other, and all flags are 0 at the end if they were at the beginning. Nothing else
   touches either array. What a tail summed is used for nothing but the addition, so each tile is finished by one CTA.
-- Circles. A flag is waited for in tails alone, and set in heads. What a CTA does before and in its heads waits for
-  nothing but its own roles (no clusters), who do the same before their tails. So heads come at a time before all tails,
-  in every CTA; an edge by a flag leads from the first to the second time, and all others stay in one CTA. All CTAs of
-  the grid must be able to run at once, which is an assumption here and a property of the launch.
+- Circles. A flag is waited for in tails alone, and set in heads, by one role. What it does before and in its heads
+  waits for nothing but roles of its own CTA (no clusters), and by `liveness` for nothing that itself does later, in its
+  tail. So no flag is waited for before all heads are handed over, in every CTA; an edge by a flag leads from there to
+  tails, and all others stay in one CTA. All CTAs of the grid must be able to run at once, which is an assumption here
+  and a property of the launch.
 
 Stores of results of a tail and of a whole tile go to tiles of different numbers in one order, so they are told apart as
 those of one loop over tiles are. That order of memory holds between the CTAs is shown of the emitted text, by

@@ -10,10 +10,11 @@ By the definition of `ac.team.sum` (`ir.ac_team`). What has to be shown, for any
 - One finisher. What the accumulator held is used for nothing but the operation; of what it gives, teams before the last
   store nothing: the rows of their stores lie past the array's (`finished_place`).
 - Circles. A flag is waited for in shares of the last team alone, and set in those of others. Shares are taken in the
-  order of their numbers by every CTA, and those of the last team have the highest. So what a CTA does before its first
-  share of the last team waits for nothing but its own cluster, whose CTAs take the same shares in the same order; an
-  edge by a flag leads from there to shares of the last team, and all other edges stay in one cluster. All CTAs of the
-  grid must be able to run at once, which is an assumption here and a property of the launch.
+  order of their numbers by every CTA, and those of the last team have the highest. So what the role that sums does
+  before its first share of the last team waits for nothing but its own cluster, whose CTAs take the same shares in the
+  same order, and by `liveness` for nothing that itself does later; an edge by a flag leads from there to shares of the
+  last team, and all other edges stay in one cluster. All CTAs of the grid must be able to run at once, which is an
+  assumption here and a property of the launch.
 
 That order of memory holds between the CTAs is shown of the emitted text, by `awaited_words` and `global_order`.
 Not handled: tiles taken in turn, tiles cut into parts, groups of rows, several roles that sum. All are doubts.

@@ -20,16 +20,14 @@ owed for that:
 - Parts of tiles (`steps.stream`). Where a role goes through several such loops, heads, the tail and whole tiles, the
   count goes on from one to the next, so "tile i" is item i of all of them; each kind takes its own number of slots, at
   least two.
-- Circles. A turn passed on in tile i is waited for in tile i + 1: with the times that `rings` gives to waits, it goes
-  forward in time, like every edge along a role's program. The unit's own program goes from tile i to i + 2. What each
-  unit holds back while it waits for its turn are no slots: those of a tile are released in it (cursors alone are
-  carried). So the argument of `rings` stands.
+- Circles. A turn passed on in tile i is waited for in tile i + 1. In the program that is walked, of one unit that takes
+  every tile, the pass stands before the wait: the edge goes where those along a role's program go, and so does that
+  from a unit's tile i to its tile i + 2. What `liveness` shows of that program holds of both units.
 
 In a cluster every CTA's role is walked so, each with barriers of turns of its own, on which only its own threads arrive
 and wait (checked: nothing else uses them). The CTAs take the same tiles of the cluster one after the other, as many
 each, and what they owe one another is said of waits, fills and releases of a ring by number, as of roles of one unit.
-A circle may now pass through another CTA's turns; the times still grow along it: a turn goes forward in its own CTA's
-time, and CTAs meet at fills and releases alone, which have the same time in all of them.
+A circle that passes through another CTA's turns is one of roles as well, since all CTAs run the same ones.
 
 What belongs to one unit (bulk groups, wgmma groups, staging, its named barrier) sees the body run some number of times
 in a row, which is what the walk proves for any number. Each slot is released by one unit. Since nothing that a unit
