@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Statement, Wait
 
 SLICE, TILE, ONCE = "slice", "tile", "once"
-INNER, OUTER = "K", "tiles"
+INNER, OUTER, BEFORE = "K", "tiles", "heads"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,10 @@ def program(seed: int) -> Program:
     minima = {INNER: draw.choice([0, 1])}
     if tiled:
         minima[OUTER] = draw.choice([0, 0, 1])
-    bodies = {role: _body(draw, uses[role], tiled, minima[INNER] > 0) for role in roles}
+    if tiled and draw.random() < 0.2:
+        minima[BEFORE] = 0
+    outer = [name for name in (BEFORE, OUTER) if name in minima]
+    bodies = {role: _body(draw, uses[role], outer, minima[INNER] > 0) for role in roles}
     drawn = Program(
         tuple(rings),
         tuple(Role(role, bodies[role], strides=strides[role], parts=parts[role]) for role in roles if uses[role]),
@@ -77,24 +80,31 @@ def program(seed: int) -> Program:
     return _spoiled(draw, drawn) if draw.random() < 0.4 else drawn
 
 
-def _body(draw: random.Random, uses: Sequence[Use], tiled: bool, peels: bool) -> tuple[Statement, ...]:
-    """The rings of each rate inside the loop of that rate, visited in any order."""
+def _body(draw: random.Random, uses: Sequence[Use], outer: Sequence[str], peels: bool) -> tuple[Statement, ...]:
+    """The rings of each rate inside the loop of that rate, visited in any order. outer: loops around, one after the
+    other."""
     tags = [f"t{number}" for number in range(1000)]
     tags.reverse()
     once = [_sequence(use, tags) for use in uses if use.rate == ONCE]
+    if not outer:
+        return tuple(_merged(draw, [*once, _tile(draw, uses, tags, False, peels)]))
+    loops: list[Statement] = []
+    for symbol in outer:
+        within = _tile(draw, uses, tags, True, peels)
+        if within:
+            loops.append(Loop(symbol, tuple(within)))
+    return tuple(_merged(draw, [*once, loops]))
+
+
+def _tile(draw: random.Random, uses: Sequence[Use], tags: list[str], tiled: bool, peels: bool) -> list[Statement]:
     tile = [_sequence(use, tags) for use in uses if use.rate == TILE]
     slices = [use for use in uses if use.rate == SLICE]
     groups = [slices]
     if tiled and len(slices) > 1 and draw.random() < 0.25:
         groups = [[use] for use in slices]  # one loop after the other
         draw.shuffle(groups)
-    inner: list[list[Statement]] = []
-    for group in groups:
-        if group:
-            inner.append(_slices(draw, group, tags, peels))
-    within = _merged(draw, [*tile, *inner])
-    outer: list[Statement] = [Loop(OUTER, tuple(within))] if tiled and within else within
-    return tuple(_merged(draw, [*once, outer]))
+    inner = [_slices(draw, group, tags, peels) for group in groups if group]
+    return _merged(draw, [*tile, *inner])
 
 
 def _slices(draw: random.Random, uses: Sequence[Use], tags: list[str], peels: bool) -> list[Statement]:

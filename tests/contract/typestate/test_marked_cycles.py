@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.contract.typestate.marked_graph import Arc, Tokens, cycle_without_token
+from tilewright.contract.typestate.polynomial import variable
+from tilewright.contract.typestate.symbolic_cycles import SymbolicArc, all_hold_tokens
 
 NODES = 4
 LEVELS = 2
@@ -62,3 +64,45 @@ def test_levels_are_compared_in_order() -> None:
 
 def _arc(before: int, after: int, tokens: Tokens) -> Arc:
     return Arc(before, after, tokens)
+
+
+# ---------------------------------------------------------------- tokens that depend on a symbol
+
+
+_rests = st.builds(lambda slots, times: variable("K") * times + slots, st.integers(-2, 3), st.integers(-1, 2))
+_symbolic = st.lists(
+    st.builds(
+        SymbolicArc,
+        st.integers(0, NODES - 1),
+        st.integers(0, NODES - 1),
+        st.tuples(st.integers(-1, 1)),
+        st.one_of(st.none(), _rests),
+        st.sampled_from([(), (("K", 1),), (("K", 2),)]),
+    ),
+    max_size=7,
+    unique=True,
+)
+
+
+@given(_symbolic)
+@settings(max_examples=400, deadline=None)
+def test_what_holds_for_a_symbol_holds_for_its_numbers(arcs: list[SymbolicArc]) -> None:
+    if not all_hold_tokens(arcs):
+        return
+    for number in range(6):
+        numbers = [
+            Arc(arc.before, arc.after, (*arc.outer, None if arc.rest is None else arc.rest.at({"K": number})))
+            for arc in arcs
+            if number >= dict(arc.minima).get("K", 0)
+        ]
+        assert not cycle_without_token(NODES, numbers)
+
+
+def test_a_cycle_may_hold_tokens_by_a_symbol() -> None:
+    before = SymbolicArc(0, 1, (), variable("K") * -1 + 1, ())
+    after = SymbolicArc(1, 0, (), variable("K"), ())
+    assert all_hold_tokens([before, after])
+    assert not all_hold_tokens([before, SymbolicArc(1, 0, (), variable("K") - 1, ())])
+    assert not all_hold_tokens([before, after, SymbolicArc(0, 0, (), variable("K"), ())])
+    assert all_hold_tokens([before, after, SymbolicArc(0, 0, (), variable("K"), (("K", 1),))])
+    assert not all_hold_tokens([before, after, SymbolicArc(0, 1, (), None, ())])

@@ -25,7 +25,11 @@ SEEDS_EACH = 12
 
 def counts(drawn: Program, *, further: bool = False) -> Iterator[dict[str, int]]:
     """Counts to run at, small ones first. further: ones at which a deadlock may show only."""
-    wanted = {"K": (5, 6, 7, 9) if further else range(5), "tiles": (1, 2, 3, 4) if further else range(4)}
+    wanted = {
+        "K": (1, 5, 6, 7, 9) if further else range(5),
+        "tiles": range(1, 5) if further else range(4),
+        "heads": range(4) if further else range(3),
+    }
     options = [[value for value in wanted[name] if value >= least] for name, least in drawn.minima.items()]
     for values in sorted(product(*options), key=sum):
         yield dict(zip(drawn.minima, values, strict=True))

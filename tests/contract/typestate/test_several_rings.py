@@ -115,8 +115,76 @@ TWO_PER_SLICE = program(
     Role("load", (over("tiles", over("K", *fill("scales"), *fill("halves", "one"), *fill("halves", "two"))),)),
     Role("multiply", (over("tiles", over("K", *held("scales", *read("halves"), *read("halves")))),)),
 )
+NEXT_OPERAND_EARLY = replace(
+    program(
+        (Ring("q", 2), Ring("kv", 3)),
+        Role(
+            "load",
+            (*fill("q", "first"), Loop("tiles", (*fill("q"), over("K", *fill("kv"))), 1), over("K", *fill("kv"))),
+        ),
+        Role("multiply", (over("tiles", *held("q", *lagging("kv"))),)),
+    ),
+    minima={"K": 1, "tiles": 1},
+)
+EPILOGUE = program(
+    (Ring("ab", 3), Ring("residual", 1), Ring("out", 2)),
+    Role("load", (over("tiles", over("K", *fill("ab")), *fill("residual")),)),
+    Role("multiply", (over("tiles", *lagging("ab"), *held("residual", *fill("out"))),)),
+    Role("store", (over("tiles", *read("out")),)),
+)
+THREE_LEVELS = program(
+    (Ring("q", 1), Ring("page", 1), Ring("kv", 2)),
+    Role("load", (over("tiles", *fill("q"), over("pages", *fill("page"), over("K", *fill("kv")))),)),
+    Role("multiply", (over("tiles", *held("q", over("pages", *held("page", *lagging("kv"))))),)),
+)
+PING_PONG = program(
+    (Ring("q0", 1), Ring("q1", 1), Ring("kv", 3, empty_arrivals=2)),
+    Role("load", (over("tiles", *fill("q0"), over("K", *fill("kv")), *fill("q1"), over("K", *fill("kv"))),)),
+    Role("one", (over("tiles", *held("q0", over("K", *read("kv"))), over("K", *read("kv"))),)),
+    Role("other", (over("tiles", over("K", *read("kv")), *held("q1", over("K", *read("kv")))),)),
+)
+PARTS_AND_TILES = program(
+    (Ring("q", 1), Ring("kv", 2)),
+    Role(
+        "load",
+        (over("heads", *fill("q"), over("K", *fill("kv"))), over("tiles", *fill("q"), over("K", *fill("kv")))),
+    ),
+    Role("multiply", (over("heads", *held("q", *lagging("kv"))), over("tiles", *held("q", *lagging("kv"))))),
+)
+LATE_LAST_RELEASE = replace(
+    program(
+        (Ring("q", 1), Ring("kv", 3)),
+        Role("load", (over("tiles", *fill("q"), over("K", *fill("kv"))),)),
+        Role(
+            "multiply",
+            (
+                Wait("q", "full", "q"),
+                *lagging("kv")[:-1],
+                Release("q"),
+                Loop(
+                    "tiles",
+                    (
+                        Wait("q", "full", "q"),
+                        Loop("K", (Wait("kv", "full", "new"), Release("old")), 0, (("old", "new"),)),
+                        Release("q"),
+                    ),
+                    1,
+                    (("old", "old"),),
+                ),
+                Release("old"),
+            ),
+        ),
+    ),
+    minima={"K": 1, "tiles": 1},
+)
 
 CORRECT = {
+    "the next tile's operand is loaded early": NEXT_OPERAND_EARLY,
+    "epilogue in rings": EPILOGUE,
+    "a nest of three": replace(THREE_LEVELS, minima={"K": 1, "pages": 0, "tiles": 0}),
+    "two operands of one tile in turn": PING_PONG,
+    "parts of tiles, then whole ones": replace(PARTS_AND_TILES, minima={"K": 1, "heads": 0, "tiles": 0}),
+    "a slot is kept into the next tile": LATE_LAST_RELEASE,
     "chain": CHAIN,
     "tiled chain": TILED_CHAIN,
     "resident operand": RESIDENT,
@@ -148,7 +216,7 @@ def test_correct_programs_are_proven_for_all_trip_counts(name: str) -> None:
     assert verdict.scope == "all trip counts"
 
 
-@pytest.mark.parametrize("name", ["chain", "resident operand", "feedback"])
+@pytest.mark.parametrize("name", ["chain", "resident operand", "feedback", "two operands of one tile in turn"])
 def test_correct_programs_run_to_the_end(name: str) -> None:
     assert not breaks(CORRECT[name])
 
@@ -246,6 +314,23 @@ MUTANTS: dict[str, tuple[str, Callable[[], Program]]] = {
             ),
             "convert",
             over("K", *held("raw", *fill("converted")), *read("raw")),
+        ),
+    ),
+    "the next tile's operand has no slot": ("LV005", lambda: stages(NEXT_OPERAND_EARLY, q=1)),
+    "the residual comes before what is multiplied": (
+        "LV005",
+        lambda: role(
+            EPILOGUE,
+            "multiply",
+            over("tiles", Wait("residual", "full", "r"), *lagging("ab"), *fill("out"), Release("r")),
+        ),
+    ),
+    "the second operand is loaded behind both loops": (
+        "LV005",
+        lambda: role(
+            PING_PONG,
+            "load",
+            over("tiles", *fill("q0"), over("K", *fill("kv")), over("K", *fill("kv")), *fill("q1")),
         ),
     ),
     "a release is missing": ("LV001", lambda: without_release(CHAIN, "convert", "raw")),

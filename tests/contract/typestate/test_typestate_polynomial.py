@@ -51,6 +51,29 @@ def test_never_negative_is_sound(polynomial: Polynomial, minima: dict[str, int],
         assert polynomial.at({name: minima[name] + above[name] for name in NAMES}) >= 0
 
 
+@given(polynomials(), st.fixed_dictionaries({name: st.integers(0, 3) for name in NAMES}), values)
+def test_most_is_never_exceeded(polynomial: Polynomial, minima: dict[str, int], above: dict[str, int]) -> None:
+    most = polynomial.most(minima)
+    if most is not None:
+        assert polynomial.at({name: minima[name] + above[name] for name in NAMES}) <= most
+
+
+def test_most_is_reached_where_there_is_one() -> None:
+    assert (variable("K") * -2 + 7).most({"K": 2}) == 3
+    assert (variable("K") - 7).most({"K": 2}) is None
+
+
+@given(polynomials(), polynomials(), values)
+def test_putting_a_value_in_place_of_a_variable(polynomial: Polynomial, value: Polynomial, at: dict[str, int]) -> None:
+    name = NAMES[0]
+    assert polynomial.put(name, value).at(at) == polynomial.at({**at, name: value.at(at)})
+
+
+def test_degrees() -> None:
+    k = variable("K")
+    assert [(k * k + k).degree("K"), (k * variable("J")).degree("K"), Polynomial().degree("K")] == [2, 1, 0]
+
+
 def test_never_negative_uses_minima() -> None:
     assert (variable("K") - 1).is_never_negative({"K": 1})
     assert not (variable("K") - 1).is_never_negative({})

@@ -16,8 +16,8 @@ depends on nothing else, so all interleavings reach the same states and one run 
 Types and operation names are not trusted: everything is derived again from operations and their properties. Anything
 not understood is a doubt, and a doubt is `Unknown`.
 
-Not handled: conditionals, generic reads of ring slots but for operands (`steps.register_operand`), products of operands
-in slots of two rings, roles that fill by plain stores (copies by threads, `steps.async_copy`, are).
+Not handled: conditionals, generic reads of ring slots but for operands (`steps.register_operand`), roles that fill by
+plain stores (copies by threads, `steps.async_copy`, are).
 Checked by: tests/contract/typestate/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and
 by the second proof of the emitted text, which shares none of this code.
 """
