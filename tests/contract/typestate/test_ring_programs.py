@@ -26,7 +26,7 @@ SEEDS_EACH = 12
 def counts(drawn: Program, *, further: bool = False) -> Iterator[dict[str, int]]:
     """Counts to run at, small ones first. further: ones at which a deadlock may show only."""
     wanted = {
-        "K": (1, 5, 6, 7, 9) if further else range(5),
+        "K": (0, 1, 5, 6, 7, 9) if further else range(5),
         "tiles": range(1, 5) if further else range(4),
         "heads": range(4) if further else range(3),
     }
@@ -69,7 +69,7 @@ def test_verdicts_agree_with_all_interleavings_of_many(block: int) -> None:
 
 def test_few_are_left_undecided() -> None:
     found = Counter(type(verify(module(program(seed)), HOPPER)).__name__ for seed in range(150))
-    assert found["Unknown"] <= 12, found
+    assert found["Unknown"] <= 15, found
 
 
 # ---------------------------------------------------------------- the run itself

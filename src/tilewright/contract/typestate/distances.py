@@ -226,7 +226,9 @@ class Distances:
         if not moved.terms:
             if bounds.is_never_negative(base - 1 - at):
                 return (0 if now.constant == -1 else -1), at - base
-            return None, at
+            # Behind the loop: no more iterations than the role has made, if all make as many.
+            made = {loop.counters[-1].trips for loop in level.loops.values()}
+            return (0 if made == {now} else None), at - base
         if not bounds.is_never_negative(moved - 1):
             return None, at
         rest = at - base - moved * now
