@@ -138,7 +138,7 @@ def _narrowed(buggy: list[str], fixed: list[str], width: int) -> tuple[list[str]
 
 
 def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: width - 4].rpartition(' ')[0].rstrip(' <{')} ..."
+    return line if len(line) <= width else f"{line[: width - 4].rpartition(' ')[0].rstrip(' [')} ..."
 
 
 def _cut_alike(buggy: str, fixed: str, width: int) -> tuple[str, str]:
@@ -149,10 +149,10 @@ def _cut_alike(buggy: str, fixed: str, width: int) -> tuple[str, str]:
     same = next((at for at in range(shorter) if buggy[at] != fixed[at]), shorter)
     tail = next((at for at in range(shorter - same) if buggy[-1 - at] != fixed[-1 - at]), shorter - same)
     # The name of the attribute that differs, and no half word before it.
-    name = max(buggy.rfind(mark, 0, same) + len(mark) for mark in (", ", "<{"))
+    name = max(buggy.rfind(mark, 0, same) + len(mark) for mark in (", ", "["))
     begin = name if buggy[name : name + 1].isalpha() else buggy.rfind(" ", 0, max(same - _MARGIN, 0) + 1) + 1
-    # A line begins with an operation's results and name, up to its operands.
-    head = buggy.find("(") + 1 or width // 3
+    # A line begins with an operation's results and name, up to its attributes.
+    head = buggy.find("[") + 1 or buggy.find("(") + 1 or width // 3
     cut: list[str] = []
     for line in (buggy, fixed):
         end = min(len(line) - tail + _MARGIN, len(line))

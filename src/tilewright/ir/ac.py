@@ -20,18 +20,20 @@ through memory stand in `ac_loops`, `ac_types`, `ac_epilogue`, `ac_promotion`, `
 and `ac_stream`; they belong to the same dialect.
 
 Types make most misuse unrepresentable within one block; what crosses loops, groups and roles (phases, parities, counts,
-reuse before release, deadlock) is proved by `contract`. Ops print and parse in MLIR's generic form. Emission is
+reuse before release, deadlock) is proved by `contract`. `ac_format` says how ops are written. Emission is
 `lower`'s. Checked by: tests/ir/test_ac_text.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar, cast
+
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     AttrSizedResultSegments,
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -46,6 +48,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.ir.ac_affine import AffineOp, IndexDivideOp, IndexNumberOp
 from tilewright.ir.ac_epilogue import (
     BulkCommitOp,
     BulkWaitOp,
@@ -61,6 +64,7 @@ from tilewright.ir.ac_epilogue import (
     ScalarOp,
     StageWriteOp,
 )
+from tilewright.ir.ac_format import AcOperation, Values, types_of
 from tilewright.ir.ac_loops import (
     TILE_INDICES as TILE_INDICES,
 )
@@ -75,6 +79,7 @@ from tilewright.ir.ac_loops import (
     YieldOp,
 )
 from tilewright.ir.ac_types import (
+    PHASE_SIDES,
     AccumulatorType,
     CursorType,
     DescriptorType,
@@ -88,6 +93,7 @@ from tilewright.ir.ac_types import (
     ScalarType,
     StagedType,
     TransactionType,
+    issued_types,
 )
 from tilewright.ir.tier import ExecutionAttr, MemoryType
 
@@ -95,7 +101,7 @@ from tilewright.ir.tier import ExecutionAttr, MemoryType
 
 
 @irdl_op_definition
-class KernelOp(IRDLOperation):
+class KernelOp(AcOperation):
     """One kernel. symbols: trip counts by name (`{K = 64, tiles = 128}`), for which `contract` proves *all* values
     from their declared minimum (`minima`). grid, cluster, block: three integers each."""
 
@@ -113,7 +119,7 @@ class KernelOp(IRDLOperation):
 
 
 @irdl_op_definition
-class RingOp(IRDLOperation):
+class RingOp(AcOperation):
     """full[s] at `address + 8 s`, empty[s] at `address + 8 (stages + s)`, in bytes of dynamic shared memory.
 
     full_arrivals and empty_arrivals are the counts that `init` gives them.
@@ -127,9 +133,16 @@ class RingOp(IRDLOperation):
     address = prop_def(IntAttr)
     result = result_def(RingType)
 
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        name, stages = properties.get("sym_name"), properties.get("stages")
+        if not isinstance(name, StringAttr) or not isinstance(stages, IntAttr):
+            return {}
+        return {"result": RingType(name, cast("IntAttr", stages))}
+
 
 @irdl_op_definition
-class BufferOp(IRDLOperation):
+class BufferOp(AcOperation):
     """Shared memory at `address`: `slots` slots, `instances` times (one per warpgroup of the role that uses it).
 
     ring: the ring whose slot s guards slot s of this buffer; absent for staging buffers. first_thread: of slots in
@@ -146,7 +159,7 @@ class BufferOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TensorMapOp(IRDLOperation):
+class TensorMapOp(AcOperation):
     """A kernel parameter that is a tensor map of global buffer `buffer`. Index 0 is the innermost dimension."""
 
     name = "ac.tensor_map"
@@ -161,7 +174,7 @@ class TensorMapOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GlobalOp(IRDLOperation):
+class GlobalOp(AcOperation):
     """A kernel parameter that is a pointer. shape and strides in elements, outermost first."""
 
     name = "ac.global"
@@ -173,7 +186,7 @@ class GlobalOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GlobalPartOp(IRDLOperation):
+class GlobalPartOp(AcOperation):
     """What lies at an index along one dimension (0 the outermost) of a declared array, as an array without it."""
 
     name = "ac.global.part"
@@ -184,7 +197,7 @@ class GlobalPartOp(IRDLOperation):
 
 
 @irdl_op_definition
-class RoleOp(IRDLOperation):
+class RoleOp(AcOperation):
     """What `execution` units do, in parallel with the other roles. registers: per thread after setmaxnreg (0: keep).
 
     The region's argument is the unit's index in its role. A role of unit thread1 is one elected thread of the
@@ -192,6 +205,7 @@ class RoleOp(IRDLOperation):
     """
 
     name = "ac.role"
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("unit",)
     sym_name = prop_def(StringAttr)
     execution = prop_def(ExecutionAttr)
     registers = prop_def(IntAttr)
@@ -207,41 +221,11 @@ GROUP_INDEX = 2
 """Which of them is the group."""
 
 
-@irdl_op_definition
-class AffineOp(IRDLOperation):
-    """constant + sum of coefficient * operand."""
-
-    name = "ac.affine"
-    coefficients = prop_def(ArrayAttr[IntAttr])
-    constant = prop_def(IntAttr)
-    operands_ = var_operand_def(IndexType)
-    result = result_def(IndexType)
-
-
-@irdl_op_definition
-class IndexDivideOp(IRDLOperation):
-    """operand // size, of an index that is never negative."""
-
-    name = "ac.index.divide"
-    size = prop_def(IntAttr)
-    operand = operand_def(IndexType)
-    result = result_def(IndexType)
-
-
-@irdl_op_definition
-class IndexNumberOp(IRDLOperation):
-    """An index as a float32: exact up to 2^24."""
-
-    name = "ac.index.number"
-    operand = operand_def(IndexType)
-    result = result_def(ScalarType)
-
-
 # ---------------------------------------------------------------- set-up and whole-CTA synchronization
 
 
 @irdl_op_definition
-class BarrierInitOp(IRDLOperation):
+class BarrierInitOp(AcOperation):
     """One thread initialises every barrier of a ring."""
 
     name = "ac.mbarrier.init"
@@ -249,21 +233,21 @@ class BarrierInitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FenceBarrierInitOp(IRDLOperation):
+class FenceBarrierInitOp(AcOperation):
     """fence.mbarrier_init.release.cluster by the thread that initialised."""
 
     name = "ac.fence.mbarrier_init"
 
 
 @irdl_op_definition
-class CtaSyncOp(IRDLOperation):
+class CtaSyncOp(AcOperation):
     """All threads of the CTA."""
 
     name = "ac.cta.sync"
 
 
 @irdl_op_definition
-class GridWaitOp(IRDLOperation):
+class GridWaitOp(AcOperation):
     """The threads that execute it wait for the launches before, whose results the whole grid may then see
     (griddepcontrol.wait): every thread, before any role, or those of a role. A kernel that has one is launched while
     the one before may still run; in a first kernel it does nothing."""
@@ -272,7 +256,7 @@ class GridWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PrefetchOp(IRDLOperation):
+class PrefetchOp(AcOperation):
     """Ask for slices of the CTA's first tile to be brought into the L2 cache: a hint, which no thread waits for.
 
     Thread t of the first `slices` asks for slice t * s + r of the contracted axis, of `slice_depth` elements, where s
@@ -297,7 +281,7 @@ class PrefetchOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GridReleaseOp(IRDLOperation):
+class GridReleaseOp(AcOperation):
     """The next launch may begin once every CTA has said so, by whichever thread, or has ended; what this one writes is
     still seen only by those who wait (griddepcontrol.launch_dependents)."""
 
@@ -305,7 +289,7 @@ class GridReleaseOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ClusterSyncOp(IRDLOperation):
+class ClusterSyncOp(AcOperation):
     """All threads of the cluster: arrive (release) and wait (acquire)."""
 
     name = "ac.cluster.sync"
@@ -315,37 +299,51 @@ class ClusterSyncOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CursorStartOp(IRDLOperation):
+class CursorStartOp(AcOperation):
     """Slot 0, first round. side: "empty" for a filler, whose first waits pass at once; "full" for a reader."""
 
     name = "ac.cursor.start"
+    LEAD: ClassVar[tuple[str, ...]] = ("side",)
     side = prop_def(StringAttr)
     ring = operand_def(RingType)
     result = result_def(CursorType)
 
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        rings = types_of(RingType, operands, "ring")
+        return {"result": CursorType(rings[0].ring)} if rings else {}
+
 
 @irdl_op_definition
-class AdvanceOp(IRDLOperation):
+class AdvanceOp(AcOperation):
     name = "ac.advance"
     cursor = operand_def(CursorType)
     result = result_def(CursorType)
 
 
 @irdl_op_definition
-class BarrierWaitOp(IRDLOperation):
+class BarrierWaitOp(AcOperation):
     """Wait on full[stage] or empty[stage] of the cursor, for the parity that the cursor holds (`invert_parity` waits
     for the other one, as a filler's cursor must on empty barriers)."""
 
     name = "ac.mbarrier.wait"
+    LEAD: ClassVar[tuple[str, ...]] = ("side",)
     side = prop_def(StringAttr)
     invert_parity = prop_def(IntAttr)
     ring = operand_def(RingType)
     cursor = operand_def(CursorType)
     result = result_def(PhaseType)
 
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        side, rings = properties.get("side"), types_of(RingType, operands, "ring")
+        if not rings or not isinstance(side, StringAttr) or side.data not in PHASE_SIDES:
+            return {}
+        return {"result": PhaseType(rings[0].ring, side)}
+
 
 @irdl_op_definition
-class ArriveExpectOp(IRDLOperation):
+class ArriveExpectOp(AcOperation):
     """mbarrier.arrive.expect_tx on the slot's full barrier. elected: 1 if the first thread of a warpgroup does it for
     its unit (0 where absent)."""
 
@@ -357,7 +355,7 @@ class ArriveExpectOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CopyIssueOp(IRDLOperation):
+class CopyIssueOp(AcOperation):
     """One bulk tensor load of a box into the slot, at `offset_bytes` (plus `rank_offset_bytes` times the CTA's rank in
     the cluster).
 
@@ -395,7 +393,7 @@ class CopyIssueOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TransactionCloseOp(IRDLOperation):
+class TransactionCloseOp(AcOperation):
     """The slot is filled as far as its issuer is concerned: no announced byte is left to issue."""
 
     name = "ac.tx.close"
@@ -403,7 +401,7 @@ class TransactionCloseOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ArriveOp(IRDLOperation):
+class ArriveOp(AcOperation):
     """Release a slot: one arrival on its empty barrier, in each of `peers` CTAs of the cluster. first: 1 if arithmetic
     that follows may not be moved before it."""
 
@@ -417,12 +415,12 @@ class ArriveOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WgmmaFenceOp(IRDLOperation):
+class WgmmaFenceOp(AcOperation):
     name = "ac.wgmma.fence"
 
 
 @irdl_op_definition
-class WgmmaIssueOp(IRDLOperation):
+class WgmmaIssueOp(AcOperation):
     """Multiply the slot's A and B tiles into an accumulator: `steps` wgmma of depth 16 for each 64-row block.
 
     No accumulator operand means that the first step overwrites (scale-d 0). A's rows for warpgroup w begin at
@@ -453,14 +451,18 @@ class WgmmaIssueOp(IRDLOperation):
     inflight = result_def(InflightType)
     reading = result_def(ReadingType)
 
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        return issued_types(properties, [kind.ring for kind in types_of(PhaseType, operands, "phase")])
+
 
 @irdl_op_definition
-class WgmmaCommitOp(IRDLOperation):
+class WgmmaCommitOp(AcOperation):
     name = "ac.wgmma.commit"
 
 
 @irdl_op_definition
-class WgmmaWaitOp(IRDLOperation):
+class WgmmaWaitOp(AcOperation):
     """Wait until at most `pending` committed groups are in flight; hand back what is then known to be done."""
 
     name = "ac.wgmma.wait"
@@ -477,7 +479,7 @@ class WgmmaWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class SplitIndexOp(IRDLOperation):
+class SplitIndexOp(AcOperation):
     """Which of the CTAs that share one output tile this one is: its place along z in the cluster, whose extent along z
     is how many there are. Tiles are dealt out to clusters and to their CTAs along x and y (`ac.tiles`)."""
 
@@ -486,7 +488,7 @@ class SplitIndexOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ClusterReduceOp(IRDLOperation):
+class ClusterReduceOp(AcOperation):
     """Sum the accumulators of the same unit of every CTA of the cluster, in the order of their ranks; each CTA gets an
     equal part of the columns, that of its rank along z. How many parts there are follows from the result's columns;
     where fewer than CTAs, those past the first get nothing, and what they hold as their sum may not be used
@@ -517,7 +519,7 @@ class ClusterReduceOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ElementwiseOp(IRDLOperation):
+class ElementwiseOp(AcOperation):
     """Every thread of the grid runs the body for its share of the points of `extents` (outermost first).
 
     run: neighbouring points of the last extent, which it divides, that one thread takes together; 1 where there is
@@ -545,7 +547,7 @@ class ElementwiseOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ElementLoadOp(IRDLOperation):
+class ElementLoadOp(AcOperation):
     """One element as float32. `fill` 1 gives 0 outside the array; `fill` 0 promises that the indices lie inside."""
 
     name = "ac.element.load"
@@ -556,17 +558,18 @@ class ElementLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FoldOp(IRDLOperation):
+class FoldOp(AcOperation):
     """A scalar at every point of a row, folded by a function of `ir.function.REDUCERS`: the same at each of them."""
 
     name = "ac.fold"
+    LEAD: ClassVar[tuple[str, ...]] = ("function",)
     function = prop_def(StringAttr)
     value = operand_def(ScalarType)
     result = result_def(ScalarType)
 
 
 @irdl_op_definition
-class ElementStoreOp(IRDLOperation):
+class ElementStoreOp(AcOperation):
     name = "ac.element.store"
     value = operand_def(ScalarType)
     destination = operand_def(GlobalType)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Dialect
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.ir import ac, ac_register_operand
+from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.tier import MemoryType
 
 COPYING_THREADS = 128
@@ -27,7 +28,7 @@ COPYING_THREADS = 128
 
 
 @irdl_op_definition
-class AsyncCopyIssueOp(IRDLOperation):
+class AsyncCopyIssueOp(AcOperation):
     """Copies of a box of an array into the slot, at `offset_bytes`, in pieces of `piece_bytes` by all of the unit's
     threads.
 
@@ -56,7 +57,7 @@ class AsyncCopyIssueOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncCopyArriveOp(IRDLOperation):
+class AsyncCopyArriveOp(AcOperation):
     """Each of the unit's threads arrives on the slot's full barrier once all its copies so far have landed
     (cp.async.mbarrier.arrive.noinc). The slot is filled as far as the unit is concerned: no announced byte is left."""
 
@@ -65,7 +66,7 @@ class AsyncCopyArriveOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncCopyFenceOp(IRDLOperation):
+class AsyncCopyFenceOp(AcOperation):
     """fence.proxy.async.shared::cta by every thread of a unit that has waited for a full slot: what threads copied into
     it is then visible to the unit's wgmma."""
 
@@ -75,7 +76,7 @@ class AsyncCopyFenceOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncCopyWaitOp(IRDLOperation):
+class AsyncCopyWaitOp(AcOperation):
     """cp.async.wait_all by every thread of the unit: no thread ends while its copies are on their way."""
 
     name = "ac.async_copy.wait"

@@ -6,9 +6,11 @@ The dialect they belong to is `ac`. Checked by: tests/ir/test_ac_text.py, and by
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -20,6 +22,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 
+from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.ac_types import (
     AccumulatorType,
     DescriptorType,
@@ -33,7 +36,7 @@ from tilewright.ir.tier import MemoryType
 
 
 @irdl_op_definition
-class FragmentLoadOp(IRDLOperation):
+class FragmentLoadOp(AcOperation):
     """Plain loads of a global array at the accumulator's places; out-of-bounds places read as 0. row and column are the
     fragment's first element; axes of the result say which of them the array has. ahead: 1 where the numbers are taken
     into registers here, else each is loaded where it is used. blocks: for each axis of the result, how many places side
@@ -51,7 +54,7 @@ class FragmentLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MapOp(IRDLOperation):
+class MapOp(AcOperation):
     """Elementwise: the region computes one float32 from the accumulator's element and the fragments' elements.
 
     An accumulator p times as wide as the result is p accumulators side by side: the region then takes the element of
@@ -59,6 +62,8 @@ class MapOp(IRDLOperation):
     """
 
     name = "ac.map"
+    ARGUMENT: ClassVar[Attribute] = ScalarType()
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
     accumulator = operand_def(AccumulatorType)
     fragments = var_operand_def(FragmentType)
     result = result_def(FragmentType)
@@ -66,27 +71,29 @@ class MapOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ScalarOp(IRDLOperation):
+class ScalarOp(AcOperation):
     """A float32 function of one or two scalars, by its name in `tilewright.ir.function`."""
 
     name = "ac.scalar"
+    LEAD: ClassVar[tuple[str, ...]] = ("function",)
     function = prop_def(StringAttr)
     inputs = var_operand_def(ScalarType)
     result = result_def(ScalarType)
 
 
 @irdl_op_definition
-class RoundOp(IRDLOperation):
+class RoundOp(AcOperation):
     """A float32 rounded to `element` and back."""
 
     name = "ac.round"
+    LEAD: ClassVar[tuple[str, ...]] = ("to element",)
     element = prop_def(StringAttr)
     input = operand_def(ScalarType)
     result = result_def(ScalarType)
 
 
 @irdl_op_definition
-class ConstantOp(IRDLOperation):
+class ConstantOp(AcOperation):
     """A float32 constant by its 32-bit image."""
 
     name = "ac.constant"
@@ -95,7 +102,7 @@ class ConstantOp(IRDLOperation):
 
 
 @irdl_op_definition
-class StageWriteOp(IRDLOperation):
+class StageWriteOp(AcOperation):
     """Generic-proxy stores of columns [column_begin, column_end) of a fragment into a slot of a staging buffer.
 
     plan: the exchange (`ir.exchange`) whose stores bring the fragment's values there; without it each row's columns
@@ -116,7 +123,7 @@ class StageWriteOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FenceProxyOp(IRDLOperation):
+class FenceProxyOp(AcOperation):
     """fence.proxy.async.shared::cta by every thread of the unit."""
 
     name = "ac.fence.proxy_async"
@@ -125,7 +132,7 @@ class FenceProxyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class NamedBarrierSyncOp(IRDLOperation):
+class NamedBarrierSyncOp(AcOperation):
     """bar.sync of the unit's 128 threads on named barrier `first_barrier` + unit. Turns fenced bytes ready, if
     given."""
 
@@ -138,7 +145,7 @@ class NamedBarrierSyncOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CopyStoreOp(IRDLOperation):
+class CopyStoreOp(AcOperation):
     """One bulk tensor store of a staged box, by the unit's first thread; it belongs to the next committed group."""
 
     name = "ac.tma.store"
@@ -152,7 +159,7 @@ class CopyStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
-class BulkCommitOp(IRDLOperation):
+class BulkCommitOp(AcOperation):
     """cp.async.bulk.commit_group by the unit's first thread."""
 
     name = "ac.bulk.commit_group"
@@ -160,7 +167,7 @@ class BulkCommitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class BulkWaitOp(IRDLOperation):
+class BulkWaitOp(AcOperation):
     """cp.async.bulk.wait_group by the unit's first thread; read 1 waits only until sources have been read."""
 
     name = "ac.bulk.wait_group"
@@ -170,7 +177,7 @@ class BulkWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GlobalStoreOp(IRDLOperation):
+class GlobalStoreOp(AcOperation):
     """Plain bounds-checked stores of a fragment to a global array.
 
     through: nothing; or a buffer and the unit's number. Then each warp takes its rows through a part of its own of the
@@ -186,7 +193,7 @@ class GlobalStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
-class RowsStoreOp(IRDLOperation):
+class RowsStoreOp(AcOperation):
     """Plain stores of a fragment to the rows before `row_end` of a global array, and within its columns.
 
     Each warp takes its rows through a part of its own of the unit's instance of `buffer`, so that it stores along them.

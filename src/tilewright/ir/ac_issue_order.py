@@ -17,13 +17,14 @@ tests/contract/typestate/steps/test_issue_order.py and tests/lower/test_issue_or
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from tilewright.ir import ac
+from tilewright.ir.ac_format import AcOperation
 
 
 @irdl_op_definition
-class IssueOrderStartOp(IRDLOperation):
+class IssueOrderStartOp(AcOperation):
     """Unit u's barrier is `first_barrier` + u."""
 
     name = "ac.issue_order.start"
@@ -34,7 +35,7 @@ class IssueOrderStartOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IssueTakeOp(IRDLOperation):
+class IssueTakeOp(AcOperation):
     """barrier: the `own` of the order's start."""
 
     name = "ac.issue_order.take"
@@ -42,7 +43,7 @@ class IssueTakeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IssuePassOp(IRDLOperation):
+class IssuePassOp(AcOperation):
     """barrier: the `following` of the order's start."""
 
     name = "ac.issue_order.pass"
@@ -50,7 +51,7 @@ class IssuePassOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IssueOrderEndOp(IRDLOperation):
+class IssueOrderEndOp(AcOperation):
     """barrier: the `own` of the order's start."""
 
     name = "ac.issue_order.end"

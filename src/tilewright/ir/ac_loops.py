@@ -6,9 +6,10 @@ tests/contract/typestate/steps/test_group_tiles.py and test_turn_steps.py.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -20,14 +21,18 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator
 
+from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.ac_types import GlobalType, IndexType, RingType
 
 TILE_INDICES = 2
 """Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
 
 
-class _OrderedTiles(IRDLOperation):
+class _OrderedTiles(AcOperation):
     """What loops over whole tiles have in common: how many, in which order, from which on, of how many matrices."""
+
+    LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("m", "n", "matrix")
 
     symbol = prop_def(StringAttr)
     tiles_m = prop_def(IntAttr)
@@ -89,7 +94,7 @@ class TurnTilesOp(_OrderedTiles):
 
 
 @irdl_op_definition
-class TurnPassOp(IRDLOperation):
+class TurnPassOp(AcOperation):
     """The unit has waited for every slot that its tile takes: the other unit's turn has come."""
 
     name = "ac.turn.pass"
@@ -97,8 +102,11 @@ class TurnPassOp(IRDLOperation):
     unit = operand_def(IndexType)
 
 
-class _GroupedTiles(IRDLOperation):
+class _GroupedTiles(AcOperation):
     """What loops over tiles of rows in groups have in common: the groups, and how their tiles are numbered."""
+
+    LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("row", "n", "group", "end")
 
     symbol = prop_def(StringAttr)
     groups = prop_def(IntAttr)
@@ -145,7 +153,7 @@ class TurnGroupTilesOp(_GroupedTiles):
 
 
 @irdl_op_definition
-class NextGroupTileOp(IRDLOperation):
+class NextGroupTileOp(AcOperation):
     """Once, directly in the body of `ac.group_tiles`: finding the role's next tile is worked on here, and not at the
     body's end. It means nothing besides."""
 
@@ -153,12 +161,14 @@ class NextGroupTileOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LoopOp(IRDLOperation):
+class LoopOp(AcOperation):
     """Runs its body for index = begin, begin + 1, ..., symbol - 1. Region arguments: index, then the carried values.
     copies: of the body in a row that a turn of the emitted loop has (1 where it is not said); it means nothing
     besides."""
 
     name = "ac.loop"
+    LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("k",)
     symbol = prop_def(StringAttr)
     begin = prop_def(IntAttr)
     copies = opt_prop_def(IntAttr)
@@ -168,7 +178,7 @@ class LoopOp(IRDLOperation):
 
 
 @irdl_op_definition
-class YieldOp(IRDLOperation):
+class YieldOp(AcOperation):
     name = "ac.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())

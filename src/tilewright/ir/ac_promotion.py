@@ -14,10 +14,11 @@ Checked by: tests/contract/typestate/steps/test_promotion.py and tests/lower/tes
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Dialect, TypeAttribute
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -28,24 +29,26 @@ from xdsl.irdl import (
 )
 
 from tilewright.ir import ac
+from tilewright.ir.ac_format import AcOperation
+from tilewright.ir.plain_attributes import PlainParameters
 
 
 @irdl_attr_definition
-class PromotedType(ParametrizedAttribute, TypeAttribute):
+class PromotedType(PlainParameters, TypeAttribute):
     name = "ac.promoted"
     m: IntAttr
     n: IntAttr
 
 
 @irdl_attr_definition
-class ScalesType(ParametrizedAttribute, TypeAttribute):
+class ScalesType(PlainParameters, TypeAttribute):
     name = "ac.scales"
     m: IntAttr
     n: IntAttr
 
 
 @irdl_op_definition
-class PromotedStartOp(IRDLOperation):
+class PromotedStartOp(AcOperation):
     """A total of zeros."""
 
     name = "ac.promoted.start"
@@ -53,7 +56,7 @@ class PromotedStartOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ScalesLoadOp(IRDLOperation):
+class ScalesLoadOp(AcOperation):
     """Plain loads of a global array at the accumulator's places in one slice of the contracted axis; out-of-bounds
     places read as 0.
 
@@ -77,11 +80,13 @@ class ScalesLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PromoteOp(IRDLOperation):
+class PromoteOp(AcOperation):
     """total + scale * partial, each term rounded once (a fused multiply-add). The region computes the scale of a place
     from the scales' numbers there."""
 
     name = "ac.promote"
+    ARGUMENT: ClassVar[Attribute] = ac.ScalarType()
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
     total = operand_def(PromotedType)
     partial = operand_def(ac.AccumulatorType)
     scales = var_operand_def(ScalesType)
@@ -90,7 +95,7 @@ class PromoteOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PromotedReadOp(IRDLOperation):
+class PromotedReadOp(AcOperation):
     """The total as an accumulator that no wgmma writes."""
 
     name = "ac.promoted.read"

@@ -15,11 +15,13 @@ tests/contract/typestate/steps/test_register_operand.py and tests/lower/test_reg
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Dialect, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -31,11 +33,14 @@ from xdsl.irdl import (
 )
 
 from tilewright.ir import ac, ac_promotion
+from tilewright.ir.ac_format import AcOperation, Values, types_of
+from tilewright.ir.ac_types import issued_types
+from tilewright.ir.plain_attributes import PlainParameters
 from tilewright.ir.tier import MemoryType
 
 
 @irdl_attr_definition
-class ComputedType(ParametrizedAttribute, TypeAttribute):
+class ComputedType(PlainParameters, TypeAttribute):
     name = "ac.computed"
     ring: StringAttr
     m: IntAttr
@@ -44,13 +49,13 @@ class ComputedType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class VectorType(ParametrizedAttribute, TypeAttribute):
+class VectorType(PlainParameters, TypeAttribute):
     name = "ac.vector"
     k: IntAttr
 
 
 @irdl_op_definition
-class VectorLoadOp(IRDLOperation):
+class VectorLoadOp(AcOperation):
     """Plain loads of a global vector at elements slice * k to (slice + 1) * k; those past its end read as 0."""
 
     name = "ac.vector.load"
@@ -60,7 +65,7 @@ class VectorLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class OperandReadOp(IRDLOperation):
+class OperandReadOp(AcOperation):
     """Read a unit's rows of a slot's A into registers and compute the region of every element.
 
     Rows are K-major: 64-row block b of the unit begins `unit * instance_bytes + b * block_bytes` into the slot, and its
@@ -71,6 +76,8 @@ class OperandReadOp(IRDLOperation):
     """
 
     name = "ac.operand.read"
+    ARGUMENT: ClassVar[Attribute] = ac.ScalarType()
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
     step_bytes = prop_def(ArrayAttr[IntAttr])
     block_bytes = prop_def(IntAttr)
     instance_bytes = prop_def(IntAttr)
@@ -87,7 +94,7 @@ class OperandReadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ComputedIssueOp(IRDLOperation):
+class ComputedIssueOp(AcOperation):
     """Move what was computed to the product's A registers, `wgmma.fence`, and multiply it with the slot's B.
 
     The A registers are those of every product of the kernel of this shape, so no product may be in flight. Otherwise as
@@ -108,6 +115,10 @@ class ComputedIssueOp(IRDLOperation):
     accumulator = opt_operand_def(ac.InflightType)
     inflight = result_def(ac.InflightType)
     reading = result_def(ac.ReadingType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        return issued_types(properties, [kind.ring for kind in types_of(ComputedType, operands, "computed")])
 
 
 Ac = Dialect(

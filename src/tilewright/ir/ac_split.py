@@ -9,8 +9,9 @@ Checked by: tests/lower/test_split_product.py, and by `contract.typestate.steps.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, prop_def, result_def
 
+from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.ac_types import IndexType
 
 SPARE_ROWS = 1 << 25
@@ -18,7 +19,7 @@ SPARE_ROWS = 1 << 25
 
 
 @irdl_op_definition
-class SplitPartOp(IRDLOperation):
+class SplitPartOp(AcOperation):
     """Which of `parts` parts of a tile's columns is this CTA's, and by how many times `parts` CTAs it stands past the
     first ones: its place along z in the cluster modulo `parts`, and divided by it.
 

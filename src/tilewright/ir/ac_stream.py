@@ -21,10 +21,11 @@ kernel.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Dialect
 from xdsl.irdl import (
-    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -36,13 +37,17 @@ from xdsl.irdl import (
 )
 
 from tilewright.ir import ac, ac_async_copy, ac_issue_order, ac_split, ac_team
+from tilewright.ir.ac_format import AcOperation
 
 STREAM_INDICES = 4
 """Region arguments of a loop over parts before the carried ones."""
 
 
-class _PartOfTiles(IRDLOperation):
+class _PartOfTiles(AcOperation):
     """What loops over parts of tiles have in common."""
+
+    LEAD: ClassVar[tuple[str, ...]] = ("part", "over symbol")
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("m", "n", "tile", "slice")
 
     part = prop_def(StringAttr)
     symbol = prop_def(StringAttr)
@@ -90,7 +95,7 @@ StreamPart = StreamPartOp | TurnStreamPartOp
 
 
 @irdl_op_definition
-class PartialStoreOp(IRDLOperation):
+class PartialStoreOp(AcOperation):
     """In the body of heads: hand the unit's accumulator to the CTA that owns the tile.
 
     partials: float32, for each streamed tile a slot of every unit that has rows of its own of a tile; flags: a 32-bit
@@ -109,7 +114,7 @@ class PartialStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PartialAddOp(IRDLOperation):
+class PartialAddOp(AcOperation):
     """In the body of a tail: the accumulator plus what the tile's helper has summed.
 
     The unit's first thread waits until the flag of the unit's slot is 1 (an acquire at the scope of the GPU) and sets

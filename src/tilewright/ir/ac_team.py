@@ -14,13 +14,14 @@ Checked by: tests/lower/test_team_sum.py, and by `contract.typestate.steps.team`
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
+from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.ac_types import AccumulatorType, GlobalType, IndexType
 
 
 @irdl_op_definition
-class TeamAfterOp(IRDLOperation):
+class TeamAfterOp(AcOperation):
     """How many teams come after this one: teams - 1 - team. Stores of a tile are moved by so many times
     `ac_split.SPARE_ROWS` rows, so that those of all teams but the last fall outside the array."""
 
@@ -31,7 +32,7 @@ class TeamAfterOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TeamSumOp(IRDLOperation):
+class TeamSumOp(AcOperation):
     """In the body of a loop over tiles: the accumulator of the last team plus what the others have of the tile.
 
     partials: float32, a slot for each team but the last, tile, CTA of a cluster and unit, in this order; flags: a

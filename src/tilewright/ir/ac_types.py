@@ -5,38 +5,46 @@ Checked by: tests/ir/test_ac_text.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import cast
+
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.ir.plain_attributes import PlainParameters
+
+PHASE_SIDES = ("empty", "full", "retired")
+"""Of a slot: may be filled, may be read, was read."""
+
 
 @irdl_attr_definition
-class RingType(ParametrizedAttribute, TypeAttribute):
+class RingType(PlainParameters, TypeAttribute):
     name = "ac.ring_type"
     ring: StringAttr
     stages: IntAttr
 
 
 @irdl_attr_definition
-class CursorType(ParametrizedAttribute, TypeAttribute):
+class CursorType(PlainParameters, TypeAttribute):
     name = "ac.cursor"
     ring: StringAttr
 
 
 @irdl_attr_definition
-class PhaseType(ParametrizedAttribute, TypeAttribute):
+class PhaseType(PlainParameters, TypeAttribute):
     name = "ac.phase"
     ring: StringAttr
     side: StringAttr
 
     def verify(self) -> None:
-        if self.side.data not in ("empty", "full", "retired"):
+        if self.side.data not in PHASE_SIDES:
             raise VerifyException(f"a phase is empty, full or retired, not {self.side.data!r}")
 
 
 @irdl_attr_definition
-class TransactionType(ParametrizedAttribute, TypeAttribute):
+class TransactionType(PlainParameters, TypeAttribute):
     """bytes: announced for the slot and not yet issued."""
 
     name = "ac.tx"
@@ -45,27 +53,27 @@ class TransactionType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class ReadingType(ParametrizedAttribute, TypeAttribute):
+class ReadingType(PlainParameters, TypeAttribute):
     name = "ac.reading"
     ring: StringAttr
 
 
 @irdl_attr_definition
-class InflightType(ParametrizedAttribute, TypeAttribute):
+class InflightType(PlainParameters, TypeAttribute):
     name = "ac.inflight"
     m: IntAttr
     n: IntAttr
 
 
 @irdl_attr_definition
-class AccumulatorType(ParametrizedAttribute, TypeAttribute):
+class AccumulatorType(PlainParameters, TypeAttribute):
     name = "ac.acc"
     m: IntAttr
     n: IntAttr
 
 
 @irdl_attr_definition
-class FragmentType(ParametrizedAttribute, TypeAttribute):
+class FragmentType(PlainParameters, TypeAttribute):
     """axes: "mn" or "nm" (the array's own order) for a full fragment, "m" or "n" for a vector broadcast along the
     other."""
 
@@ -77,7 +85,7 @@ class FragmentType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class StagedType(ParametrizedAttribute, TypeAttribute):
+class StagedType(PlainParameters, TypeAttribute):
     name = "ac.staged"
     buffer: StringAttr
     state: StringAttr
@@ -88,7 +96,7 @@ class StagedType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class DescriptorType(ParametrizedAttribute, TypeAttribute):
+class DescriptorType(PlainParameters, TypeAttribute):
     """A tensor map: rank, swizzle, interleave and the alignment in bytes its shared-memory box needs."""
 
     name = "ac.tma_desc"
@@ -99,7 +107,7 @@ class DescriptorType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class GlobalType(ParametrizedAttribute, TypeAttribute):
+class GlobalType(PlainParameters, TypeAttribute):
     """A global array reached by plain loads and stores."""
 
     name = "ac.global_type"
@@ -108,14 +116,23 @@ class GlobalType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class IndexType(ParametrizedAttribute, TypeAttribute):
+class IndexType(PlainParameters, TypeAttribute):
     """A 32-bit index: a tile coordinate, a loop index, a warpgroup's number or an affine function of them."""
 
     name = "ac.index"
 
 
 @irdl_attr_definition
-class ScalarType(ParametrizedAttribute, TypeAttribute):
+class ScalarType(PlainParameters, TypeAttribute):
     """One float32 value inside an elementwise region."""
 
     name = "ac.scalar_type"
+
+
+def issued_types(properties: Mapping[str, Attribute], rings: Sequence[StringAttr]) -> Mapping[str, Attribute]:
+    """What a wgmma of `m` by `n` on a slot of the one ring gives."""
+    m, n = properties.get("m"), properties.get("n")
+    if not isinstance(m, IntAttr) or not isinstance(n, IntAttr) or not rings:
+        return {}
+    inflight = InflightType(cast("IntAttr", m), cast("IntAttr", n))
+    return {"inflight": inflight, "reading": ReadingType(rings[0])}

@@ -8,16 +8,18 @@ is for `legal`, whether an access is ordered is for `contract`. Checked by: test
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Dialect, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
+
+from tilewright.ir.plain_attributes import PlainParameters
 
 TIERS = ("Reg", "SMEM", "TMEM", "GMEM")
 UNITS = {"thread1": 1, "warp32": 32, "warpgroup128": 128}
 
 
 @irdl_attr_definition
-class MemoryType(ParametrizedAttribute, TypeAttribute):
+class MemoryType(PlainParameters, TypeAttribute):
     """`slots` slots of `slot_bytes` bytes in a tier, under a swizzle (a bulk copy's; rows are as its box has them)."""
 
     name = "tier.mem"
@@ -36,7 +38,7 @@ class MemoryType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class ExecutionAttr(ParametrizedAttribute):
+class ExecutionAttr(PlainParameters):
     """`count` units of kind `unit`, the first at thread `first_thread` of the CTA."""
 
     name = "tier.exec"

@@ -1,84 +1,97 @@
 builtin.module {
-  "ac.kernel"() <{sym_name = "gemm", symbols = {K = #builtin.int<64>, tiles = #builtin.int<8>}, minima = {K = #builtin.int<1>, tiles = #builtin.int<0>}, grid = [#builtin.int<128>, #builtin.int<1>, #builtin.int<1>], cluster = [#builtin.int<1>, #builtin.int<1>, #builtin.int<1>], block = [#builtin.int<256>, #builtin.int<1>, #builtin.int<1>], dynamic_smem_bytes = #builtin.int<114752>, launch_registers = #builtin.int<168>}> ({
-    %v0 = "ac.ring"() <{sym_name = "ab", stages = #builtin.int<4>, full_arrivals = #builtin.int<1>, empty_arrivals = #builtin.int<1>, address = #builtin.int<114688>}> : () -> !ac.ring_type<"ab", #builtin.int<4>>
-    %v1 = "ac.buffer"() <{sym_name = "a", address = #builtin.int<0>, instances = #builtin.int<1>, ring = "ab"}> : () -> !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<8192>, "128B">
-    %v2 = "ac.buffer"() <{sym_name = "b", address = #builtin.int<32768>, instances = #builtin.int<1>, ring = "ab"}> : () -> !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<16384>, "128B">
-    %v3 = "ac.tensor_map"() <{sym_name = "a_map", buffer = "A", element = "bf16", dims = [#builtin.int<4096>, #builtin.int<4096>], strides_bytes = [#builtin.int<8192>], box = [#builtin.int<64>, #builtin.int<64>], l2_promotion = "none"}> : () -> !ac.tma_desc<#builtin.int<2>, "128B", "none", #builtin.int<1024>>
-    %v4 = "ac.tensor_map"() <{sym_name = "b_map", buffer = "B", element = "bf16", dims = [#builtin.int<4096>, #builtin.int<4096>], strides_bytes = [#builtin.int<8192>], box = [#builtin.int<64>, #builtin.int<128>], l2_promotion = "none"}> : () -> !ac.tma_desc<#builtin.int<2>, "128B", "none", #builtin.int<1024>>
-    %v5 = "ac.buffer"() <{sym_name = "staging", address = #builtin.int<98304>, instances = #builtin.int<1>}> : () -> !tier.mem<"SMEM", "bf16", #builtin.int<2>, #builtin.int<8192>, "128B">
-    %v6 = "ac.tensor_map"() <{sym_name = "c_map", buffer = "C", element = "bf16", dims = [#builtin.int<4096>, #builtin.int<4096>], strides_bytes = [#builtin.int<8192>], box = [#builtin.int<64>, #builtin.int<64>], l2_promotion = "none"}> : () -> !ac.tma_desc<#builtin.int<2>, "128B", "none", #builtin.int<1024>>
-    "ac.mbarrier.init"(%v0) : (!ac.ring_type<"ab", #builtin.int<4>>) -> ()
-    "ac.fence.mbarrier_init"() : () -> ()
-    "ac.cta.sync"() : () -> ()
-    "ac.role"() <{sym_name = "producer", execution = #tier.exec<"thread1", #builtin.int<1>, #builtin.int<0>>, registers = #builtin.int<40>}> ({
-    ^bb0(%v7: !ac.index):
-      %v8 = "ac.cursor.start"(%v0) <{side = "empty"}> : (!ac.ring_type<"ab", #builtin.int<4>>) -> !ac.cursor<"ab">
-      %v9 = "ac.tiles"(%v8) <{symbol = "tiles", tiles_m = #builtin.int<32>, tiles_n = #builtin.int<32>, raster_group = #builtin.int<8>}> ({
-      ^bb0(%v10: !ac.index, %v11: !ac.index, %v12: !ac.cursor<"ab">):
-        %v13 = "ac.loop"(%v12) <{symbol = "K", begin = #builtin.int<0>}> ({
-        ^bb0(%v14: !ac.index, %v15: !ac.cursor<"ab">):
-          %v16 = "ac.mbarrier.wait"(%v0, %v15) <{side = "empty", invert_parity = #builtin.int<1>}> : (!ac.ring_type<"ab", #builtin.int<4>>, !ac.cursor<"ab">) -> !ac.phase<"ab", "empty">
-          %v17 = "ac.mbarrier.arrive_expect_tx"(%v16) <{bytes = #builtin.int<24576>}> : (!ac.phase<"ab", "empty">) -> !ac.tx<"ab", #builtin.int<24576>>
-          %v18 = "ac.affine"(%v14) <{coefficients = [#builtin.int<64>], constant = #builtin.int<0>}> : (!ac.index) -> !ac.index
-          %v19 = "ac.affine"(%v10) <{coefficients = [#builtin.int<64>], constant = #builtin.int<0>}> : (!ac.index) -> !ac.index
-          %v20 = "ac.affine"(%v11) <{coefficients = [#builtin.int<128>], constant = #builtin.int<0>}> : (!ac.index) -> !ac.index
-          %v21 = "ac.tma.issue"(%v3, %v1, %v17, %v18, %v19) <{offset_bytes = #builtin.int<0>, rank_offset_bytes = #builtin.int<0>, box_bytes = #builtin.int<8192>, multicast = #builtin.int<1>}> : (!ac.tma_desc<#builtin.int<2>, "128B", "none", #builtin.int<1024>>, !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<8192>, "128B">, !ac.tx<"ab", #builtin.int<24576>>, !ac.index, !ac.index) -> !ac.tx<"ab", #builtin.int<16384>>
-          %v22 = "ac.tma.issue"(%v4, %v2, %v21, %v18, %v20) <{offset_bytes = #builtin.int<0>, rank_offset_bytes = #builtin.int<0>, box_bytes = #builtin.int<16384>, multicast = #builtin.int<1>}> : (!ac.tma_desc<#builtin.int<2>, "128B", "none", #builtin.int<1024>>, !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<16384>, "128B">, !ac.tx<"ab", #builtin.int<16384>>, !ac.index, !ac.index) -> !ac.tx<"ab", #builtin.int<0>>
-          "ac.tx.close"(%v22) : (!ac.tx<"ab", #builtin.int<0>>) -> ()
-          %v23 = "ac.advance"(%v15) : (!ac.cursor<"ab">) -> !ac.cursor<"ab">
-          "ac.yield"(%v23) : (!ac.cursor<"ab">) -> ()
-        }) : (!ac.cursor<"ab">) -> !ac.cursor<"ab">
-        "ac.yield"(%v13) : (!ac.cursor<"ab">) -> ()
-      }) : (!ac.cursor<"ab">) -> !ac.cursor<"ab">
-    }) : () -> ()
-    "ac.role"() <{sym_name = "consumer", execution = #tier.exec<"warpgroup128", #builtin.int<1>, #builtin.int<128>>, registers = #builtin.int<232>}> ({
-    ^bb0(%v24: !ac.index):
-      %v25 = "ac.cursor.start"(%v0) <{side = "full"}> : (!ac.ring_type<"ab", #builtin.int<4>>) -> !ac.cursor<"ab">
-      %v26 = "ac.tiles"(%v25) <{symbol = "tiles", tiles_m = #builtin.int<32>, tiles_n = #builtin.int<32>, raster_group = #builtin.int<8>}> ({
-      ^bb0(%v27: !ac.index, %v28: !ac.index, %v29: !ac.cursor<"ab">):
-        %v30 = "ac.mbarrier.wait"(%v0, %v29) <{side = "full", invert_parity = #builtin.int<0>}> : (!ac.ring_type<"ab", #builtin.int<4>>, !ac.cursor<"ab">) -> !ac.phase<"ab", "full">
-        "ac.wgmma.fence"() : () -> ()
-        %v31, %v32 = "ac.wgmma.issue"(%v30, %v1, %v2, %v24) <{m = #builtin.int<64>, n = #builtin.int<128>, steps = #builtin.int<4>, a_leading_bytes = #builtin.int<16>, a_stride_bytes = #builtin.int<1024>, a_block_bytes = #builtin.int<8192>, a_instance_bytes = #builtin.int<8192>, b_leading_bytes = #builtin.int<16>, b_stride_bytes = #builtin.int<1024>, element = "bf16", a_major = "K", b_major = "K", a_step_bytes = [#builtin.int<0>, #builtin.int<32>, #builtin.int<64>, #builtin.int<96>], b_step_bytes = [#builtin.int<0>, #builtin.int<32>, #builtin.int<64>, #builtin.int<96>]}> : (!ac.phase<"ab", "full">, !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<8192>, "128B">, !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<16384>, "128B">, !ac.index) -> (!ac.inflight<#builtin.int<64>, #builtin.int<128>>, !ac.reading<"ab">)
-        "ac.wgmma.commit"() : () -> ()
-        %v33 = "ac.advance"(%v29) : (!ac.cursor<"ab">) -> !ac.cursor<"ab">
-        %v34, %v35, %v36 = "ac.loop"(%v33, %v31, %v32) <{symbol = "K", begin = #builtin.int<1>}> ({
-        ^bb0(%v37: !ac.index, %v38: !ac.cursor<"ab">, %v39: !ac.inflight<#builtin.int<64>, #builtin.int<128>>, %v40: !ac.reading<"ab">):
-          %v41 = "ac.mbarrier.wait"(%v0, %v38) <{side = "full", invert_parity = #builtin.int<0>}> : (!ac.ring_type<"ab", #builtin.int<4>>, !ac.cursor<"ab">) -> !ac.phase<"ab", "full">
-          "ac.wgmma.fence"() : () -> ()
-          %v42, %v43 = "ac.wgmma.issue"(%v41, %v1, %v2, %v24, %v39) <{m = #builtin.int<64>, n = #builtin.int<128>, steps = #builtin.int<4>, a_leading_bytes = #builtin.int<16>, a_stride_bytes = #builtin.int<1024>, a_block_bytes = #builtin.int<8192>, a_instance_bytes = #builtin.int<8192>, b_leading_bytes = #builtin.int<16>, b_stride_bytes = #builtin.int<1024>, element = "bf16", a_major = "K", b_major = "K", a_step_bytes = [#builtin.int<0>, #builtin.int<32>, #builtin.int<64>, #builtin.int<96>], b_step_bytes = [#builtin.int<0>, #builtin.int<32>, #builtin.int<64>, #builtin.int<96>]}> : (!ac.phase<"ab", "full">, !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<8192>, "128B">, !tier.mem<"SMEM", "bf16", #builtin.int<4>, #builtin.int<16384>, "128B">, !ac.index, !ac.inflight<#builtin.int<64>, #builtin.int<128>>) -> (!ac.inflight<#builtin.int<64>, #builtin.int<128>>, !ac.reading<"ab">)
-          "ac.wgmma.commit"() : () -> ()
-          %v44 = "ac.wgmma.wait"(%v40) <{pending = #builtin.int<1>, operandSegmentSizes = array<i32: 1, 0>, resultSegmentSizes = array<i32: 1, 0>}> : (!ac.reading<"ab">) -> !ac.phase<"ab", "retired">
-          "ac.mbarrier.arrive"(%v44) <{peers = #builtin.int<1>}> : (!ac.phase<"ab", "retired">) -> ()
-          %v45 = "ac.advance"(%v38) : (!ac.cursor<"ab">) -> !ac.cursor<"ab">
-          "ac.yield"(%v45, %v42, %v43) : (!ac.cursor<"ab">, !ac.inflight<#builtin.int<64>, #builtin.int<128>>, !ac.reading<"ab">) -> ()
-        }) : (!ac.cursor<"ab">, !ac.inflight<#builtin.int<64>, #builtin.int<128>>, !ac.reading<"ab">) -> (!ac.cursor<"ab">, !ac.inflight<#builtin.int<64>, #builtin.int<128>>, !ac.reading<"ab">)
-        %v46, %v47 = "ac.wgmma.wait"(%v36, %v35) <{pending = #builtin.int<0>, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>}> : (!ac.reading<"ab">, !ac.inflight<#builtin.int<64>, #builtin.int<128>>) -> (!ac.phase<"ab", "retired">, !ac.acc<#builtin.int<64>, #builtin.int<128>>)
-        "ac.mbarrier.arrive"(%v46) <{peers = #builtin.int<1>}> : (!ac.phase<"ab", "retired">) -> ()
-        %v48 = "ac.map"(%v47) ({
-        ^bb0(%v49: !ac.scalar_type):
-          %v50 = "ac.round"(%v49) <{element = "bf16"}> : (!ac.scalar_type) -> !ac.scalar_type
-          "ac.yield"(%v50) : (!ac.scalar_type) -> ()
-        }) : (!ac.acc<#builtin.int<64>, #builtin.int<128>>) -> !ac.fragment<#builtin.int<64>, #builtin.int<128>, "mn", "bf16">
-        %v51 = "ac.affine"(%v27, %v24) <{coefficients = [#builtin.int<64>, #builtin.int<64>], constant = #builtin.int<0>}> : (!ac.index, !ac.index) -> !ac.index
-        "ac.bulk.wait_group"(%v24) <{pending = #builtin.int<1>, read = #builtin.int<1>}> : (!ac.index) -> ()
-        "ac.named_barrier.sync"(%v24) <{first_barrier = #builtin.int<1>, threads = #builtin.int<128>}> : (!ac.index) -> ()
-        %v52 = "ac.stage.write"(%v48, %v5, %v24) <{column_begin = #builtin.int<0>, column_end = #builtin.int<64>, slot = #builtin.int<0>}> : (!ac.fragment<#builtin.int<64>, #builtin.int<128>, "mn", "bf16">, !tier.mem<"SMEM", "bf16", #builtin.int<2>, #builtin.int<8192>, "128B">, !ac.index) -> !ac.staged<"staging", "written">
-        %v53 = "ac.fence.proxy_async"(%v52) : (!ac.staged<"staging", "written">) -> !ac.staged<"staging", "fenced">
-        %v54 = "ac.named_barrier.sync"(%v24, %v53) <{first_barrier = #builtin.int<1>, threads = #builtin.int<128>}> : (!ac.index, !ac.staged<"staging", "fenced">) -> !ac.staged<"staging", "ready">
-        %v55 = "ac.affine"(%v28) <{coefficients = [#builtin.int<128>], constant = #builtin.int<0>}> : (!ac.index) -> !ac.index
-        "ac.tma.store"(%v6, %v5, %v24, %v54, %v55, %v51) <{slot = #builtin.int<0>, box_bytes = #builtin.int<8192>}> : (!ac.tma_desc<#builtin.int<2>, "128B", "none", #builtin.int<1024>>, !tier.mem<"SMEM", "bf16", #builtin.int<2>, #builtin.int<8192>, "128B">, !ac.index, !ac.staged<"staging", "ready">, !ac.index, !ac.index) -> ()
-        "ac.bulk.commit_group"(%v24) : (!ac.index) -> ()
-        "ac.bulk.wait_group"(%v24) <{pending = #builtin.int<1>, read = #builtin.int<1>}> : (!ac.index) -> ()
-        "ac.named_barrier.sync"(%v24) <{first_barrier = #builtin.int<1>, threads = #builtin.int<128>}> : (!ac.index) -> ()
-        %v56 = "ac.stage.write"(%v48, %v5, %v24) <{column_begin = #builtin.int<64>, column_end = #builtin.int<128>, slot = #builtin.int<1>}> : (!ac.fragment<#builtin.int<64>, #builtin.int<128>, "mn", "bf16">, !tier.mem<"SMEM", "bf16", #builtin.int<2>, #builtin.int<8192>, "128B">, !ac.index) -> !ac.staged<"staging", "written">
-        %v57 = "ac.fence.proxy_async"(%v56) : (!ac.staged<"staging", "written">) -> !ac.staged<"staging", "fenced">
-        %v58 = "ac.named_barrier.sync"(%v24, %v57) <{first_barrier = #builtin.int<1>, threads = #builtin.int<128>}> : (!ac.index, !ac.staged<"staging", "fenced">) -> !ac.staged<"staging", "ready">
-        %v59 = "ac.affine"(%v28) <{coefficients = [#builtin.int<128>], constant = #builtin.int<64>}> : (!ac.index) -> !ac.index
-        "ac.tma.store"(%v6, %v5, %v24, %v58, %v59, %v51) <{slot = #builtin.int<1>, box_bytes = #builtin.int<8192>}> : (!ac.tma_desc<#builtin.int<2>, "128B", "none", #builtin.int<1024>>, !tier.mem<"SMEM", "bf16", #builtin.int<2>, #builtin.int<8192>, "128B">, !ac.index, !ac.staged<"staging", "ready">, !ac.index, !ac.index) -> ()
-        "ac.bulk.commit_group"(%v24) : (!ac.index) -> ()
-        "ac.yield"(%v34) : (!ac.cursor<"ab">) -> ()
-      }) : (!ac.cursor<"ab">) -> !ac.cursor<"ab">
-      "ac.bulk.wait_group"(%v24) <{pending = #builtin.int<0>, read = #builtin.int<0>}> : (!ac.index) -> ()
-    }) : () -> ()
-  }) : () -> ()
+  ac.kernel @gemm [
+      symbols = {K = 64, tiles = 8}, minima = {K = 1, tiles = 0}, grid = [128, 1, 1],
+      cluster = [1, 1, 1], block = [256, 1, 1], dynamic_smem_bytes = 114752, launch_registers = 168] {
+    %ab = ac.ring @ab [stages = 4, full_arrivals = 1, empty_arrivals = 1, address = 114688]
+    %a = ac.buffer @a [address = 0, instances = 1, ring = ab] -> !tier.mem<SMEM, bf16, slots = 4, slot_bytes = 8192, "128B">
+    %b = ac.buffer @b [address = 32768, instances = 1, ring = ab] -> !tier.mem<SMEM, bf16, slots = 4, slot_bytes = 16384, "128B">
+    %a_map = ac.tensor_map @a_map [
+        buffer = A, element = bf16, dims = [4096, 4096], strides_bytes = [8192], box = [64, 64],
+        l2_promotion = none] -> !ac.tma_desc<rank = 2, "128B", none, align = 1024>
+    %b_map = ac.tensor_map @b_map [
+        buffer = B, element = bf16, dims = [4096, 4096], strides_bytes = [8192], box = [64, 128],
+        l2_promotion = none] -> !ac.tma_desc<rank = 2, "128B", none, align = 1024>
+    %staging = ac.buffer @staging [address = 98304, instances = 1] -> !tier.mem<SMEM, bf16, slots = 2, slot_bytes = 8192, "128B">
+    %c_map = ac.tensor_map @c_map [
+        buffer = C, element = bf16, dims = [4096, 4096], strides_bytes = [8192], box = [64, 64],
+        l2_promotion = none] -> !ac.tma_desc<rank = 2, "128B", none, align = 1024>
+    ac.mbarrier.init %ab
+    ac.fence.mbarrier_init
+    ac.cta.sync
+    ac.role @producer [
+        execution = #tier.exec<thread1, count = 1, first_thread = 0>, registers = 40] (%unit) {
+      %cursor = ac.cursor.start empty %ab
+      %cursor_1 = ac.tiles over tiles [tiles_m = 32, tiles_n = 32, raster_group = 8] (%m, %n) carrying (%cursor_2 = %cursor) {
+        %cursor_3 = ac.loop over K [begin = 0] (%k) carrying (%cursor_4 = %cursor_2) {
+          %phase = ac.mbarrier.wait empty ring(%ab) cursor(%cursor_4) [invert_parity = 1]
+          %tx = ac.mbarrier.arrive_expect_tx %phase [bytes = 24576] -> !ac.tx<ab, bytes = 24576>
+          %at = ac.affine 64 * %k
+          %at_1 = ac.affine 64 * %m
+          %at_2 = ac.affine 128 * %n
+          %tx_1 = ac.tma.issue descriptor(%a_map) buffer(%a) tx(%tx) coordinates(%at, %at_1) [
+              offset_bytes = 0, rank_offset_bytes = 0, box_bytes = 8192, multicast = 1] -> !ac.tx<ab, bytes = 16384>
+          %tx_2 = ac.tma.issue descriptor(%b_map) buffer(%b) tx(%tx_1) coordinates(%at, %at_2) [
+              offset_bytes = 0, rank_offset_bytes = 0, box_bytes = 16384, multicast = 1] -> !ac.tx<ab, bytes = 0>
+          ac.tx.close %tx_2
+          %cursor_5 = ac.advance %cursor_4
+          ac.yield %cursor_5
+        }
+        ac.yield %cursor_3
+      }
+    }
+    ac.role @consumer [
+        execution = #tier.exec<warpgroup128, count = 1, first_thread = 128>, registers = 232] (%unit_1) {
+      %cursor_6 = ac.cursor.start full %ab
+      %cursor_7 = ac.tiles over tiles [tiles_m = 32, tiles_n = 32, raster_group = 8] (%m_1, %n_1) carrying (%cursor_8 = %cursor_6) {
+        %phase_1 = ac.mbarrier.wait full ring(%ab) cursor(%cursor_8) [invert_parity = 0]
+        ac.wgmma.fence
+        %inflight, %reading = ac.wgmma.issue phase(%phase_1) a(%a) b(%b) unit(%unit_1) [
+            m = 64, n = 128, steps = 4, element = bf16, a_major = K, a_leading_bytes = 16,
+            a_stride_bytes = 1024, a_step_bytes = [0, 32, 64, 96], a_block_bytes = 8192,
+            a_instance_bytes = 8192, b_major = K, b_leading_bytes = 16, b_stride_bytes = 1024,
+            b_step_bytes = [0, 32, 64, 96]]
+        ac.wgmma.commit
+        %cursor_9 = ac.advance %cursor_8
+        %cursor_10, %inflight_1, %reading_1 = ac.loop over K [begin = 1] (%k_1) carrying (%cursor_11 = %cursor_9, %inflight_2 = %inflight, %reading_2 = %reading) {
+          %phase_2 = ac.mbarrier.wait full ring(%ab) cursor(%cursor_11) [invert_parity = 0]
+          ac.wgmma.fence
+          %inflight_3, %reading_3 = ac.wgmma.issue phase(%phase_2) a(%a) b(%b) unit(%unit_1) accumulator(%inflight_2) [
+              m = 64, n = 128, steps = 4, element = bf16, a_major = K, a_leading_bytes = 16,
+              a_stride_bytes = 1024, a_step_bytes = [0, 32, 64, 96], a_block_bytes = 8192,
+              a_instance_bytes = 8192, b_major = K, b_leading_bytes = 16, b_stride_bytes = 1024,
+              b_step_bytes = [0, 32, 64, 96]]
+          ac.wgmma.commit
+          %retired = ac.wgmma.wait reading(%reading_2) [pending = 1] -> retired !ac.phase<ab, retired>
+          ac.mbarrier.arrive %retired [peers = 1]
+          %cursor_12 = ac.advance %cursor_11
+          ac.yield %cursor_12, %inflight_3, %reading_3
+        }
+        %retired_1, %settled = ac.wgmma.wait reading(%reading_1) accumulator(%inflight_1) [pending = 0] -> retired !ac.phase<ab, retired>, settled !ac.acc<m = 64, n = 128>
+        ac.mbarrier.arrive %retired_1 [peers = 1]
+        %values = ac.map accumulator(%settled) (%x) -> !ac.fragment<m = 64, n = 128, mn, bf16> {
+          %x_1 = ac.round to bf16 %x
+          ac.yield %x_1
+        }
+        %at_3 = ac.affine 64 * %m_1 + 64 * %unit_1
+        ac.bulk.wait_group %unit_1 [pending = 1, read = 1]
+        ac.named_barrier.sync unit(%unit_1) [first_barrier = 1, threads = 128]
+        %staged = ac.stage.write fragment(%values) buffer(%staging) unit(%unit_1) [column_begin = 0, column_end = 64, slot = 0] -> !ac.staged<staging, written>
+        %staged_1 = ac.fence.proxy_async %staged -> !ac.staged<staging, fenced>
+        %staged_2 = ac.named_barrier.sync unit(%unit_1) staged(%staged_1) [first_barrier = 1, threads = 128] -> !ac.staged<staging, ready>
+        %at_4 = ac.affine 128 * %n_1
+        ac.tma.store descriptor(%c_map) buffer(%staging) unit(%unit_1) staged(%staged_2) coordinates(%at_4, %at_3) [slot = 0, box_bytes = 8192]
+        ac.bulk.commit_group %unit_1
+        ac.bulk.wait_group %unit_1 [pending = 1, read = 1]
+        ac.named_barrier.sync unit(%unit_1) [first_barrier = 1, threads = 128]
+        %staged_3 = ac.stage.write fragment(%values) buffer(%staging) unit(%unit_1) [column_begin = 64, column_end = 128, slot = 1] -> !ac.staged<staging, written>
+        %staged_4 = ac.fence.proxy_async %staged_3 -> !ac.staged<staging, fenced>
+        %staged_5 = ac.named_barrier.sync unit(%unit_1) staged(%staged_4) [first_barrier = 1, threads = 128] -> !ac.staged<staging, ready>
+        %at_5 = ac.affine 128 * %n_1 + 64
+        ac.tma.store descriptor(%c_map) buffer(%staging) unit(%unit_1) staged(%staged_5) coordinates(%at_5, %at_3) [slot = 1, box_bytes = 8192]
+        ac.bulk.commit_group %unit_1
+        ac.yield %cursor_10
+      }
+      ac.bulk.wait_group %unit_1 [pending = 0, read = 0]
+    }
+  }
 }

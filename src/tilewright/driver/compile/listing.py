@@ -1,26 +1,28 @@
 """How is an `ac` program shown as numbered lines, so that a finding of the typestate proof names a line one can read?
 
-One operation a line, in the order of the module's walk, without the types after the operands: those repeat what the
-operands say and make lines too long to read. Checked by: tests/driver/views/test_demo.py.
+As `ac_format` writes it, with a name for every value; an operation is at the line where it begins.
+Checked by: tests/driver/views/test_demo.py.
 """
 
 from __future__ import annotations
 
 import re
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tilewright.base.span import Span
 from tilewright.contract.typestate.finding import Places
+from tilewright.ir.ac_names import name_values
 
-_TYPES = re.compile(r" : \([^{}]*$")
-_CLOSING_TYPES = re.compile(r"^(\s*\}\)) : \(.*$")
+_RESULTS = re.compile(r"\s*(%[^=]* = )?")
 
 
 def listing(module: ModuleOp, file: str) -> tuple[str, Places]:
     """The module's text under the name `file`, and the place of each of its operations in it."""
-    lines = [_CLOSING_TYPES.sub(r"\1", _TYPES.sub("", line)) for line in str(module).splitlines()]
+    name_values(module)
+    lines = str(module).splitlines()
     spans: dict[Operation, Span] = {}
     line = 0
     for operation in module.walk():
@@ -34,4 +36,6 @@ def listing(module: ModuleOp, file: str) -> tuple[str, Places]:
 
 
 def _begins(line: str, operation: Operation) -> bool:
-    return f'"{operation.name}"(' in line or line.lstrip().startswith(f"{operation.name} ")
+    """Does the line begin with this operation, after its results?"""
+    rest = line[cast("re.Match[str]", _RESULTS.match(line)).end() :]
+    return rest == operation.name or rest.startswith(f"{operation.name} ")

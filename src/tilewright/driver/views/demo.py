@@ -308,13 +308,13 @@ def break_it(specimen: Specimen, variant: Variant, tell: Tell) -> Broken:
     return Broken(variant.title, variant.consequence, program, ptx)
 
 
-_SSA_NUMBER = re.compile(r"%\d+(, %\d+)*")
+_NAMES_AND_TYPES = re.compile(r"(?<=%)[\w.]+(, %[\w.]+)*| -> !.*?(?=$| \{$)")
 
 
 def changes(before: str, after: str) -> tuple[Edit, ...]:
-    """Lines that differ, but for the numbers of values and the types that follow from them."""
+    """Lines that differ, but for the names of values and the types that follow from them."""
     old, new = before.splitlines(), after.splitlines()
-    bare_old, bare_new = ([_SSA_NUMBER.sub("%", line) for line in lines] for lines in (old, new))
+    bare_old, bare_new = ([_NAMES_AND_TYPES.sub("", line) for line in lines] for lines in (old, new))
     edits: list[Edit] = []
     for tag, a, b, c, d in SequenceMatcher(None, bare_old, bare_new, autojunk=False).get_opcodes():
         if tag == "equal":

@@ -1,0 +1,136 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Kernels of every kind that `lower` makes, as `ac` modules: together they have every operation of the dialect."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from bench.kernel_kinds import KINDS
+from bench.our_products import arguments_of
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
+
+import tilewright.frontends.tile.language as tw
+from tilewright.driver.compile.compile import aligned, elements_of
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.synth.decide import decide
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+TARGET = "sm_90a"
+
+
+@tw.kernel
+def batched(
+    a: tw.Tensor["B", "M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["B", "M", "N"], c: tw.Tensor["B", "M", "N"]
+):
+    p, i, j = tw.grid("B", "M", "N")
+    acc = tw.zeros(p, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[p, i, k], w[j, k].T)
+    c[p, i, j] = acc + r[p, i, j]
+
+
+@tw.kernel
+def by_blocks(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["M", "K/128"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * s[i, k // 128]
+    c[i, j] = acc
+
+
+@tw.kernel
+def dequantized(x: tw.Tensor["M", "N"], s: tw.Tensor["M", "N/7"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.gelu(x[i, j] * s[i, j // 7] + 0.5)
+
+
+@tw.kernel
+def rows_and_depth_scaled(
+    a: tw.Tensor["M", "K"], s: tw.Tensor["M"], g: tw.Tensor["K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((a[i, k] * s[i] * g[k]).to(tw.bf16), b[k, j])
+    c[i, j] = acc
+
+
+@tw.kernel
+def turned(x: tw.Tensor["M", "N"], y: tw.Tensor["N", "M"]):
+    i, j = tw.grid("N", "M")
+    y[i, j] = x[j, i].T
+
+
+_E4M3 = {"a": "f8e4m3", "b": "f8e4m3", "s": "f32", "c": "f32"}
+_MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
+    "batch": (batched, {"dims": {"B": 3, "M": 512, "N": 520, "K": 256}}),
+    "products in order": (
+        by_blocks,
+        {"dims": {"M": 256, "N": 256, "K": 640}, "dtype": _E4M3, "wanted": Wanted(tile=(128, 128), ordered=True)},
+    ),
+    "element by element": (dequantized, {"dims": {"M": 40, "N": 49}, "dtype": "f32"}),
+    "transposed copy": (turned, {"dims": {"M": 512, "N": 520}}),
+    "left operand scaled along both axes": (
+        rows_and_depth_scaled,
+        {"dims": {"M": 256, "N": 256, "K": 256}, "wanted": Wanted(computed="registers")},
+    ),
+    "asked for ahead": (
+        matmul_kernel,
+        {"dims": {"M": 64, "N": 128, "K": 512}, "wanted": Wanted(tile=(64, 64), split=2, prefetch=4)},
+    ),
+    "streamed, tiles in turn": (
+        matmul_kernel,
+        {
+            "dims": {"M": 4096, "N": 2112, "K": 4096},
+            "wanted": Wanted(tile=(128, 128), stages=2, turns=True, stream_k=True),
+        },
+    ),
+    "parts of a cluster": (
+        matmul_kernel,
+        {"dims": {"M": 512, "N": 520, "K": 256}, "wanted": Wanted(tile=(64, 128), stages=2, cluster=(2, 1))},
+    ),
+}
+
+
+def _cases() -> dict[str, tuple[Kernel, dict[str, Any]]]:
+    return {kind.name: arguments_of(kind) for kind in KINDS} | dict(_MORE)
+
+
+NAMES = tuple(_cases())
+
+
+@cache
+def tile_of(name: str) -> ModuleOp:
+    """The tile program of a case, with its decisions."""
+    kernel, options = _cases()[name]
+    elements = elements_of(kernel, options.get("dtype", "bf16"))
+    kernel, wanted = aligned(kernel, elements, options.get("wanted") or Wanted())
+    module = trace(kernel, options["dims"], elements, options.get("strides"))
+    decide(the_program(module), target(TARGET), wanted)
+    return module
+
+
+@cache
+def modules_of(name: str) -> tuple[ModuleOp, ...]:
+    """The kernels of a case, in launch order."""
+    return tuple(each.module for each in lower_program(the_program(tile_of(name))).kernels)
+
+
+def equal(first: Operation, second: Operation) -> bool:
+    """Are two programs the same but for names of values? `is_structurally_equivalent` does not look at the types of
+    results."""
+    return first.is_structurally_equivalent(second) and _types(first) == _types(second)
+
+
+def _types(op: Operation) -> list[tuple[Attribute, ...]]:
+    found: list[tuple[Attribute, ...]] = []
+    for each in op.walk():
+        found.append(tuple(each.result_types))
+        found += [tuple(block.arg_types) for region in each.regions for block in region.blocks]
+    return found
