@@ -132,6 +132,7 @@ class FileReport:
     error: str = ""
     """The message where the file could not be checked."""
     error_line: int | None = None
+    error_column: int | None = None
     remedy: str = ""
     error_findings: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()

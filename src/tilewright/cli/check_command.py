@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   tilewright check kernel.ptx
   tilewright check kernel.ptx --launch launch.json
   tilewright check kernel.ttgir
+  tilewright check kernel.ac.mlir --target sm_90a
   tilewright check build/ --quiet
   tilewright check build/ --ignore MB105 --allow NB101='the warps of a group run in step'
   tilewright check build/ --format sarif --output findings.sarif
@@ -57,10 +58,14 @@ _OTHER_FILES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    known = "PTX, TTGIR or nvgpu MLIR files, folders of *.ptx (else of *.ttgir), or - for standard input"
+    known = (
+        "PTX, TTGIR, nvgpu MLIR or ac files, folders of *.ptx (else of *.ttgir, else of *.ac.mlir), or - for standard "
+        "input"
+    )
     parser.add_argument("paths", nargs="+", metavar="PATH", help=known)
     parser.add_argument("--launch", metavar="FILE.json", help="how the kernel is launched (docs/launch-file.md)")
     parser.add_argument("--entry", metavar="NAME", help="check this kernel alone")
+    parser.add_argument("--target", metavar="ARCH", help="of ac kernels, where their text names none (sm_90a)")
     for name, what in (("block", "threads of a block"), ("cluster", "CTAs of a cluster"), ("grid", "CTAs of the grid")):
         parser.add_argument(
             f"--{name}", type=extents, default=None, metavar="X[,Y,Z]", help=f"{what}; all else stays unknown"
@@ -154,6 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
         allow={**settings.allow, **allowed(arguments)},
         select=listed(arguments.select),
         ignore=listed(arguments.ignore),
+        target=arguments.target,
     )
     _ = options.set_aside  # a rule that does not exist is one mistake, not one of each file
     with Progress(after_seconds=_QUIET_SECONDS, every_seconds=_LINE_SECONDS) as progress:

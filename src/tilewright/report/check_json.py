@@ -32,6 +32,7 @@ def _file(file: FileReport) -> dict[str, object]:
         error = {
             "message": file.error,
             "line": file.error_line,
+            "column": file.error_column,
             "remedy": file.remedy,
             "findings": findings_to_json(file.error_findings),
         }

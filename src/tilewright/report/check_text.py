@@ -14,6 +14,7 @@ from typing import cast
 from tilewright.base.check_report import FileReport, KernelReport, SkippedFiles, all_findings
 from tilewright.base.diagnostic import Level
 from tilewright.base.plural import counted
+from tilewright.base.span import Span
 from tilewright.report.beside_text import beside_words
 from tilewright.report.finding_groups import grouped_findings
 from tilewright.report.finding_lines import (
@@ -91,7 +92,7 @@ def _file_lines(
 ) -> list[StyledLine]:
     """seen: the reasons of unknown kernels that were shown, with the kernel."""
     if file.error:
-        place = f"{file.path}:{file.error_line}" if file.error_line is not None else file.path
+        place = str(Span(file.path, file.error_line, file.error_column or 1)) if file.error_line else file.path
         lines: list[StyledLine] = []
         lines.append((f"{printable(place)}: error: {shown(file.error)}", "bad"))
         lines += group_lines(file.error_findings, view)

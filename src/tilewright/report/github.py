@@ -24,7 +24,7 @@ def workflow_commands(files: Iterable[FileReport]) -> list[str]:
     for file in files:
         if file.error:
             message = f"{file.error} ({file.remedy})" if file.remedy else file.error
-            lines.append(_command("error", message, file.path, file.error_line, "tilewright"))
+            lines.append(_command("error", message, file.path, file.error_line, "tilewright", file.error_column))
         for kernel in file.kernels:
             lines += [_finding(finding, kernel.name, file.path) for finding in kernel.findings]
             if kernel.verdict == "unknown":

@@ -100,7 +100,7 @@ def check_to_sarif(
     for file in files:
         if file.error:
             text = f"{file.error} ({file.remedy})" if file.remedy else file.error
-            notifications.append(_notification("error", text, file.path, file.error_line))
+            notifications.append(_notification("error", text, file.path, file.error_line, file.error_column))
         for kernel in file.kernels:
             if kernel.verdict == "unknown":
                 reasons = (*grouped_reasons(kernel.reasons), *beside_words(kernel))
@@ -117,10 +117,10 @@ def check_to_sarif(
     )
 
 
-def _notification(level: str, text: str, path: str, line: int | None) -> dict[str, object]:
+def _notification(level: str, text: str, path: str, line: int | None, column: int | None = None) -> dict[str, object]:
     location: dict[str, object] = {"artifactLocation": {"uri": artifact_uri(path)}}
     if line is not None:
-        location["region"] = {"startLine": line}
+        location["region"] = {"startLine": line} | ({"startColumn": column} if column is not None else {})
     return {"level": level, "message": {"text": text}, "locations": [{"physicalLocation": location}]}
 
 

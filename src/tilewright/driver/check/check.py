@@ -1,10 +1,10 @@
-"""Does a text, PTX or MLIR, keep the asynchronous protocol? Proven, refuted or unknown, for every kernel of it.
+"""Does a text, PTX or MLIR or `ac`, keep the asynchronous protocol? Proven, refuted or unknown, for every kernel of it.
 
-A PTX kernel's run is judged in `judge_kernel`, a structured program in `check_mlir`; `check_each` makes a report of
-each kernel, after what the text itself allows is set aside. An allowed error does not refute, but if the run ended at
-it, the rest was not judged and the verdict is unknown. What can't be judged at all (an instruction that the machine
-lacks, time or memory spent, a defect of this program) makes that kernel unknown, with the reason. Only what the user
-can fix (no such file, no PTX, a launch that is not this kernel's) is an error, of that file alone.
+A PTX kernel's run is judged in `judge_kernel`, a structured program in `check_mlir` or `check_ac`; `check_each` makes a
+report of each kernel, after what the text itself allows is set aside. An allowed error does not refute, but if the run
+ended at it, the rest was not judged and the verdict is unknown. What can't be judged at all (an instruction that the
+machine lacks, time or memory spent, a defect of this program) makes that kernel unknown, with the reason. Only what the
+user can fix (no such file, no PTX, a launch that is not this kernel's) is an error, of that file alone.
 
 Checked by: tests/driver/check/test_check.py.
 """
@@ -28,7 +28,7 @@ from tilewright.driver.check.judge_kernel import Judgement, JudgeOptions, Kernel
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.origin import mlir_origins, ptx_origins, with_origin
 from tilewright.driver.check.source_text import SourceFiles
-from tilewright.driver.check.text_file import is_mlir, read_text
+from tilewright.driver.check.text_file import is_ac, is_mlir, read_text
 from tilewright.driver.check.time_for_file import TimeForFile
 from tilewright.driver.check.ttgir_beside import SECONDS, Ttgir, ttgir_beside, with_ttgir
 from tilewright.driver.explore.unallocated import unallocated
@@ -58,7 +58,13 @@ def check_text(
         chosen = options.set_aside
     except TilewrightError as error:
         return _failed(file, text, error)
-    if is_mlir(text, file):
+    ac = is_ac(text, file)
+    if options.target is not None and not ac:
+        needless = TilewrightError(
+            f"{file} is no text of the `ac` dialect, so its target is its own", remedy="drop --target"
+        )
+        return _failed(file, text, needless)
+    if ac or is_mlir(text, file):
         return chosen.of_file(_check_mlir_text(text, file, launch, options, chosen))
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     seconds, stopped = limits.for_kernel()
@@ -123,8 +129,9 @@ def _with_repairs(
 def _check_mlir_text(
     text: str, file: str, launch: LaunchFile | None, options: CheckOptions, chosen: FindingFilter
 ) -> FileReport:
-    """As `check_text`, for TTGIR and nvgpu MLIR, which are judged for all launches."""
-    from tilewright.driver.check.check_mlir import mlir_kernels  # no PTX needs it
+    """As `check_text`, for TTGIR, nvgpu MLIR and the `ac` dialect, which are judged for all launches."""
+    from tilewright.driver.check.check_ac import ac_kernels  # no PTX needs these
+    from tilewright.driver.check.check_mlir import mlir_kernels
 
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
     allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
@@ -136,7 +143,12 @@ def _check_mlir_text(
                 raise TilewrightError(
                     f"{file} is MLIR, which is judged for all launches", remedy="drop --block, --cluster and --grid"
                 )
-            kernels = mlir_kernels(text, file, entry=options.entry)
+            ac = is_ac(text, file)
+            kernels = (
+                ac_kernels(text, file, entry=options.entry, target=options.target)
+                if ac
+                else mlir_kernels(text, file, entry=options.entry)
+            )
     except TilewrightError as error:
         return _failed(file, text, error)
     origins = mlir_origins(text, SourceFiles(file, options.source_roots))
@@ -148,7 +160,9 @@ def _check_mlir_text(
     reports = check_each(tasks, file, allowed, limits, progress=options.progress, chosen=chosen)
     if all(report.verdict != "unknown" for report in reports.kernels):
         findings += unused(allowed, reports.used)
-    return _with_repairs(FileReport(file, text, reports.kernels, findings), None, options, limits)
+    report = FileReport(file, text, reports.kernels, findings)
+    # Edits of an `ac` text are not looked for: a finding says what to change.
+    return report if ac else _with_repairs(report, None, options, limits)
 
 
 def _ignoring_share(judge: Callable[[], Judgement]) -> Callable[[Share], Judgement]:
@@ -299,7 +313,13 @@ def _unread(module: Module) -> tuple[str, ...]:
 
 
 def _failed(file: str, text: str, error: TilewrightError) -> FileReport:
-    line = error.span.line if error.span is not None and error.span.file == file else None
+    place = error.span if error.span is not None and error.span.file == file else None
     return FileReport(
-        file, text, error=error.message, error_line=line, remedy=error.remedy, error_findings=error.findings
+        file,
+        text,
+        error=error.message,
+        error_line=place.line if place is not None else None,
+        error_column=place.column if place is not None else None,
+        remedy=error.remedy,
+        error_findings=error.findings,
     )

@@ -1,7 +1,8 @@
 """Which files of a folder are checked, and which are not?
 
-Its `*.ptx` files, sorted; a folder without any is checked by its `*.ttgir` files. Other files of kernels (TTGIR beside
-PTX, as in Triton's cache, MLIR, cubins) are skipped, and counted so that a report can say so.
+Its `*.ptx` files, sorted; a folder without any is checked by its `*.ttgir` files, else by its `*.ac.mlir` files. Other
+files of kernels (TTGIR beside PTX, as in Triton's cache, MLIR, cubins) are skipped, and counted so that a report can
+say so.
 Checked by: tests/driver/check/test_folder.py.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from tilewright.base.check_report import SkippedFiles
 from tilewright.driver.check.embedded import names_of
 
-CHECKED_SUFFIXES = (".ptx", ".ttgir")
+CHECKED_SUFFIXES = (".ptx", ".ttgir", ".ac.mlir")
 """Of the files of a folder, those with the first of these suffixes that any file has are checked."""
 _KERNEL_SUFFIXES = (*CHECKED_SUFFIXES, ".mlir", ".cubin", ".fatbin", ".cu", ".twb")
 """Files that hold kernels: a reader may take them for checked."""

@@ -52,6 +52,8 @@ class CheckOptions:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     parameter_names: tuple[str, ...] = ()
+    target: str | None = None
+    """Of a text of the `ac` dialect, in place of the one that it names."""
     launches: tuple[LaunchFile, ...] = ()
 
     @property

@@ -12,7 +12,9 @@ from tilewright.driver.check.embedded import embedded_text
 FILE_BYTES_MAX = 64 << 20
 """PTX texts beyond this are refused: no compiler writes such, and reading one would take all memory."""
 MLIR_SUFFIXES = (".mlir", ".ttgir")
+AC_SUFFIX = ".ac.mlir"
 _BEGINS = re.compile(r"^\s*(#[\w$.]+\s*=|module\b|\"builtin\.module\"|tt\.func|gpu\.module|func\.func)")
+_AC = re.compile(r"^\s*(ac\.kernel\b|\"ac\.kernel\")", re.MULTILINE)
 _PTX = re.compile(r"^\s*\.version\b", re.MULTILINE)
 
 
@@ -50,6 +52,13 @@ def decode_text(data: bytes, path: str) -> str:
     if "\0" in text:
         raise TilewrightError(f"{path} is no text: it has NUL bytes", remedy="check the file")
     return text
+
+
+def is_ac(text: str, path: str = "") -> bool:
+    """Is it a text of `ac` kernels? By the path's suffix, else by whether it has one."""
+    if path.endswith(AC_SUFFIX):
+        return True
+    return not path.endswith((".ptx", ".ttgir")) and _AC.search(text) is not None
 
 
 def is_mlir(text: str, path: str = "") -> bool:

@@ -1,0 +1,1 @@
+"""Text of the `ac` dialect in, kernels and the lines of their operations out."""
