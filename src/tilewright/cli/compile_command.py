@@ -25,6 +25,9 @@ EXAMPLES = """examples:
   tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 -o gemm.twb
   tilewright compile gemm.py:matmul --shape M=512,N=512,K=512 --dtype a=bf16,b=bf16,c=f32 --emit ac,ptx
   tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 --tile 128x128 --stages 3 --format json
+
+Stages read again: `tilewright check KERNEL.ac.mlir` proves what --emit ac writes, as it is or after an edit, and
+`tilewright lower KERNEL.ac.mlir -o KERNEL.ptx` lowers it.
 """
 
 
@@ -129,6 +132,7 @@ def parse_stages(text: str) -> list[str]:
 def emitted(compilation: Compilation, stages: list[str]) -> dict[str, bytes]:
     """Contents by file suffix."""
     from tilewright.base.plan_json import plan_to_json
+    from tilewright.ir.ac_text import ac_text
 
     def nvgpu() -> bytes:
         from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
@@ -140,8 +144,8 @@ def emitted(compilation: Compilation, stages: list[str]) -> dict[str, bytes]:
         return compilation.assembly.cubin
 
     makers: Mapping[str, Callable[[], bytes]] = {
-        "tile": lambda: f"{compilation.tile}\n".encode(),
-        "ac": lambda: "".join(f"{module}\n" for module in compilation.modules.values()).encode(),
+        "tile": lambda: (str(compilation.tile) + "\n").encode(),
+        "ac": lambda: ac_text(compilation.modules.values(), compilation.target).encode(),
         "nvgpu": nvgpu,
         "ptx": compilation.ptx.encode,
         "cubin": cubin,

@@ -25,6 +25,7 @@ from tilewright.driver.check.defect import defects_as_errors
 COMMANDS = {
     "check": "prove or refute the asynchronous protocol of PTX kernels",
     "compile": "compile a tile program to a proven kernel",
+    "lower": "lower proven kernels of the ac dialect to PTX",
     "run": "run a compiled program or a PTX kernel on the GPU or on the CPU machine",
     "launch": "write a launch file to fill in, from a kernel's text",
     "capture": "run a program on a GPU and write its kernel launches as launch files",

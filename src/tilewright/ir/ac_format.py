@@ -36,13 +36,14 @@ from xdsl.irdl import (
     OptResultDef,
     ResultDef,
     VariadicDef,
+    VerificationContext,
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.ir.ac_types import IndexType, ScalarType
-from tilewright.ir.plain_attributes import entry_pieces, listed, parse_value, word_text
+from tilewright.ir.plain_attributes import entry_pieces, listed, parse_value, value_text, word_text
 
 _SHORT = 72
 """Brackets that would be longer are written over several lines,"""
@@ -367,7 +368,12 @@ def _parse_properties(parser: Parser, kind: type[AcOperation], properties: dict[
         if name not in known:
             _raise_unknown(parser, kind, name, known, begin)
         parser.parse_punctuation("=", f" after {name}")
-        properties[name] = parse_value(parser)
+        begin = parser.pos
+        value = properties[name] = parse_value(parser)
+        try:
+            definition.properties[name].constr.verify(value, VerificationContext())
+        except VerifyException:
+            parser.raise_error(f"{name} of {kind.name} cannot be {value_text(value)}", begin, parser.pos)
 
     parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, one)
     lacking = [

@@ -10,6 +10,7 @@ tests/frontends/test_ac_reader.py and tests/frontends/test_ac_fuzz.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -46,7 +47,6 @@ class AcText:
 
 def read_ac(text: str, file: str) -> AcText:
     """The kernels of `text`. Raises TilewrightError, with line and column, where it is no text of the dialect."""
-    parser = _PlacingParser(context(), text, file)
     lines = text.split("\n")
 
     def at(position: int) -> Span:
@@ -54,33 +54,55 @@ def read_ac(text: str, file: str) -> AcText:
         line = text.count("\n", 0, position)
         return Span(file, line + 1, position - text.rfind("\n", 0, position), lines[line].rstrip())
 
-    def place(op: Operation) -> Span:
-        return at(parser.begins.get(op, 0))
-
+    open_string = _open_string(text)
+    if open_string is not None:
+        raise TilewrightError("a string does not end on its line", span=at(open_string), remedy='close it with "')
+    parser = _PlacingParser(context(), text, file)
     try:
         whole = parser.parse_module()
     except ParseError as error:
         message = error.msg.strip().split("\n")[0].rstrip("!.") or "not understood"
+        if message == "in block definition":
+            message = "expected an operation, or a closing }"
+        # The lexer names a character by this word instead of by itself.
+        message = message.replace("{first_char}", repr(text[error.span.start : error.span.start + 1]))
         raise TilewrightError(message, span=at(error.span.start), remedy=_REMEDY) from error
     except (VerifyException, ValueError) as error:
         raise TilewrightError(_first_line(error), span=at(parser.pos), remedy=_REMEDY) from error
+
+    def place(op: Operation) -> Span:
+        return at(parser.begins.get(op, 0))
+
     found = tuple(_kernels(whole, place))
+    names: set[str] = set()
+    for kernel in found:
+        symbol = kernel.properties.get("sym_name")
+        name = symbol.data if isinstance(symbol, StringAttr) else ""
+        if name in names:
+            raise TilewrightError(f"a second kernel is called {name}", span=place(kernel), remedy="rename one of them")
+        names.add(name)
     for op in whole.walk():
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException as error:
             message = f"{op.name} is malformed: {_first_line(error)}"
             raise TilewrightError(message, span=place(op), remedy=_REMEDY) from error
-    names: set[str] = set()
     kernels: list[AcKernel] = []
     for kernel in found:
-        name = kernel.sym_name.data
-        if name in names:
-            raise TilewrightError(f"a second kernel is called {name}", span=place(kernel), remedy="rename one of them")
-        names.add(name)
         kernel.detach()
-        kernels.append(AcKernel(name, ModuleOp([kernel]), place))
+        kernels.append(AcKernel(kernel.sym_name.data, ModuleOp([kernel]), place))
     return AcText(_target(whole, place), tuple(kernels))
+
+
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|(?P<open>")')
+
+
+def _open_string(text: str) -> int | None:
+    """Where a string begins that does not end on its line. xDSL's lexer takes exponential time over such a text."""
+    for match in _STRING_OR_COMMENT.finditer(text):
+        if match["open"]:
+            return match.start()
+    return None
 
 
 class _PlacingParser(Parser):

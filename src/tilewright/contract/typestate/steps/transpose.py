@@ -94,14 +94,23 @@ def _require_own_parts(walk: RoleWalk, op: ac.ElementwiseOp, plan: ExchangePlan)
         own: list[int] = []
         for access in (step.store, step.load):
             own += [*access.lane_bytes, *access.constants, *_within(access, plan.element_bytes)]
+        reached = [*own, *step.store.warp_bytes, *step.load.warp_bytes]
+        # Attributes hold any numbers and words, and only numbers that are not negative span a space.
+        if not all(_is(each, int) and each >= 0 for each in reached):
+            walk.findings.doubt("its plan is not understood: it reaches places that are none", op)
+            continue
         warps = [*zip(step.store.warp_bytes, step.load.warp_bytes, strict=True)]
         between = [store ^ load for store, load in warps]
         apart = bit_matrix.image([*own, *between])
         if step.scope != "warp" or bit_matrix.rank([*apart, *(store for store, _ in warps)]) != len(apart) + len(warps):
             walk.findings.doubt("warps share memory of an exchange, and are not known to wait for each other", op)
-        reached = [*own, *step.store.warp_bytes, *step.load.warp_bytes]
-        if max(reached, default=0).bit_length() > (step.size_bytes - 1).bit_length() or min(reached, default=0) < 0:
+        if max(reached, default=0).bit_length() > (step.size_bytes - 1).bit_length():
             walk.report("AL004", op, f"an exchange reaches past its {step.size_bytes} bytes")
+
+
+def _is(value: object, kind: type) -> bool:
+    """Whether a value is what it is declared to be: a plan read from attributes may hold anything."""
+    return isinstance(value, kind)
 
 
 def _within(access: Access, element_bytes: int) -> list[int]:
