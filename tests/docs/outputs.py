@@ -113,6 +113,8 @@ OUTPUTS: dict[str, Callable[[], str]] = {
     "fence-dropped-text": lambda: render_verdict(broken()[0].ptx.verdict, limit=1),
     "bytes-halved-program": lambda: render_verdict(broken()[1].program.verdict, limit=1),
     "bytes-halved-text": lambda: render_verdict(broken()[1].ptx.verdict, limit=1),
+    "ac-product": lambda: (ROOT / "examples/product.ac.mlir").read_text("utf-8"),
+    "check-product": _checked("examples/product.ac.mlir"),
     "check-ring": _checked("examples/ring.ptx"),
     "check-ring-launch": _checked("examples/ring.ptx", "--launch", "examples/ring.launch.json"),
     "check-without-solver": lambda: _alone("check", "docs/bugs/zero-trips-are-waited-for/buggy.ptx"),

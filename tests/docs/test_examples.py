@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 from tests.docs.pages import ROOT, text_of
 
 from tilewright.base.verdict import Proven
@@ -26,10 +27,13 @@ RING = EXAMPLES / "ring.ptx"
 LAUNCH = EXAMPLES / "ring.launch.json"
 TRANSPOSE = EXAMPLES / "transpose.ptx"
 TRANSPOSE_LAUNCH = EXAMPLES / "transpose.launch.json"
+PRODUCT = EXAMPLES / "product.ac.mlir"
+PRODUCT_LAUNCH = EXAMPLES / "product.launch.json"
 
 
 def test_every_example_is_tested() -> None:
     kernels = {"ring.ptx", "ring.launch.json", "transpose.ptx", "transpose.launch.json"}
+    kernels |= {"product.ac.mlir", "product.launch.json"}
     programs = {"linear.py", "matmul.py", "attention.py", "rows.py"}
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {*kernels, *programs, "README.md"}
 
@@ -125,3 +129,20 @@ def test_transpose_is_proven_and_transposes(tmp_path: Path, mended: bool) -> Non
     assert main(["run", str(tmp_path / "kernel.ptx"), "--launch", str(TRANSPOSE_LAUNCH), *arguments]) == 0
     found = np.load(tmp_path / "out.npz")["destination"].view(np.uint32).reshape(32, 32)
     assert (found == source.T).all()
+
+
+def test_product_is_proven_lowered_and_right(tmp_path: Path) -> None:
+    (kernel,) = check_file(str(PRODUCT)).kernels
+    assert (kernel.verdict, kernel.scope) == ("proven", "all trip counts")
+    text = tmp_path / "product.ptx"
+    assert main(["lower", str(PRODUCT), "-o", str(text)]) == 0
+    (again,) = check_file(str(text), launch=read_launch_file(str(PRODUCT_LAUNCH))).kernels
+    assert (again.verdict, again.scope) == ("proven", "this launch")
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal((rows, 256)).astype(bfloat16) for rows in (256, 512))
+    np.savez(tmp_path / "in.npz", a=a.view(np.uint16), b=b.view(np.uint16))
+    arguments = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz"), "--on", "cpu"]
+    assert main(["run", str(text), "--launch", str(PRODUCT_LAUNCH), *arguments]) == 0
+    c = np.load(tmp_path / "out.npz")["c"].view(bfloat16).reshape(256, 512).astype(np.float64)
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.all(np.abs(c - exact) <= 2.0**-8 * np.abs(exact) + 1e-4)
