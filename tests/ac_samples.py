@@ -62,6 +62,12 @@ def rows_and_depth_scaled(
 
 
 @tw.kernel
+def softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.softmax(x[i, j], over=j)
+
+
+@tw.kernel
 def turned(x: tw.Tensor["M", "N"], y: tw.Tensor["N", "M"]):
     i, j = tw.grid("N", "M")
     y[i, j] = x[j, i].T
@@ -75,6 +81,8 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         {"dims": {"M": 256, "N": 256, "K": 640}, "dtype": _E4M3, "wanted": Wanted(tile=(128, 128), ordered=True)},
     ),
     "element by element": (dequantized, {"dims": {"M": 40, "N": 49}, "dtype": "f32"}),
+    "rows folded": (softmax, {"dims": {"M": 96, "N": 1000}}),
+    "long rows folded by several warps": (softmax, {"dims": {"M": 8, "N": 20000}}),
     "transposed copy": (turned, {"dims": {"M": 512, "N": 520}}),
     "left operand scaled along both axes": (
         rows_and_depth_scaled,
