@@ -65,6 +65,19 @@ def test_what_the_proof_does_not_follow_is_unknown_at_its_line() -> None:
     assert kernel.verdict == "unknown" and any("k.ac.mlir:" in reason for reason in kernel.reasons)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("m = 64, n = 128, steps", f"m = {1 << 40}, n = 128, steps"),
+        ("warpgroup128, count = 2", f"warpgroup128, count = {1 << 40}"),
+    ],
+)
+def test_what_is_absurdly_large_is_not_enumerated(old: str, new: str) -> None:
+    assert old in TEXT
+    kernel = kernel_of(TEXT.replace(old, new))
+    assert kernel.verdict != "proven" and not kernel.stopped and kernel.seconds < 5
+
+
 def test_the_target_is_given_or_named() -> None:
     named = TEXT.replace("builtin.module {", 'builtin.module attributes {ac.target = "sm_90a"} {')
     assert kernel_of(named, CheckOptions()).target == "sm_90a"

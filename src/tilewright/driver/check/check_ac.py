@@ -16,6 +16,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.check.judge_kernel import Judgement
 from tilewright.frontends.ac.reader import AcKernel, read_ac
+from tilewright.ir import ac
 from tilewright.ir.ac_text import TARGET_ATTRIBUTE
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
@@ -60,6 +61,12 @@ def ac_kernels(
 
 def _judging(kernel: AcKernel, facts: Target) -> Callable[[], Judgement]:
     def judged() -> Judgement:
+        # The proof goes through the units of a role, of which a text may name any number.
+        most = facts.limit("cta.threads_max")
+        for op in kernel.module.walk():
+            if isinstance(op, ac.RoleOp) and op.execution.threads > most:
+                reason = f"the role has {op.execution.threads:,} threads; a block has at most {most:,}"
+                return Judgement((), (f"{kernel.place(op)}: {reason}",), True)
         match judge(kernel.module, facts, kernel.place)[0]:
             case Proven(scope, assumptions, claims):
                 return Judgement((), (), True, scope, assumptions, claims)

@@ -94,6 +94,10 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
     walk.give(op, op.reading, Reading(slot.ring, slot.position, group))
 
 
+_MOST_BLOCKS = 64
+"""Blocks of rows of a product: each takes four registers of a thread or more, of which there are 255."""
+
+
 def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
     """Both operands' footprints, over all of the role's units."""
     a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
@@ -105,6 +109,9 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
         return  # reported among the resources
     ring, unfenced = (slot.ring, not slot.fenced) if isinstance(slot, Slot) else ("", True)
     rows = walk.kernel.facts.limit("wgmma.m")
+    if op.m.data > _MOST_BLOCKS * rows:
+        walk.findings.doubt(f"{op.m.data} rows are more than a warpgroup's registers hold", op)
+        return
     blocks = range(op.m.data // rows)
     if a is not None:
         bases = [
