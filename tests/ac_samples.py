@@ -1,6 +1,7 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Kernels of every kind that `lower` makes, as `ac` modules: together they have every operation of the dialect."""
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -68,6 +69,12 @@ def softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
 
 
 @tw.kernel
+def masked(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.softmax(tw.where(j <= i, x[i, j], -math.inf), over=j)
+
+
+@tw.kernel
 def turned(x: tw.Tensor["M", "N"], y: tw.Tensor["N", "M"]):
     i, j = tw.grid("N", "M")
     y[i, j] = x[j, i].T
@@ -83,6 +90,7 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "element by element": (dequantized, {"dims": {"M": 40, "N": 49}, "dtype": "f32"}),
     "rows folded": (softmax, {"dims": {"M": 96, "N": 1000}}),
     "long rows folded by several warps": (softmax, {"dims": {"M": 8, "N": 20000}}),
+    "rows masked by their indices": (masked, {"dims": {"M": 96, "N": 96}}),
     "transposed copy": (turned, {"dims": {"M": 512, "N": 520}}),
     "left operand scaled along both axes": (
         rows_and_depth_scaled,
