@@ -63,6 +63,6 @@ def lower_text(
 
 def _not_emitted(file: str, why: str) -> TilewrightError:
     return TilewrightError(
-        f"{file} is proven, but an exchange's plan in it does not fit its elements: {why}",
-        remedy="give the plan that `tilewright compile --emit ac` writes",
+        f"{file} is proven, but no PTX comes of it, as where an exchange's plan does not fit its elements: {why}",
+        remedy="give plans as `tilewright compile --emit ac` writes them",
     )
