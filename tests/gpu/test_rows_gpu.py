@@ -37,7 +37,7 @@ def test_rows_agree_with_float64(torch, kernel, dtype):
         exact = expected(torch, kernel, x, vectors)
         error = ((out.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
         allowed = {"bfloat16": 4e-3, "float16": 6e-4, "float32": 2e-6}[dtype]
-        assert error < allowed or (out.double() - exact).abs().max().item() < allowed, (length, error)
+        assert error < allowed, (length, error)
 
 
 def test_runs_are_bit_identical(torch):

@@ -44,6 +44,7 @@ _WARP_THREADS = 32
 _WARP_SHIFT = 5
 _IDENTITIES = {"add": 0.0, "max": -math.inf, "min": math.inf}
 
+
 @dataclass(frozen=True, slots=True)
 class _Fetched:
     """A load's elements of a strip, by piece: packed words of `element`, or float32 registers if that is empty."""

@@ -29,7 +29,7 @@ its positions (`ANY`: any)."""
 
 ANY = -1
 _FURTHEST = 4
-"""Iterations, at most, between an event and what it waits for, as far as they are told apart."""
+"""Iterations, at most, between an event and what it waits for, as far as they are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def _check_ring(
         return
     filling = [patterns.get((number, ring.name, "empty"), ALL) for number, _ in fillers]
     reading = [patterns.get((number, ring.name, "full"), ALL) for number, _ in readers]
-    # Units that take tiles in turn release slots of different tiles in any order.
+    # Ping-pong units release slots of different tiles in any order.
     in_order = set(reading) == {ALL} and not any(reader.takes_turns for _, reader in readers)
     agreed = check_together(ring, "empty", filling, in_order=in_order, findings=findings)
     agreed = check_together(ring, "full", reading, in_order=False, findings=findings) and agreed
@@ -137,7 +137,7 @@ def _check_ring(
 def _check_arrivals(
     kernel: Kernel, ring: Ring, fillers: Sequence[RoleSummary], *, together: bool, findings: Findings
 ) -> None:
-    """full_arrivals must be what one phase gets, and what it is told to expect must be a number that it counts."""
+    """full_arrivals must be what one phase gets, and the bytes announced to it a number that it counts."""
     by_role = [fill_sites(ring, [filler]) for filler in fillers]
     if not all(by_role):
         return  # its waits and fills differ in number

@@ -569,7 +569,7 @@ class _Machine:
 
 
 def _by_role(units: Sequence[_Unit], state: _RingState, turning: set[str]) -> list[set[int]]:
-    """Slots that units of each role have read; together, of those that take tiles in turn."""
+    """Slots that units of each role have read; together, of ping-pong units."""
     found: dict[str, list[int]] = {}
     for unit in units:
         if unit.name in state.reads:

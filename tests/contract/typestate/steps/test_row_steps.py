@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from examples.rows import layer_norm, quantize, softmax
-from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, Region
 from xdsl.rewriter import Rewriter
 
 from tilewright.base.element import Element
@@ -77,6 +77,46 @@ def test_a_cta_without_a_row_would_not_come_to_the_barrier():
     module, _, _ = lowered(4096)
     (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
     kernel.properties["grid"] = int_array((7, 1, 1))
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_a_cta_of_one_warp_without_a_row():
+    """Nothing in the text keeps a CTA of one unit from a row that is not there."""
+    module, op, row = lowered(1024)
+    (kernel,) = [each for each in module.ops if isinstance(each, ac.KernelOp)]
+    (role,) = [each for each in kernel.body.block.ops if isinstance(each, ac.RoleOp)]
+    assert row.threads == 32
+    unit = role.execution
+    role.properties["execution"] = type(unit)(unit.unit, IntAttr(1), unit.first_thread)
+    kernel.properties["block"] = int_array((32, 1, 1))
+    for ctas, kind in ((6, Proven), (7, Unknown)):
+        kernel.properties["grid"] = int_array((ctas, 1, 1))
+        assert isinstance(verify(module, HOPPER), kind), ctas
+    assert op.rows is not None
+
+
+def test_words_that_are_used_again_in_a_loop():
+    module, op, _ = lowered(4096)
+    (kernel,) = [each for each in module.ops if isinstance(each, ac.KernelOp)]
+    kernel.properties["symbols"] = DictionaryAttr({"K": IntAttr(3)})
+    kernel.properties["minima"] = DictionaryAttr({"K": IntAttr(0)})
+    around = op.parent
+    assert around is not None
+    op.detach()
+    body = Block([op, ac.YieldOp.create()], arg_types=[ac.IndexType()])
+    properties = {"symbol": StringAttr("K"), "begin": IntAttr(0)}
+    around.add_op(ac.LoopOp.create(properties=properties, regions=[Region(body)]))
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_loads_stay_inside_their_arrays():
+    module, op, _ = lowered(64)
+    (source,) = [each for each in module.walk() if isinstance(each, ac.GlobalOp) and each.buffer.data == "x"]
+    source.properties["shape"] = int_array((5, 64))
+    assert isinstance(verify(module, HOPPER), Unknown)
+    module, op, _ = lowered(64)
+    load = next(each for each in op.body.block.ops if isinstance(each, ac.ElementLoadOp))
+    load.properties["fill"] = IntAttr(1)
     assert isinstance(verify(module, HOPPER), Unknown)
 
 

@@ -275,6 +275,15 @@ def _require_whole_units(
         walk.findings.doubt(f"a run in {destination.buffer.data} may begin inside {_STORE_UNIT_BYTES} bytes", op)
 
 
+def _bound(index: SSAValue, extent_of: dict[SSAValue, int]) -> int | None:
+    """Above an index of a region: an argument, or one divided."""
+    owner = index.owner
+    if isinstance(owner, ac.IndexDivideOp) and owner.size.data > 0:
+        whole = extent_of.get(owner.operand)
+        return None if whole is None else -(-whole // owner.size.data)
+    return extent_of.get(index)
+
+
 def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     """A kernel without asynchronous protocol: what can go wrong is two threads at one element."""
     block, extents = op.body.block, integers(op.extents)
@@ -306,6 +315,13 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 known.add(inner.result)
                 if source is not None:
                     read.setdefault(source.buffer.data, []).append(inner)
+                    if not inner.fill.data:
+                        shape = integers(source.shape)
+                        bounds = [_bound(index, extent_of) for index in inner.indices]
+                        if len(bounds) != len(shape) or any(
+                            bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)
+                        ):
+                            walk.findings.doubt(f"a point may lie outside {source.buffer.data}", inner)
             case ac.ElementStoreOp():
                 destination = walk.global_of(inner, inner.destination)
                 if destination is not None:

@@ -49,8 +49,12 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         walk.findings.doubt(f"rows are dealt to units of {row.threads} threads, of which the CTA has no number", op)
     elif ctas * (threads // row.threads) < rows:
         walk.findings.doubt(f"{rows} rows for {ctas * (threads // row.threads)} units", op)
-    elif row.threads > _LANES and (threads != row.threads or ctas != rows):
+    elif threads == row.threads and ctas != rows:
+        walk.findings.doubt(f"{rows} rows for {ctas} CTAs, each of which takes one", op)
+    elif row.threads > _LANES and threads != row.threads:
         walk.findings.doubt("warps of a unit meet at the CTA's barrier, to which not all of its threads come", op)
+    elif row.threads > _LANES and op.parent_op() is not walk.role.op:
+        walk.findings.doubt("words of partial results would be written again before all have read them", op)
     if not row.streamed and row.strip < extents[-1]:
         walk.findings.doubt(f"rows of {extents[-1]} points are held by units that hold {row.strip}", op)
     _require_words(walk, op, row)
@@ -101,6 +105,8 @@ def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, len
         element, strides = parse_element(declared.result.type.element.data), integers(declared.strides)
         vector = min(row.run, _VECTOR_BYTES // element.bytes) if element is not None else 0
         places = list(zip(inner.indices, strides, strict=False))
+        if isinstance(inner, ac.ElementLoadOp) and inner.fill.data:
+            walk.findings.doubt(f"a run of {declared.buffer.data} may lie outside it, and is loaded whole", inner)
         if not vector or row.run * (element.bytes if element is not None else 0) % _WORD_BYTES or length % row.run:
             walk.findings.doubt(f"runs of {row.run} elements of {declared.buffer.data} are no whole vectors", inner)
         elif [stride for index, stride in places if index is along] != [1] or any(
