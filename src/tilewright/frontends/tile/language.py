@@ -118,12 +118,31 @@ def _tracer(what: str) -> Tracer:
     return tracer
 
 
-class Index:
+class _Compared:
+    """What comparisons of tiles and of indices give: a tile of 1 and 0."""
+
+    __slots__ = ("tracer",)
+    tracer: Tracer
+
+    def __lt__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LT, self, other)
+
+    def __le__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LE, self, other)
+
+    def __gt__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LT, other, self)
+
+    def __ge__(self, other: object) -> Tile:
+        return self.tracer.binary(Function.LE, other, self)
+
+
+class Index(_Compared):
     """Which tile along an axis. `index + 1` and `index - 1` displace a load by elements; `index // 128` is the index of
     the blocks of 128 elements, along the axis `K/128` of an index along K. In a comparison, and in arithmetic with
     tiles or other indices, it is the tile of its elements' numbers, from 0."""
 
-    __slots__ = ("axis", "tracer")
+    __slots__ = ("axis",)
     __array_ufunc__ = None
 
     def __init__(self, tracer: Tracer, axis: str) -> None:
@@ -160,18 +179,6 @@ class Index:
     def __rmul__(self, other: object) -> Tile:
         return self.tracer.binary(Function.MUL, other, self)
 
-    def __lt__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LT, self, other)
-
-    def __le__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LE, self, other)
-
-    def __gt__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LT, other, self)
-
-    def __ge__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LE, other, self)
-
     def _refuse(self, other: object) -> NoReturn:
         self.tracer.refuse(
             f"the index over {self.axis} is used as a number",
@@ -193,10 +200,10 @@ class Index:
         return f"<index over {self.axis}>"
 
 
-class Expression:
+class Expression(_Compared):
     """Anything elementwise operators apply to. Each operator yields a new tile."""
 
-    __slots__ = ("tracer",)
+    __slots__ = ()
     __array_ufunc__ = None  # NumPy scalars on the left of an operator defer to the tile
 
     def __init__(self, tracer: Tracer) -> None:
@@ -246,18 +253,6 @@ class Expression:
     def T(self) -> Tile:
         """The transposed tile, over the same axes in the other order."""
         return self.tracer.transpose(self)
-
-    def __lt__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LT, self, other)
-
-    def __le__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LE, self, other)
-
-    def __gt__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LT, other, self)
-
-    def __ge__(self, other: object) -> Tile:
-        return self.tracer.binary(Function.LE, other, self)
 
     def __and__(self, other: object) -> Tile:
         """Both of two conditions."""
