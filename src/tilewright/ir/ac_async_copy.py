@@ -19,7 +19,7 @@ from xdsl.ir import Dialect
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.ir import ac, ac_register_operand
+from tilewright.ir import ac, ac_fragment
 from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.tier import MemoryType
 
@@ -84,7 +84,7 @@ class AsyncCopyWaitOp(AcOperation):
 
 Ac = Dialect(
     "ac",
-    [*ac_register_operand.Ac.operations, AsyncCopyIssueOp, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyWaitOp],
-    [*ac_register_operand.Ac.attributes],
+    [*ac_fragment.Ac.operations, AsyncCopyIssueOp, AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyWaitOp],
+    [*ac_fragment.Ac.attributes],
 )
 """The dialect's operations so far: these, with those of the modules below."""

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     SymbolNameConstraint,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Dialect, Region, SSAValue
@@ -60,6 +61,7 @@ from xdsl.traits import (
 
 from tilewright.base.element import Element
 from tilewright.ir.tile_axes import block_axis, blocks_of
+from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_elementwise import (
     BinaryOp,
     BroadcastOp,
@@ -150,7 +152,7 @@ class ReturnOp(IRDLOperation):
 
 
 GroupingKind = Literal["consecutive", "within"]
-MAX_GRID_AXES = 3
+MAX_GRID_AXES = 8
 
 
 @irdl_op_definition
@@ -324,24 +326,31 @@ class PositionOp(IRDLOperation):
 class LoopOp(IRDLOperation):
     """Visits every tile of `axis`. Region arguments: the tile's index, then the carried values.
 
-    A carried value may only pass through `tile.dot` as the accumulator, from its region argument to the yield.
+    A carried value may only pass through `tile.dot` as the accumulator, from its region argument to the yield. But for
+    loops that the compiler has derived (`streamed`): there any float32 value may be carried, and reductions and
+    contractions over the axis are of the tile's own elements, those past the axis's end being absent.
     """
 
     name = "tile.loop"
     axis = prop_def(StringAttr)
+    streamed = opt_prop_def(UnitAttr)
     place = prop_def(StringAttr)
     carried = var_operand_def(ValueType)
     outputs = var_result_def(ValueType)
     body = region_def("single_block")
     traits = lazy_traits_def(lambda: (RecursiveMemoryEffect(), HasParent(ProgramOp)))
     assembly_format = (
-        "$axis `(` $carried `)` `at` $place attr-dict-with-keyword `:` type($carried) `->` type($outputs) $body"
+        "$axis (`streamed` $streamed^)? `(` $carried `)` `at` $place attr-dict-with-keyword "
+        "`:` type($carried) `->` type($outputs) $body"
     )
 
-    def __init__(self, axis: str, carried: Sequence[SSAValue], body: Region, place: str) -> None:
+    def __init__(
+        self, axis: str, carried: Sequence[SSAValue], body: Region, place: str, *, streamed: bool = False
+    ) -> None:
+        properties = {"axis": StringAttr(axis), "place": StringAttr(place)}
         super().__init__(
             operands=[carried],
-            properties={"axis": StringAttr(axis), "place": StringAttr(place)},
+            properties={**properties, "streamed": UnitAttr()} if streamed else properties,
             result_types=[[value.type for value in carried]],
             regions=[body],
         )
@@ -349,7 +358,7 @@ class LoopOp(IRDLOperation):
     def verify_(self) -> None:
         axis, block = self.axis.data, self.body.block
         carried = tuple(value.type for value in self.carried)
-        if not carried:
+        if not carried and self.streamed is None:
             raise RuleViolation(
                 f"the loop over {axis} updates no accumulator", "write `acc += tw.dot(x, y)` in its body"
             )
@@ -363,6 +372,8 @@ class LoopOp(IRDLOperation):
             raise RuleViolation(f"the loop over {axis} does not end in tile.yield", "yield the carried values")
         if tuple(value.type for value in last.values) != carried or tuple(self.outputs.types) != carried:
             raise RuleViolation(f"the loop over {axis} does not yield what it carries", "yield the carried values")
+        if self.streamed is not None:
+            return
         for argument, final in zip(block.args[1:], last.values, strict=True):
             self._verify_chain(argument, final)
 
@@ -452,7 +463,7 @@ class StoreOp(IRDLOperation):
     tensor = operand_def(TensorType)
     indices = var_operand_def(AnyOf((base(IndexType), base(GroupType))))
     place = prop_def(StringAttr)
-    traits = traits_def(HasParent(ProgramOp))
+    traits = traits_def(HasParent(ProgramOp, LoopOp))  # in a loop that the compiler has derived
     assembly_format = (
         "$value `,` $tensor `[` $indices `]` `at` $place attr-dict "
         "`:` type($value) `,` type($tensor) `,` type($indices)"
@@ -583,6 +594,7 @@ Tile = Dialect(
         SelectOp,
         PositionOp,
         ReduceOp,
+        ContractOp,
         DotOp,
     ],
     [TensorType, IndexType, GroupType, ValueType, FunctionAttr],

@@ -35,7 +35,7 @@ ELEMENT_TYPES: dict[Element, TypeAttribute] = {
 TENSOR_ELEMENT_TYPES: dict[Element, TypeAttribute] = {**ELEMENT_TYPES, Element.S32: i32}
 """The elements of tensors: integers too, which say where groups end and are loaded into no tile."""
 
-MAX_RANK = 3
+MAX_RANK = 5
 MAX_TENSOR_ELEMENTS = 2**31
 """A tensor's last element has an offset that fits in a signed 32-bit index."""
 

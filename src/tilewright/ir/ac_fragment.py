@@ -1,0 +1,156 @@
+"""Values in a unit's registers, in the asynchronous contract: computed, folded along rows, multiplied, carried on.
+
+A `!ac.fragment` that these operations make is held in registers, spread over a warpgroup's threads as wgmma spreads an
+accumulator. Axes "mn": a number at each place; "m": one for each row, the same in the four threads that share the row.
+So it is a plain value: it may be read as often as one likes and be carried round loops. 16-bit fragments over "mn" lie
+as wgmma wants its left operand in registers, so that a product's result, computed on, is the next one's operand.
+
+- `ac.fragment.map` computes fragments, element by element, of accumulators, other fragments, and the places' numbers.
+- `ac.fragment.fold` folds each row.
+- `ac.fragment.read` reads a unit's rows of a slot.
+- `ac.accumulator.start` makes an accumulator that begins as a fragment.
+- `ac.wgmma.issue_fragment` multiplies a fragment with a slot's B.
+
+Source: PTX ISA, wgmma: register fragments of A and D. Checked by: tests/contract/typestate/steps/test_fragment.py and
+tests/lower/test_fragment.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, Dialect
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
+
+from tilewright.ir import ac, ac_register_operand
+from tilewright.ir.ac_format import AcOperation, Values, types_of
+from tilewright.ir.ac_types import FragmentType, InflightType, issued_types
+from tilewright.ir.tier import MemoryType
+
+
+@irdl_op_definition
+class FragmentFullOp(AcOperation):
+    """The float32 whose 32-bit image is `bits` at every place."""
+
+    name = "ac.fragment.full"
+    bits = prop_def(IntAttr)
+    result = result_def(FragmentType)
+
+
+@irdl_op_definition
+class FragmentMapOp(AcOperation):
+    """Element by element: the region computes one float32 for each result from the elements of `inputs`, rounded to
+    that result's element.
+
+    inputs: settled accumulators, fragments in registers, loaded fragments (`ac.fragment.load`), all of one m and n; an
+    axis that one does not have is repeated. Where a result has axes "m", so has every input, or none. places: nothing,
+    or the row and column of the unit's first place; then the region takes, after the inputs' elements, the row and
+    column of its own place, as indices. The inputs stay as they are.
+    """
+
+    name = "ac.fragment.map"
+    ARGUMENT: ClassVar[Attribute] = ac.ScalarType()
+    ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
+    inputs = var_operand_def(FragmentType | ac.AccumulatorType)
+    places = var_operand_def(ac.IndexType)
+    outputs = var_result_def(FragmentType)
+    body = region_def("single_block")
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class FragmentFoldOp(AcOperation):
+    """Each row of a float32 fragment over "mn", folded by a function of `ir.function.REDUCERS` in an order of its own:
+    a fragment over "m"."""
+
+    name = "ac.fragment.fold"
+    LEAD: ClassVar[tuple[str, ...]] = ("function",)
+    function = prop_def(StringAttr)
+    fragment = operand_def(FragmentType)
+    result = result_def(FragmentType)
+
+
+@irdl_op_definition
+class FragmentReadOp(AcOperation):
+    """Read a unit's rows of a full slot's A into a fragment of 16-bit elements, and hand the slot on.
+
+    Where the rows lie is said as in `ac.operand.read`; so are the fence and the named barrier that end it.
+    """
+
+    name = "ac.fragment.read"
+    step_bytes = prop_def(ArrayAttr[IntAttr])
+    block_bytes = prop_def(IntAttr)
+    instance_bytes = prop_def(IntAttr)
+    first_barrier = prop_def(IntAttr)
+    phase = operand_def(ac.PhaseType)
+    a = operand_def(MemoryType)
+    unit = operand_def(ac.IndexType)
+    result = result_def(FragmentType)
+    held = result_def(ac.PhaseType)
+
+
+@irdl_op_definition
+class AccumulatorStartOp(AcOperation):
+    """An accumulator that begins with the numbers of a float32 fragment over "mn"."""
+
+    name = "ac.accumulator.start"
+    fragment = operand_def(FragmentType)
+    result = result_def(InflightType)
+
+
+@irdl_op_definition
+class FragmentIssueOp(AcOperation):
+    """Multiply a fragment of 16-bit elements over "mn", as A in registers, with a slot's B.
+
+    The fragment is k columns wide, steps of 16. Its registers may not be written before the product is done. What B's
+    properties mean is said at `ac.wgmma.issue`.
+    """
+
+    name = "ac.wgmma.issue_fragment"
+    m = prop_def(IntAttr)
+    n = prop_def(IntAttr)
+    steps = prop_def(IntAttr)
+    element = prop_def(StringAttr)
+    b_major = prop_def(StringAttr)
+    b_leading_bytes = prop_def(IntAttr)
+    b_stride_bytes = prop_def(IntAttr)
+    b_step_bytes = prop_def(ArrayAttr[IntAttr])
+    a = operand_def(FragmentType)
+    phase = operand_def(ac.PhaseType)
+    b = operand_def(MemoryType)
+    accumulator = opt_operand_def(InflightType)
+    inflight = result_def(InflightType)
+    reading = result_def(ac.ReadingType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        return issued_types(properties, [kind.ring for kind in types_of(ac.PhaseType, operands, "phase")])
+
+
+Ac = Dialect(
+    "ac",
+    [
+        *ac_register_operand.Ac.operations,
+        FragmentFullOp,
+        FragmentMapOp,
+        FragmentFoldOp,
+        FragmentReadOp,
+        AccumulatorStartOp,
+        FragmentIssueOp,
+    ],
+    list(ac_register_operand.Ac.attributes),
+)
+"""The whole dialect: these operations with those of `ac`, `ac_promotion` and `ac_register_operand`."""
