@@ -19,6 +19,7 @@ from xdsl.ir import Attribute
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.ir.ac_split import contributions, sum_parts
+from tilewright.ir.cascade import CascadeDecisions, SlotDecision
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.rows import RowDecision
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
@@ -335,7 +336,7 @@ class ElementwiseDecisions:
     rows: tuple[RowDecision, ...] = ()
 
 
-Decisions = PipelineDecisions | ElementwiseDecisions
+Decisions = PipelineDecisions | ElementwiseDecisions | CascadeDecisions
 
 _CLASSES: dict[str, type] = {
     cls.__name__: cls
@@ -347,6 +348,8 @@ _CLASSES: dict[str, type] = {
         GroupDecision,
         PipelineDecisions,
         ElementwiseDecisions,
+        CascadeDecisions,
+        SlotDecision,
         RowDecision,
         *TRANSPOSE_CLASSES,
     )
@@ -423,7 +426,7 @@ def _read(same: _Same) -> Any:
 def decisions_of(attribute: Attribute) -> Decisions:
     """The decisions an attribute holds. Raises TypeError or KeyError if it holds none."""
     value = _read(_Same(attribute))
-    if not isinstance(value, PipelineDecisions | ElementwiseDecisions):
+    if not isinstance(value, Decisions):
         raise TypeError(f"{attribute} holds no decisions")
     return value
 

@@ -1,0 +1,87 @@
+"""What is decided about a program of products, folds and products of them, once it walks an axis by tiles.
+
+Such a program (`synth.streaming` makes it) has loops over one axis, the streamed one. A CTA takes a tile of rows for
+one place along the axes of a batch. Its consumers, a warpgroup for each 64 rows, hold values over rows and streamed
+columns, and over rows and result columns, as fragments in registers; one thread brings arrays into rings of slots of
+shared memory, one ring for each load that products or fragments are read from.
+
+Checked by: tests/synth/cascade and tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.base.plan import L2Promotion, Swizzle
+
+SPAN_BYTES = 128
+"""Of a row in shared memory: what the swizzle of every slot spans."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDecision:
+    """How a load reaches shared memory.
+
+    load: its number among the program's loads. buffer: the parameter. inner, outer: the program's axes along which the
+    array is contiguous, and of the rows that a box has. inner_elements: of a slot, whole spans of the swizzle; rows: of
+    a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
+    is walked. dims, strides_bytes, box: of the tensor map, the batch's dimensions last; batch: their axes.
+    """
+
+    load: int
+    buffer: str
+    element: str
+    element_bytes: int
+    inner: str
+    outer: str
+    batch: tuple[str, ...]
+    inner_elements: int
+    rows: int
+    slots: int
+    resident: int
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: Swizzle = "128B"
+    l2_promotion: L2Promotion = "128B"
+
+    @property
+    def box_bytes(self) -> int:
+        return SPAN_BYTES * self.rows
+
+    @property
+    def boxes(self) -> int:
+        """Of a slot, side by side: each brings one span of every row."""
+        return self.inner_elements * self.element_bytes // SPAN_BYTES
+
+    @property
+    def slot_bytes(self) -> int:
+        return self.boxes * self.box_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeDecisions:
+    """row, column, streamed: axes of the program; column is "" where nothing is stored over rows and columns of a
+    product. tile_columns, tile_streamed: of a tile, along the last two. A tile has `consumers` times `unit_rows` rows.
+    rows_bytes: of each consumer, for stores along rows."""
+
+    row: str
+    column: str
+    streamed: str
+    batch: tuple[str, ...]
+    unit_rows: int
+    consumers: int
+    tile_columns: int
+    tile_streamed: int
+    slots: tuple[SlotDecision, ...]
+    rows_bytes: int
+    producer_registers: int
+    consumer_registers: int
+    launch_registers: int
+    ctas: int
+    smem_bytes: int
+    reasons: tuple[str, ...]
+
+    @property
+    def tile_rows(self) -> int:
+        return self.unit_rows * self.consumers

@@ -1,0 +1,142 @@
+"""What a program of products and folds over a streamed axis says, in plain values: its axes' parts, its products.
+
+A product over the streamed axis contracts values over (row, streamed), which threads hold, with an array over (streamed,
+column): its `held` operand and its `brought` one. A product over another axis makes values over (row, streamed): its
+held operand is the one with rows, brought too. Every other axis of an operand is one of the batch.
+
+Not handled: what `cascade_axes` refuses, with the author's line. Checked by: tests/ir/test_cascade_facts.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
+from tilewright.ir import tile
+from tilewright.ir.tile_axes import base_axis
+from tilewright.ir.tile_contract import ContractOp
+from tilewright.ir.tile_facts import loads, loops
+from tilewright.ir.tile_rules import place_of
+from tilewright.ir.tile_types import axes_text, value_type
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeAxes:
+    """batch: in the grid's order. column: "" where no product runs over the streamed axis."""
+
+    batch: tuple[str, ...]
+    row: str
+    column: str
+    streamed: str
+
+    def kept(self, value: SSAValue) -> frozenset[str]:
+        """Of a value's axes those along which a tile extends."""
+        return frozenset(map(base_axis, value_type(value).axis_names)) & {self.row, self.column, self.streamed}
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """held: the operand with the rows; brought: the other one, a load."""
+
+    op: ContractOp
+    held: SSAValue
+    brought: tile.LoadOp
+
+
+def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
+    """Every contraction, in program order."""
+    return tuple(op for op in program.walk() if isinstance(op, ContractOp))
+
+
+def refuse_at(op: Operation, message: str, remedy: str) -> NoReturn:
+    """Raise TilewrightError at the author's line of an op."""
+    file, _, line = place_of(op).rpartition(":")
+    raise TilewrightError(message, span=Span(file, int(line)) if line.isdecimal() else None, remedy=remedy)
+
+
+def streamed_axis(program: tile.ProgramOp) -> str:
+    """The axis of the program's loops. Raises TilewrightError where there is not one."""
+    axes = list(dict.fromkeys(op.axis.data for op in loops(program)))
+    if len(axes) != 1:
+        refuse_at(program, f"a program whose loops run over {axes_text(axes)}", "fold and multiply over one axis")
+    return axes[0]
+
+
+def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The program's products, in order. Raises TilewrightError for operands that no product here has."""
+    streamed = streamed_axis(program)
+    found: list[Product] = []
+    for op in contractions(program):
+        if not isinstance(op.parent_op(), tile.LoopOp):
+            refuse_at(op, "a product of what a fold has given", "store the product's operands, and multiply in a kernel of its own")
+        over = op.axis.data
+        sides = [(op.left, op.right), (op.right, op.left)]
+        if over != streamed:
+            sides = [pair for pair in sides if streamed in value_type(pair[1]).axis_names]
+        chosen = next((pair for pair in sides if isinstance(pair[1].owner, tile.LoadOp)), None)
+        if chosen is None or (over != streamed and not isinstance(chosen[0].owner, tile.LoadOp)):
+            refuse_at(op, f"a product over {over} of operands that are computed", "compute one of them in a kernel before")
+        held, brought = chosen
+        assert isinstance(brought.owner, tile.LoadOp)
+        found.append(Product(op, held, brought.owner))
+    return tuple(found)
+
+
+def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
+    """Which part each axis of the program plays. Raises TilewrightError where they play none that this compiler
+    knows."""
+    streamed = streamed_axis(program)
+    rows: dict[str, None] = {}
+    columns: dict[str, None] = {}
+    batch: dict[str, None] = {}
+    for product in products_of(program):
+        over = product.op.axis.data
+        held = [base_axis(axis) for axis in value_type(product.held).axis_names if axis != over]
+        brought = [base_axis(axis) for axis in value_type(product.brought.result).axis_names if axis != over]
+        batch |= dict.fromkeys(axis for axis in held if axis in brought)
+        *outer, row = [axis for axis in held if axis not in brought] or [""]
+        *more, other = [axis for axis in brought if axis not in held] or [""]
+        if not row or not other:
+            refuse_at(product.op, f"a product over {over} whose operands have no axis of their own", "give each one")
+        batch |= dict.fromkeys((*outer, *more))
+        rows[row] = None
+        if over == streamed:
+            columns[other] = None
+        elif other != streamed:
+            refuse_at(product.op, f"a product over {over} beside {streamed}", f"give an operand the axis {streamed}")
+    if len(rows) != 1 or len(columns) > 1:
+        named = axes_text([*rows, *columns])
+        refuse_at(program, f"products over rows and columns {named}", "give all products the same rows and columns")
+    (row,) = rows
+    (column,) = columns or {"": None}
+    order = list(program.extents)
+    return CascadeAxes(tuple(sorted(batch, key=order.index)), row, column, streamed)
+
+
+def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:
+    """A load's number among the program's, by which decisions name it."""
+    return loads(program).index(load)
+
+
+def brought_loads(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.LoadOp, ...]:
+    """The loads that go through shared memory, each once: operands of products, and what stands over rows and streamed
+    columns."""
+    found: dict[tile.LoadOp, None] = {}
+    for product in products_of(program):
+        held = product.held.owner
+        if product.op.axis.data != axes.streamed and isinstance(held, tile.LoadOp):
+            found[held] = None
+        found[product.brought] = None
+    for load in loads(program):
+        if axes.kept(load.result) == {axes.row, axes.streamed} and value_type(load.result).element_kind.bytes == 2:
+            found[load] = None
+    return tuple(found)
+
+
+def is_resident(load: tile.LoadOp) -> bool:
+    """Whether a load stands outside the loops, and so does not change as the streamed axis is walked."""
+    return not isinstance(load.parent_op(), tile.LoopOp)

@@ -1,0 +1,1 @@
+"""Kernels of programs of products, folds and products of them."""

@@ -1,0 +1,560 @@
+"""The consumers of a kernel that walks an axis by tiles: values of the program as fragments in registers.
+
+What a product, a fold, a loop or a store needs is computed where it is first needed, and kept where it is used more
+than once; everything else is computed inside the region of what uses it. A product waits for the slots of its arrays,
+and for itself: while one consumer computes, the tensor core multiplies for the other. A slot is released after the last
+product that reads it; those that stay for the whole tile, at its end.
+
+Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0. exp is 2^(x log2 e)
+by the approximate instruction here: an error of x's rounding, and of 2^-22, which the 16-bit operands that it ends in
+do not show.
+
+Checked by: tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tilewright.base.element import Element
+from tilewright.ir import ac, tile
+from tilewright.ir.ac_fragment import (
+    AccumulatorStartOp,
+    FragmentFoldOp,
+    FragmentFullOp,
+    FragmentIssueOp,
+    FragmentMapOp,
+    FragmentReadOp,
+)
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import CascadeAxes, Product, products_of
+from tilewright.ir.function import Function
+from tilewright.ir.tier import int_array
+from tilewright.ir.tile_axes import base_axis, block_size
+from tilewright.ir.tile_contract import ContractOp
+from tilewright.ir.tile_facts import index_offset, parameter_name
+from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.lower.build import INDEX, Build, affine, counted_loop
+from tilewright.lower.cascade.place import Place, part_of_batch, slot_elements
+from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
+from tilewright.lower.expression import constant, point_value, scalar_function
+
+_SCALAR = ac.ScalarType()
+_STEP = 16
+_FIRST_BARRIER = 1
+_LOG2E = math.log2(math.e)
+_IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.inf}
+
+
+@dataclass(slots=True)
+class Consumer:
+    """One tile of one unit, as ops are added. values: fragments, and settled accumulators, of values of the program;
+    cursors, held: of each ring, and its slot where this unit has it; walked: the tile's number along the streamed
+    axis; left: products and reads of a load that are still to come, in this tile of the streamed axis."""
+
+    build: Build
+    program: tile.ProgramOp
+    d: CascadeDecisions
+    axes: CascadeAxes
+    rings: dict[tile.LoadOp, Ring]
+    arrays: dict[str, SSAValue]
+    rows: SSAValue
+    unit: SSAValue
+    place: Place
+    cursors: dict[tile.LoadOp, SSAValue]
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
+    left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
+    walked: SSAValue | None = None
+    products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
+
+    # ------------------------------------------------------------ the tile
+
+    def run(self) -> None:
+        """The whole program, for one tile of rows."""
+        self.products = {each.op: each for each in products_of(self.program)}
+        for op in self.program.body.block.ops:
+            match op:
+                case tile.LoopOp():
+                    self.loop(op)
+                case tile.StoreOp():
+                    self.store(op)
+                case _:
+                    pass
+        for phase in self.held.values():
+            release(self.build, phase)
+
+    def loop(self, op: tile.LoopOp) -> None:
+        """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
+        inside = list(op.body.block.ops)
+        outer = {value for each in inside for value in each.operands if value.owner not in inside}
+        for value in sorted(outer, key=self.order):
+            if value not in op.body.block.args:
+                self.keep(bare(value))
+        needed = self.needed_slots(inside)
+        for load in needed:
+            if self.rings[load].decision.resident and load not in self.held:
+                self.held[load] = self.wait(load)
+        staying = [load for load in needed if load in self.held]
+        passing = [load for load in needed if load not in self.held]
+        entering = [self.kept(value) for value in op.carried]
+        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *entering]
+        inner, block, loop = counted_loop(self.build, 0, carried)
+        walked, *arguments = block.args
+        cursors, phases, state = _split(arguments, len(passing), len(staying))
+        body = replace(
+            self, build=inner, walked=walked, values=dict(self.values),
+            cursors={**self.cursors, **dict(zip(passing, cursors, strict=True))},
+            held=dict(zip(staying, phases, strict=True)), left=self.uses(inside),
+        )  # fmt: skip
+        body.values |= dict(zip(op.body.block.args[1:], state, strict=True))
+        yielded = body.body(inside)
+        following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying), *yielded]
+        inner.add(ac.YieldOp.create(operands=following))
+        cursors, phases, state = _split(list(loop.outputs), len(passing), len(staying))
+        self.cursors |= dict(zip(passing, cursors, strict=True))
+        self.held |= dict(zip(staying, phases, strict=True))
+        self.values |= dict(zip(op.outputs, state, strict=True))
+
+    def body(self, ops: Sequence[Operation]) -> list[SSAValue]:
+        """One tile of the streamed axis; what it yields."""
+        for op in ops:
+            match op:
+                case ContractOp() | ReduceOp():
+                    self.fragment(op.result)
+                case tile.StoreOp():
+                    self.store(op)
+                case tile.YieldOp():
+                    return [self.kept(value) for value in op.values]
+                case _:
+                    pass
+        return []
+
+    def needed_slots(self, ops: Iterable[Operation]) -> list[tile.LoadOp]:
+        """The loads that go through shared memory and that these ops read, in the order of the rings."""
+        used = self.uses(ops)
+        return [load for load in self.rings if load in used]
+
+    def uses(self, ops: Iterable[Operation]) -> dict[tile.LoadOp, int]:
+        found: dict[tile.LoadOp, int] = {}
+        for op in ops:
+            if isinstance(op, ContractOp):
+                product = self.products[op]
+                sides = [product.brought]
+                if op.axis.data != self.axes.streamed and isinstance(product.held.owner, tile.LoadOp):
+                    sides.append(product.held.owner)
+                for load in sides:
+                    found[load] = found.get(load, 0) + 1
+            elif isinstance(op, tile.LoadOp) and self.is_read(op):
+                found[op] = found.get(op, 0) + 1
+        return found
+
+    def is_read(self, load: tile.LoadOp) -> bool:
+        """Whether a load is brought into shared memory to be read into registers."""
+        return load in self.rings and self.axes.kept(load.result) == {self.axes.row, self.axes.streamed}
+
+    def order(self, value: SSAValue) -> tuple[int, int]:
+        """Of values outside a loop, which comes first."""
+        owner = value.owner
+        block = self.program.body.block
+        if isinstance(owner, Operation):
+            return (1 + block.get_operation_index(owner), list(owner.results).index(value)) if owner.parent is block else (0, 0)
+        return 0, list(owner.args).index(value)
+
+    # ------------------------------------------------------------ slots
+
+    def wait(self, load: tile.LoadOp) -> SSAValue:
+        """The load's next slot, full."""
+        if load not in self.held:
+            ring, cursor = self.rings[load], self.cursors[load]
+            self.held[load] = ring.wait(self.build, cursor, "full")
+            self.cursors[load] = ring.advance(self.build, cursor)
+        return self.held[load]
+
+    def done(self, load: tile.LoadOp, phase: SSAValue) -> None:
+        """A product or a read of the slot is done: the slot is released if it is the last."""
+        self.left[load] -= 1
+        if self.left[load] == 0 and not self.rings[load].decision.resident:
+            release(self.build, phase)
+            del self.held[load]
+        else:
+            self.held[load] = phase
+
+    # ------------------------------------------------------------ values
+
+    def shape(self, kept: frozenset[str]) -> tuple[int, str]:
+        """Columns and axes of a fragment over these axes of a tile."""
+        if self.axes.streamed in kept:
+            return self.d.tile_streamed, "mn"
+        return (self.d.tile_columns, "mn") if self.axes.column in kept else (1, "m")
+
+    def kind(self, kept: frozenset[str], element: Element = Element.F32) -> ac.FragmentType:
+        columns, axes = self.shape(kept)
+        return ac.FragmentType(
+            IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(element.value)
+        )
+
+    def keep(self, value: SSAValue) -> None:
+        """Have a value of outside a loop before it, where it takes computing or loading."""
+        owner = value.owner
+        if isinstance(owner, tile.ConstantOp | tile.FullOp | tile.PositionOp | tile.GridOp) or isinstance(owner, Block):
+            return
+        if isinstance(owner, tile.LoadOp):
+            if owner not in self.rings:
+                self.fragment(value)
+        elif isinstance(owner, Operation) and owner.results and isinstance(value.type, tile.ValueType):
+            if self.axes.row in self.axes.kept(value):
+                self.fragment(value)
+
+    def kept(self, value: SSAValue) -> SSAValue:
+        """A value as a float32 fragment, which a loop may carry."""
+        found = self.fragment(value)
+        if isinstance(found.type, ac.AccumulatorType):
+            (found,) = self.map([(bare(value), Element.F32, None)])
+            self.values[bare(value)] = found
+        return found
+
+    def fragment(self, value: SSAValue) -> SSAValue:
+        """A value in registers: a fragment, or the settled accumulator that it is."""
+        value = bare(value)
+        known = self.values.get(value)
+        if known is not None:
+            return known
+        owner = value.owner
+        match owner:
+            case tile.FullOp():
+                (bits,) = struct.unpack("<I", struct.pack("<f", owner.value.value.data))
+                op = FragmentFullOp.create(
+                    properties={"bits": IntAttr(bits)}, result_types=[self.kind(self.axes.kept(value))]
+                )
+                found = self.build.value(op)
+            case tile.LoadOp():
+                found = self.read(owner) if self.is_read(owner) else self.load(owner)
+            case ReduceOp():
+                found = self.fold(owner)
+            case ContractOp():
+                return self.product(owner)
+            case _:
+                (found,) = self.map([(value, Element.F32, None)])
+        self.values[value] = found
+        return found
+
+    def load(self, load: tile.LoadOp) -> SSAValue:
+        """Plain loads at the fragment's places; of what does not change along a row, at once."""
+        tensor = tensor_type(load.tensor)
+        name = parameter_name(self.program, load.tensor)
+        array = part_of_batch(self.build, self.program, load.tensor, self.arrays[name], self.place, self.d)
+        letters = {self.axes.row: "m", self.axes.streamed: "n", self.axes.column: "n"}
+        indices = zip(tensor.axis_names, load.indices, strict=True)
+        spread = [(axis, index) for axis, index in indices if base_axis(axis) not in self.axes.batch]
+        axes = "".join(letters[base_axis(axis)] for axis, _ in spread)
+        places = {"m": self.first_row(), "n": self.zero()}
+        for axis, index in spread:
+            first = self.first(base_axis(axis)) if letters[base_axis(axis)] == "n" else places["m"]
+            shift = index_offset(index)
+            places[letters[base_axis(axis)]] = affine(self.build, [(first, 1)], shift) if shift else first
+        columns = self.shape(self.axes.kept(load.result))[0]
+        kind = ac.FragmentType(
+            IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(tensor.element_kind.value)
+        )
+        properties: dict[str, Attribute] = {} if "n" in axes else {"ahead": IntAttr(1)}
+        sizes = [block_size(axis) for axis, _ in spread]
+        if max(sizes, default=1) > 1:
+            properties["blocks"] = int_array(sizes)
+        op = ac.FragmentLoadOp.create(
+            operands=[array, places["m"], places["n"]], properties=properties, result_types=[kind]
+        )
+        return self.build.value(op)
+
+    def zero(self) -> SSAValue:
+        return affine(self.build, [], 0)
+
+    def first_row(self) -> SSAValue:
+        tile_row = self.place.indices[self.axes.row]
+        return affine(self.build, [(tile_row, self.d.tile_rows), (self.unit, self.d.unit_rows)], 0)
+
+    def first(self, axis: str) -> SSAValue:
+        """The first element of the tile along an axis of columns."""
+        return self.place.first(self.build, axis, self.d, self.walked) or self.zero()
+
+    # ------------------------------------------------------------ folds and products
+
+    def fold(self, op: ReduceOp) -> SSAValue:
+        function = op.function.data
+        operand = bare(op.operand)
+        if self.is_partial():
+            (held,) = self.map([(operand, Element.F32, _IDENTITIES[function])])
+        else:
+            held = self.kept(operand)
+        kind = self.kind(self.axes.kept(op.result))
+        properties = {"function": StringAttr(function.value)}
+        return self.build.value(FragmentFoldOp.create(operands=[held], properties=properties, result_types=[kind]))
+
+    def is_partial(self) -> bool:
+        """Whether the last tile along the streamed axis reaches past its end."""
+        return self.program.extents[self.axes.streamed] % self.d.tile_streamed != 0
+
+    def product(self, op: ContractOp) -> SSAValue:
+        """The product, added to what the program adds it to; a settled accumulator."""
+        product = self.products[op]
+        ring = self.rings[product.brought]
+        over, element = op.axis.data, ring.decision.element
+        starts, result = self.start_of(op)
+        rows = IntAttr(self.d.unit_rows)
+        outer = ring.decision.outer if ring.decision.inner == over else ring.decision.inner
+        columns = IntAttr(self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns)
+        kinds = [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
+        properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(element)}
+        if over == self.axes.streamed:
+            held = self.operand(product.held, Element(element))
+            depth = self.d.tile_streamed
+            phase = self.wait(product.brought)
+            self.build.add(ac.WgmmaFenceOp.create())
+            op_ = FragmentIssueOp.create(
+                operands=[held, phase, ring.buffer, *starts],
+                properties=properties | {"steps": IntAttr(depth // _STEP)} | b_properties(ring.decision, over, depth),
+                result_types=kinds,
+            )
+            self.build.add(op_)
+            self.build.add(ac.WgmmaCommitOp.create())
+            retired, settled = wgmma_wait(self.build, op_.results[1], op_.results[0], "retired")
+            self.done(product.brought, retired)
+        else:
+            settled = self.product_of_slots(product, properties, kinds, starts)
+        self.values[result] = settled
+        return settled
+
+    def product_of_slots(
+        self, product: Product, properties: dict[str, Attribute], kinds: list[Attribute], starts: list[SSAValue]
+    ) -> SSAValue:
+        """Both operands out of slots: what stays for the tile, and what comes with the streamed axis."""
+        left = product.held.owner
+        assert isinstance(left, tile.LoadOp)
+        a, b, over = self.rings[left], self.rings[product.brought], product.op.axis.data
+        depth = -(-self.program.extents[over] // _STEP) * _STEP
+        major, leading, stride, steps = matrix_layout(a.decision, over, depth)
+        # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
+        apart = 64 * 128 if major == "K" else a.decision.box_bytes
+        held, phase = self.wait(left), self.wait(product.brought)
+        self.build.add(ac.WgmmaFenceOp.create())
+        op = ac.WgmmaIssueOp.create(
+            operands=[phase, a.buffer, b.buffer, self.unit, *starts, held],
+            properties={
+                **properties,
+                "steps": IntAttr(len(steps)),
+                "a_major": StringAttr(major),
+                "a_leading_bytes": IntAttr(leading),
+                "a_stride_bytes": IntAttr(stride),
+                "a_step_bytes": int_array(steps),
+                "a_block_bytes": IntAttr(apart),
+                "a_instance_bytes": IntAttr(apart),
+                **b_properties(b.decision, over, depth),
+                "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1, 1, 1, len(starts), 1]),
+            },
+            result_types=[*kinds, ac.ReadingType(a.name)],
+        )
+        self.build.add(op)
+        self.build.add(ac.WgmmaCommitOp.create())
+        retired, settled = wgmma_wait(self.build, op.results[1], op.results[0], "retired")
+        (stays,) = wgmma_wait(self.build, op.results[2], None, "full")
+        self.done(product.brought, retired)
+        self.done(left, stays)
+        return settled
+
+    def start_of(self, op: ContractOp) -> tuple[list[SSAValue], SSAValue]:
+        """The accumulator that the product is added to, if the program adds it to one value and uses it for nothing
+        else; and what the sum is."""
+        uses = users(op.result)
+        if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
+            sum_ = uses[0]
+            other = sum_.right if bare(sum_.left) is op.result else sum_.left
+            if value_type(other).axis_names and self.axes.kept(other) == self.axes.kept(op.result):
+                held = self.kept(other)
+                kind = held.type
+                assert isinstance(kind, ac.FragmentType)
+                start = AccumulatorStartOp.create(operands=[held], result_types=[ac.InflightType(kind.m, kind.n)])
+                return [self.build.value(start)], sum_.result
+        return [], op.result
+
+    def operand(self, value: SSAValue, element: Element) -> SSAValue:
+        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end."""
+        value = bare(value)
+        owner = value.owner
+        while isinstance(owner, tile.CastOp):
+            value = bare(owner.operand)
+            owner = value.owner
+        (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)])
+        return found
+
+    def read(self, load: tile.LoadOp) -> SSAValue:
+        """A tile of an array, out of its slot."""
+        ring = self.rings[load]
+        depth = self.d.tile_streamed
+        major, _, _, steps = matrix_layout(ring.decision, self.axes.streamed, depth)
+        assert major == "K" and slot_elements(ring.decision, self.axes.streamed) == depth
+        phase = self.wait(load)
+        op = FragmentReadOp.create(
+            operands=[phase, ring.buffer, self.unit],
+            properties={
+                "step_bytes": int_array(steps),
+                "block_bytes": IntAttr(64 * 128),
+                "instance_bytes": IntAttr(64 * 128),
+                "first_barrier": IntAttr(_FIRST_BARRIER),
+            },
+            result_types=[self.kind(self.axes.kept(load.result), Element(ring.decision.element)), phase.type],
+        )
+        self.build.add(op)
+        self.done(load, op.results[1])
+        return op.results[0]
+
+    # ------------------------------------------------------------ element by element
+
+    def map(self, wanted: Sequence[tuple[SSAValue, Element, float | None]]) -> list[SSAValue]:
+        """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
+        past the streamed axis's end."""
+        kept = self.axes.kept(wanted[0][0])
+        inputs: dict[SSAValue, SSAValue] = {}
+        positions: dict[tile.PositionOp, None] = {}
+        for value, _, _ in wanted:
+            self.gather(value, inputs, positions, top=value)
+        columns = next((axis for axis in (self.axes.streamed, self.axes.column) if axis and axis in kept), "")
+        bounded = any(bound is not None for _, _, bound in wanted)
+        places: list[SSAValue] = []
+        if positions or bounded:
+            places = [self.first_row(), self.first(columns) if columns else self.zero()]
+        body = Block(arg_types=[*([_SCALAR] * len(inputs)), *(INDEX for _ in places)])
+        inner = self.build.inside(body)
+        leaves: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=False))
+        at = dict(zip((self.axes.row, columns), body.args[len(inputs) :], strict=False))
+        for each in positions:
+            leaves[each.result] = _position(inner, each, at)
+        for value, _, _ in wanted:
+            _exponentials(inner, value, leaves)
+        results: list[SSAValue] = []
+        inside: SSAValue | None = None
+        for value, _, bound in wanted:
+            result = point_value(inner, value, leaves)
+            if bound is not None:
+                if inside is None:
+                    number = inner.value(ac.IndexNumberOp.create(operands=[at[columns]], result_types=[_SCALAR]))
+                    extent = constant(inner, float(self.program.extents[self.axes.streamed]))
+                    inside = scalar_function(inner, Function.LT.value, number, extent)
+                result = scalar_function(inner, Function.WHERE.value, inside, result, constant(inner, bound))
+            results.append(result)
+        inner.add(ac.YieldOp.create(operands=results))
+        op = FragmentMapOp.create(
+            operands=[*inputs.values(), *places],
+            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])},
+            result_types=[self.kind(kept, element) for _, element, _ in wanted],
+            regions=[Region(body)],
+        )
+        self.build.add(op)
+        return list(op.results)
+
+    def gather(
+        self,
+        value: SSAValue,
+        inputs: dict[SSAValue, SSAValue],
+        positions: dict[tile.PositionOp, None],
+        top: SSAValue,
+    ) -> None:
+        """The fragments and positions that an expression is computed from."""
+        value = bare(value)
+        if value in inputs:
+            return
+        owner = value.owner
+        if isinstance(owner, tile.PositionOp):
+            positions[owner] = None
+        elif isinstance(owner, tile.ConstantOp) or (isinstance(owner, tile.FullOp) and value not in self.values):
+            pass
+        elif (value in self.values and value is not top) or (value is top and value in self.values):
+            inputs[value] = self.values[value]
+        elif isinstance(owner, tile.LoadOp | ReduceOp | ContractOp) or (value is not top and self.is_shared(value)):
+            inputs[value] = self.fragment(value)
+        else:
+            assert isinstance(owner, Operation)
+            for operand in owner.operands:
+                self.gather(operand, inputs, positions, top)
+
+    def is_shared(self, value: SSAValue) -> bool:
+        """Whether a value is computed once for several users."""
+        return self.axes.row in self.axes.kept(value) and len(users(value)) > 1
+
+    # ------------------------------------------------------------ stores
+
+    def store(self, op: tile.StoreOp) -> None:
+        """A result by plain stores, of a matrix along its rows."""
+        name = parameter_name(self.program, op.tensor)
+        value = bare(op.value)
+        element = value_type(op.value).element_kind
+        if isinstance(value.owner, tile.CastOp):
+            value = bare(value.owner.operand)
+        kept = self.axes.kept(value)
+        (held,) = self.map([(value, element, None)])
+        place = part_of_batch(self.build, self.program, op.tensor, self.arrays[name], self.place, self.d)
+        others = [axis for axis in (self.axes.streamed, self.axes.column) if axis in kept]
+        column = self.first(others[0]) if others else self.zero()
+        through = [self.rows, self.unit] if others else []
+        self.build.add(ac.GlobalStoreOp.create(operands=[held, place, self.first_row(), column, *through]))
+
+
+def _split(values: Sequence[SSAValue], first: int, second: int) -> tuple[list[SSAValue], list[SSAValue], list[SSAValue]]:
+    return list(values[:first]), list(values[first : first + second]), list(values[first + second :])
+
+
+def bare(value: SSAValue) -> SSAValue:
+    """What a value repeats or renames, or widens exactly."""
+    owner = value.owner
+    while isinstance(owner, tile.BroadcastOp | tile.TransposeOp) or (
+        isinstance(owner, tile.CastOp) and value_type(value).element_kind is Element.F32
+    ):
+        value = owner.operand
+        owner = value.owner
+    return value
+
+
+def users(value: SSAValue) -> list[Operation]:
+    """The ops that use a value, or what only repeats it."""
+    found: dict[Operation, None] = {}
+    for use in value.uses:
+        op = use.operation
+        if len(op.results) == 1 and bare(op.results[0]) is not op.results[0]:
+            found |= dict.fromkeys(users(op.results[0]))
+        else:
+            found[op] = None
+    return list(found)
+
+
+def _position(build: Build, op: tile.PositionOp, at: dict[str, SSAValue]) -> SSAValue:
+    """An index as a number, at the place of an element."""
+    kind = op.index.type
+    assert isinstance(kind, tile.IndexType)
+    axis = kind.axis.data
+    index = at[base_axis(axis)]
+    if block_size(axis) > 1:
+        size = {"size": IntAttr(block_size(axis))}
+        index = build.value(ac.IndexDivideOp.create(operands=[index], properties=size, result_types=[INDEX]))
+    shift = index_offset(op.index)
+    index = affine(build, [(index, 1)], shift) if shift else index
+    return build.value(ac.IndexNumberOp.create(operands=[index], result_types=[_SCALAR]))
+
+
+def _exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> None:
+    """Emit the exponentials of an expression, the inner ones first, as powers of 2."""
+    value = bare(value)
+    owner = value.owner
+    if value in leaves or not isinstance(owner, Operation) or isinstance(owner, tile.LoadOp):
+        return
+    for operand in owner.operands:
+        if isinstance(operand.type, tile.ValueType):
+            _exponentials(build, operand, leaves)
+    if isinstance(owner, tile.UnaryOp) and owner.function.data is Function.EXP:
+        scaled = scalar_function(build, "mul", point_value(build, owner.operand, leaves), constant(build, _LOG2E))
+        leaves[value] = scalar_function(build, "exp2", scaled)

@@ -1,0 +1,132 @@
+"""How a decided program of products and folds over a streamed axis becomes a producer role and consumer warpgroups.
+
+One thread fills the rings in the order in which a tile's walk needs them; the consumers (`consumer`) hold values in
+registers. Nothing is asked about what the program computes: rings, products, folds and stores are the program's own.
+
+Checked by: tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.base.element import Element
+from tilewright.base.plan import Buffer
+from tilewright.ir import ac, tile
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import cascade_axes
+from tilewright.ir.tier import MemoryType
+from tilewright.ir.tile_axes import base_axis
+from tilewright.ir.tile_facts import buffers, loads, loops, parameter_name
+from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role
+from tilewright.lower.cascade.consumer import Consumer
+from tilewright.lower.cascade.place import fill_slot, open_tiles, tile_counts
+from tilewright.lower.cascade.slots import Ring, declare_rings, rows_address
+
+_WARPGROUP = 128
+
+
+def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
+    """The kernel of a program that walks an axis by tiles."""
+    tiles_m, tiles_n, matrices = tile_counts(program, d)
+    walked = -(-program.extents[d.streamed] // d.tile_streamed)
+    most = -(-tiles_m * tiles_n * matrices // d.ctas)
+    module, build = new_kernel(
+        program.sym_name.data, {"K": (walked, 1), "tiles": (most, 0)}, (d.ctas, 1, 1), (1, 1, 1),
+        _WARPGROUP * (1 + d.consumers), d.smem_bytes, d.launch_registers,
+    )  # fmt: skip
+    rings = declare_rings(build, program, d)
+    arrays = _declare_arrays(build, program, d, rings)
+    rows = _declare_rows(build, d)
+    for ring in rings.values():
+        build.add(ac.BarrierInitOp.create(operands=[ring.ring]))
+    build.add(ac.FenceBarrierInitOp.create())
+    build.add(ac.CtaSyncOp.create())
+    _add_producer(build, program, d, rings)
+    _add_consumer(build, program, d, rings, arrays, rows)
+    return module
+
+
+def _declare_rows(build: Build, d: CascadeDecisions) -> SSAValue:
+    """Room for stores along rows."""
+    kind = MemoryType(
+        StringAttr("SMEM"), StringAttr(Element.U8.value), IntAttr(1), IntAttr(d.rows_bytes), StringAttr("none")
+    )
+    properties = {
+        "sym_name": StringAttr("rows"),
+        "address": IntAttr(rows_address(d)),
+        "instances": IntAttr(d.consumers),
+    }
+    return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
+
+
+def _declare_arrays(
+    build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
+) -> dict[str, SSAValue]:
+    """The arrays that threads reach by themselves: results, and what is loaded and not brought."""
+    plain = {parameter_name(program, load.tensor) for load in loads(program) if load not in rings}
+    arrays: dict[str, SSAValue] = {}
+    for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
+        if buffer.role == "output":
+            buffer = _rows_first(buffer, [base_axis(axis) for axis in tile.tensor_type(argument).axis_names], d)
+        if buffer.role == "output" or buffer.name in plain:
+            arrays[buffer.name] = global_array(build, buffer)
+    return arrays
+
+
+def _rows_first(buffer: Buffer, axes: list[str], d: CascadeDecisions) -> Buffer:
+    """A result's array with its columns behind its rows."""
+    order = sorted(range(len(axes)), key=lambda at: (axes[at] not in d.batch, at if axes[at] in d.batch else axes[at] != d.row))
+    return replace(
+        buffer, shape=tuple(buffer.shape[at] for at in order), strides=tuple(buffer.strides[at] for at in order)
+    )
+
+
+def _add_producer(
+    build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
+) -> None:
+    role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
+    listed = list(rings)
+    starts = [rings[load].start(role, "empty") for load in listed]
+    outer, place, carried = open_tiles(role, program, d, starts)
+    cursors = dict(zip(listed, carried, strict=True))
+
+    def bring(at: Build, load: tile.LoadOp, walked: SSAValue | None) -> None:
+        fill_slot(at, rings[load], cursors[load], load, place, d, walked)
+        cursors[load] = rings[load].advance(at, cursors[load])
+
+    for load in listed:
+        if rings[load].decision.resident:
+            bring(outer, load, None)
+    for loop in loops(program):
+        inside: set[Operation] = set(loop.body.block.ops)
+        passing = [load for load in listed if load in inside]
+        inner, block, op = counted_loop(outer, 0, [cursors[load] for load in passing])
+        walked, *arguments = block.args
+        cursors |= dict(zip(passing, arguments, strict=True))
+        for load in passing:
+            bring(inner, load, walked)
+        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in passing]))
+        cursors |= dict(zip(passing, op.outputs, strict=True))
+    outer.add(ac.YieldOp.create(operands=[cursors[load] for load in listed]))
+
+
+def _add_consumer(
+    build: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    rings: dict[tile.LoadOp, Ring],
+    arrays: dict[str, SSAValue],
+    rows: SSAValue,
+) -> None:
+    role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, _WARPGROUP, d.consumer_registers)
+    listed = list(rings)
+    starts = [rings[load].start(role, "full") for load in listed]
+    outer, place, carried = open_tiles(role, program, d, starts)
+    cursors = dict(zip(listed, carried, strict=True))
+    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors)
+    consumer.run()
+    outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in listed]))

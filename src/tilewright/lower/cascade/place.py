@@ -1,0 +1,126 @@
+"""Where a tile of a kernel that walks an axis stands: its first row and column, its place along the batch's axes.
+
+Checked by: tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from tilewright.ir import ac, tile
+from tilewright.ir.cascade import CascadeDecisions, SlotDecision
+from tilewright.ir.tile_axes import base_axis, block_size
+from tilewright.ir.tile_types import tensor_type
+from tilewright.lower.array_part import part_at
+from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.cascade.slots import Ring, fill
+
+_RASTER_GROUP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """indices: by axis, the number of its tile (rows, columns) or of its element (the batch's)."""
+
+    indices: Mapping[str, SSAValue]
+
+    def first(self, build: Build, axis: str, d: CascadeDecisions, walked: SSAValue | None) -> SSAValue | None:
+        """The first element of the tile along an axis; None where that is always 0. walked: the tile's number along the
+        streamed axis."""
+        size = {d.row: d.tile_rows, d.column: d.tile_columns, d.streamed: d.tile_streamed}.get(axis, 1)
+        index = walked if axis == d.streamed else self.indices.get(axis)
+        return None if index is None else affine(build, [(index, size)], 0) if size > 1 else index
+
+
+def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
+    """Tiles along rows and columns, and places along the batch's axes."""
+    extents = program.extents
+    return (
+        -(-extents[d.row] // d.tile_rows),
+        -(-extents[d.column] // d.tile_columns) if d.column else 1,
+        math.prod(extents[axis] for axis in d.batch),
+    )
+
+
+def open_tiles(
+    build: Build, program: tile.ProgramOp, d: CascadeDecisions, carried: Sequence[SSAValue]
+) -> tuple[Build, Place, list[SSAValue]]:
+    """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values."""
+    tiles_m, tiles_n, matrices = tile_counts(program, d)
+    indices = ac.TILE_INDICES + bool(d.batch)
+    block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
+    batch: dict[str, Attribute] = {"batch": IntAttr(matrices)} if d.batch else {}
+    op = ac.TilesOp.create(
+        operands=list(carried),
+        result_types=[value.type for value in carried],
+        properties={
+            "symbol": StringAttr("tiles"),
+            "tiles_m": IntAttr(tiles_m),
+            "tiles_n": IntAttr(tiles_n),
+            "raster_group": IntAttr(_RASTER_GROUP),
+            **batch,
+        },
+        regions=[Region(block)],
+    )
+    build.add(op)
+    inside = build.inside(block)
+    places = {d.row: block.args[0]} | ({d.column: block.args[1]} if d.column else {})
+    left = block.args[ac.TILE_INDICES] if d.batch else None
+    for axis in reversed(d.batch):
+        extent = program.extents[axis]
+        if left is not None and axis != d.batch[0]:
+            above = _divided(inside, left, extent)
+            places[axis] = affine(inside, [(left, 1), (above, -extent)], 0)
+            left = above
+        elif left is not None:
+            places[axis] = left
+    return inside, Place(places), list(block.args[indices:])
+
+
+def _divided(build: Build, index: SSAValue, size: int) -> SSAValue:
+    if size == 1:
+        return index
+    return build.value(
+        ac.IndexDivideOp.create(operands=[index], properties={"size": IntAttr(size)}, result_types=[INDEX])
+    )
+
+
+def part_of_batch(build: Build, program: tile.ProgramOp, tensor: SSAValue, array: SSAValue, place: Place, d: CascadeDecisions) -> SSAValue:
+    """The array's part at the tile's place along the batch's axes, which it has in the tensor's order."""
+    dimension = 0
+    for axis in tensor_type(tensor).axis_names:
+        if base_axis(axis) in d.batch:
+            index = _divided(build, place.indices[base_axis(axis)], block_size(axis))
+            array = part_at(build, array, dimension, index)
+        else:
+            dimension += 1
+    return array
+
+
+def fill_slot(
+    build: Build, ring: Ring, cursor: SSAValue, load: tile.LoadOp, place: Place, d: CascadeDecisions, walked: SSAValue | None
+) -> None:
+    """Bring a load's tile into its next slot. walked: as in `Place.first`."""
+    slot = ring.decision
+    zero = affine(build, [], 0)
+    blocks = {base_axis(axis): block_size(axis) for axis in tensor_type(load.tensor).axis_names}
+    batch = [_divided(build, place.indices[axis], blocks[axis]) for axis in slot.batch]
+    inner = place.first(build, slot.inner, d, walked)
+    outer = place.first(build, slot.outer, d, walked) or zero
+    span = slot.box[0]
+    coordinates: dict[int, list[SSAValue]] = {}
+    for number in range(slot.boxes):
+        terms = [(inner, 1)] if inner is not None else []
+        first = affine(build, terms, span * number) if number or inner is None else inner
+        coordinates[number] = [first, outer, *batch]
+    fill(build, ring, cursor, coordinates)
+
+
+def slot_elements(slot: SlotDecision, axis: str) -> int:
+    """Elements of a slot along one of its two axes."""
+    return slot.inner_elements if axis == slot.inner else slot.rows

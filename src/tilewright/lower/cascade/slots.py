@@ -1,0 +1,196 @@
+"""The rings of a kernel that walks an axis by tiles: one for each load that goes through shared memory.
+
+Checked by: tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.ir import ac, tile
+from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
+from tilewright.ir.decisions import MapDecision
+from tilewright.ir.tier import MemoryType, int_array
+from tilewright.ir.tile_facts import loads
+from tilewright.lower.build import Build, tensor_map
+
+_BARRIER_BYTES = 8
+_STEP_BYTES = 32
+"""Of the contracted axis, what one wgmma takes: 16 elements of 16 bits (PTX ISA, wgmma: Matrix shape)."""
+_STEP_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A load's ring, the buffer that it guards, and the map that fills it."""
+
+    decision: SlotDecision
+    name: StringAttr
+    ring: SSAValue
+    buffer: SSAValue
+    map: SSAValue
+
+    def start(self, build: Build, side: str) -> SSAValue:
+        properties = {"side": StringAttr(side)}
+        return build.value(
+            ac.CursorStartOp.create(
+                operands=[self.ring], properties=properties, result_types=[ac.CursorType(self.name)]
+            )
+        )
+
+    def wait(self, build: Build, cursor: SSAValue, side: str) -> SSAValue:
+        return build.value(
+            ac.BarrierWaitOp.create(
+                operands=[self.ring, cursor],
+                properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty"))},
+                result_types=[ac.PhaseType(self.name, StringAttr(side))],
+            )
+        )
+
+    def advance(self, build: Build, cursor: SSAValue) -> SSAValue:
+        return build.value(ac.AdvanceOp.create(operands=[cursor], result_types=[ac.CursorType(self.name)]))
+
+
+def rows_address(d: CascadeDecisions) -> int:
+    """Of the room for stores along rows, in bytes of shared memory: behind the slots."""
+    return sum(each.slots * each.slot_bytes for each in d.slots)
+
+
+def barriers_address(d: CascadeDecisions) -> int:
+    """Of the first ring's barriers."""
+    return rows_address(d) + d.rows_bytes * d.consumers
+
+
+def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) -> dict[tile.LoadOp, Ring]:
+    """Maps, rings and buffers, in the order of the decisions, by the load that each is for."""
+    listed = loads(program)
+    names = _names(d.slots)
+    maps = [
+        tensor_map(build, name, each.buffer, MapDecision(
+            each.element, each.dims, each.strides_bytes, each.box, each.swizzle, each.l2_promotion
+        ))
+        for name, each in zip(names, d.slots, strict=True)
+    ]  # fmt: skip
+    barrier, address = barriers_address(d), 0
+    rings: dict[tile.LoadOp, Ring] = {}
+    for name, each, map_ in zip(names, d.slots, maps, strict=True):
+        ring_name = StringAttr(f"{name}_ring")
+        ring = build.value(
+            ac.RingOp.create(
+                properties={
+                    "sym_name": ring_name,
+                    "stages": IntAttr(each.slots),
+                    "full_arrivals": IntAttr(1),
+                    "empty_arrivals": IntAttr(d.consumers),
+                    "address": IntAttr(barrier),
+                },
+                result_types=[ac.RingType(ring_name, IntAttr(each.slots))],
+            )
+        )
+        kind = MemoryType(
+            StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.slot_bytes),
+            StringAttr(each.swizzle),
+        )  # fmt: skip
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(f"{name}_slots"),
+            "address": IntAttr(address),
+            "instances": IntAttr(1),
+            "ring": ring_name,
+        }
+        buffer = build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
+        rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_)
+        barrier += 2 * _BARRIER_BYTES * each.slots
+        address += each.slots * each.slot_bytes
+    return rings
+
+
+def _names(slots: Sequence[SlotDecision]) -> list[str]:
+    """The parameters' names, a second load of one numbered."""
+    taken: dict[str, int] = {}
+    found: list[str] = []
+    for each in slots:
+        again = taken.get(each.buffer, 0)
+        taken[each.buffer] = again + 1
+        found.append(f"{each.buffer}_{again}" if again else each.buffer)
+    return found
+
+
+def matrix_layout(slot: SlotDecision, contracted: str, depth: int) -> tuple[str, int, int, list[int]]:
+    """Major, leading and stride offsets of a matrix descriptor of a slot, and the advance to each of the wgmma's steps
+    over `depth` elements of the contracted axis, in bytes.
+
+    128-byte swizzle (PTX ISA, wgmma canonical layouts). K-major: rows of 128 bytes, eight of them 1024 bytes apart; a
+    step moves 32 bytes along the row, and at its end to the next box. MN-major: the next 64 elements are a box away,
+    and a step moves 16 rows.
+    """
+    steps = range(depth // _STEP_ROWS)
+    if slot.inner == contracted:
+        spans = [divmod(_STEP_BYTES * step, SPAN_BYTES) for step in steps]
+        return "K", 16, 1024, [span * slot.box_bytes + within for span, within in spans]
+    return "MN", slot.box_bytes, 1024, [SPAN_BYTES * _STEP_ROWS * step for step in steps]
+
+
+def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, side: str) -> tuple[SSAValue, ...]:
+    """Wait for all products; (the slot, and the accumulator if one is given). side: what the slot is from then on."""
+    kind = reading.type
+    assert isinstance(kind, ac.ReadingType)
+    results: list[Attribute] = [ac.PhaseType(kind.ring, StringAttr(side))]
+    if accumulator is not None:
+        shape = accumulator.type
+        assert isinstance(shape, ac.InflightType)
+        results.append(ac.AccumulatorType(shape.m, shape.n))
+    present = DenseArrayBase.from_list(i32, [1, int(accumulator is not None)])
+    op = ac.WgmmaWaitOp.create(
+        operands=[reading, *([accumulator] if accumulator is not None else [])],
+        properties={"pending": IntAttr(0), "operandSegmentSizes": present, "resultSegmentSizes": present},
+        result_types=results,
+    )
+    build.add(op)
+    return tuple(op.results)
+
+
+def release(build: Build, phase: SSAValue) -> None:
+    build.add(ac.ArriveOp.create(operands=[phase], properties={"peers": IntAttr(1)}))
+
+
+def fill(build: Build, ring: Ring, cursor: SSAValue, coordinates: Mapping[int, Sequence[SSAValue]]) -> None:
+    """Wait for a slot, announce its bytes and copy its boxes. coordinates: of each box."""
+    decision = ring.decision
+    phase = ring.wait(build, cursor, "empty")
+    left = decision.slot_bytes
+    tx = build.value(
+        ac.ArriveExpectOp.create(
+            operands=[phase], properties={"bytes": IntAttr(left)},
+            result_types=[ac.TransactionType(ring.name, IntAttr(left))],
+        )
+    )  # fmt: skip
+    for number in range(decision.boxes):
+        left -= decision.box_bytes
+        tx = build.value(
+            ac.CopyIssueOp.create(
+                operands=[ring.map, ring.buffer, tx, *coordinates[number]],
+                properties={
+                    "offset_bytes": IntAttr(number * decision.box_bytes),
+                    "rank_offset_bytes": IntAttr(0),
+                    "box_bytes": IntAttr(decision.box_bytes),
+                    "multicast": IntAttr(1),
+                },
+                result_types=[ac.TransactionType(ring.name, IntAttr(left))],
+            )
+        )
+    build.add(ac.TransactionCloseOp.create(operands=[tx]))
+
+
+def b_properties(slot: SlotDecision, contracted: str, depth: int) -> dict[str, Attribute]:
+    """Of a product: how its right operand lies in a slot."""
+    major, leading, stride, steps = matrix_layout(slot, contracted, depth)
+    return {
+        "b_major": StringAttr(major),
+        "b_leading_bytes": IntAttr(leading),
+        "b_stride_bytes": IntAttr(stride),
+        "b_step_bytes": int_array(steps),
+    }

@@ -1,0 +1,1 @@
+"""Decisions about programs of products, folds and products of them."""

@@ -1,0 +1,230 @@
+"""How large are the tiles of a program of products and folds, and what of shared memory has each array?
+
+A consumer warpgroup holds 64 rows: what is carried along the streamed axis, and one tile of values over rows and
+streamed columns, in float32 and once more as the next product's operand. The widest tile of the streamed axis is taken
+whose values fit a thread's registers, and whose slots fit shared memory twice, so that one is filled while the other is
+read. Two consumers share a CTA's slots, and each computes while the other's products run.
+
+Not handled: operands of 8 bits, operands that no tensor map describes, tiles that no row of needs (masked out as a
+whole). Checked by: tests/synth/cascade/test_decide.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.ir import tile
+from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
+from tilewright.ir.cascade_facts import (
+    CascadeAxes,
+    brought_loads,
+    cascade_axes,
+    is_resident,
+    load_number,
+    products_of,
+    refuse_at,
+)
+from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
+from tilewright.ir.tile_axes import base_axis
+from tilewright.ir.tile_facts import index_offset, loops, parameter_name
+from tilewright.ir.tile_types import axes_text, tensor_type
+from tilewright.legal.tensor_map.legality import check
+from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.register_budget import register_budget
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_CONSUMERS = 2
+_OTHER_REGISTERS = 44
+"""Of a thread, for addresses, descriptors, positions and what one element's work needs at a time."""
+_STEP = 16
+"""Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
+_MOST_STREAMED = 128
+_SLOTS = (4, 3, 2)
+"""Of a ring, the likelier first."""
+_WORDS_OF_ROW = 2
+"""Rows of a thread in a block of 64."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    consumers: int
+    columns: int
+    streamed: int
+
+
+def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> CascadeDecisions:
+    """Of a program whose loops walk an axis by tiles. Raises TilewrightError at the author's line for what is not
+    compiled, and where no tile fits."""
+    axes = cascade_axes(program)
+    _check_stores(program, axes)
+    brought = brought_loads(program, axes)
+    for load in brought:
+        _check_brought(program, load, wanted)
+    tightest = ""
+    for choice in _tiles(program, axes, brought, target, wanted):
+        launch, producer, consumer = register_budget(choice.consumers, target)
+        needed = _registers(program, axes, choice)
+        if needed > consumer:
+            tightest = f"values of {needed} registers a thread, of {consumer}"
+            continue
+        slots = _slots(program, axes, brought, choice, target)
+        if slots is None:
+            tightest = "slots larger than shared memory"
+            continue
+        rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
+        columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
+        tiles = rows * columns * math.prod(program.extents[axis] for axis in axes.batch)
+        ctas = min(tiles, target.limit("device.multiprocessors"))
+        words = (
+            f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
+            f"{tiles} tiles on {ctas} CTAs",
+            *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes" for each in slots),
+        )
+        return CascadeDecisions(
+            axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns,
+            choice.streamed, slots, ROWS_BYTES, producer, consumer, launch, ctas,
+            smem_bytes(slots, choice.consumers, target), words,
+        )  # fmt: skip
+    refuse_at(
+        program,
+        f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
+        "make the axes that every row needs whole shorter, or split the kernel",
+    )
+
+
+def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
+    return -(-program.extents[axis] // size)
+
+
+def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
+    for op in program.walk():
+        if not isinstance(op, tile.StoreOp):
+            continue
+        kept = set(tensor_type(op.tensor).axis_names) - set(axes.batch)
+        if kept not in ({axes.row, axes.column}, {axes.row}, {axes.row, axes.streamed}):
+            shown = axes_text(tensor_type(op.tensor).axis_names)
+            refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
+        if tensor_type(op.tensor).element_kind.bytes == 1:
+            refuse_at(op, "a result of 8 bits is not compiled here yet", "store 16 bits or float32")
+
+
+def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -> None:
+    name = parameter_name(program, load.tensor)
+    if tensor_type(load.tensor).element_kind.bytes != 2:
+        refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
+    if name in wanted.misaligned:
+        refuse_at(load, f"{name} does not begin at a multiple of 16 bytes, so no tensor map brings it", "copy it before")
+
+
+def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile) -> int:
+    """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
+    wide, narrow = choice.columns // 2, choice.streamed // 2
+    carried = 0
+    for loop in loops(program):
+        kept = [axes.kept(value) for value in loop.outputs]
+        carried = max(carried, sum(wide if axes.column in each else _WORDS_OF_ROW for each in kept))
+    scores = sum(product.op.axis.data != axes.streamed for product in products_of(program))
+    held = any(product.op.axis.data == axes.streamed for product in products_of(program))
+    return carried + narrow * max(scores, 1) + (narrow // 2 if held else 0) + _OTHER_REGISTERS
+
+
+def _tiles(
+    program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target, wanted: Wanted
+) -> Iterator[_Tile]:
+    """Those to be tried, the best first."""
+    most = target.limit("wgmma.n_max")
+    unit = target.limit("wgmma.n_step")
+    span = SPAN_BYTES // 2
+    inner = {_inner_axis(load) for load in brought}
+    columns = [0]
+    if axes.column:
+        extent = program.extents[axes.column]
+        whole = -(-extent // unit) * unit
+        columns = [whole] if whole <= most else [most, most // 2, span]
+    step = span if axes.streamed in inner else _STEP
+    reach = -(-program.extents[axes.streamed] // step) * step
+    widths = [width for width in range(_MOST_STREAMED, 0, -_STEP) if width % step == 0 and width <= reach]
+    if wanted.depth is not None:
+        widths = [width for width in (wanted.depth,) if width % step == 0 and 0 < width <= most]
+    few = program.extents[axes.row] <= BLOCK_ROWS
+    counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else (_CONSUMERS, 1)
+    for each in columns:
+        for consumers in counts:
+            for width in widths:
+                yield _Tile(consumers, each, width)
+
+
+def _inner_axis(load: tile.LoadOp) -> str:
+    """The axis along which a load's array is contiguous, of its last two at best."""
+    tensor = tensor_type(load.tensor)
+    dense = [axis for axis, stride in zip(tensor.axis_names, tensor.stride_elements, strict=True) if stride == 1]
+    return base_axis(dense[-1]) if dense else ""
+
+
+def _slots(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    brought: tuple[tile.LoadOp, ...],
+    choice: _Tile,
+    target: Target,
+) -> tuple[SlotDecision, ...] | None:
+    """The ring of each load, with as many slots as fit; None where two of each do not."""
+    for count in _SLOTS:
+        found = tuple(_slot(program, axes, load, choice, count, target) for load in brought)
+        if smem_bytes(found, choice.consumers, target) <= target.limit("cta.shared_bytes_max"):
+            return found
+    return None
+
+
+def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) -> int:
+    """Of a CTA: slots, room for stores along rows, two barriers for each slot."""
+    barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots)
+    return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
+
+
+def _slot(
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, count: int, target: Target
+) -> SlotDecision:
+    tensor, name = tensor_type(load.tensor), parameter_name(program, load.tensor)
+    named = [base_axis(axis) for axis in tensor.axis_names]
+    spread = [axis for axis in named if axis not in axes.batch]
+    inner = _inner_axis(load)
+    if len(spread) != 2 or inner not in spread:
+        refuse_at(
+            load,
+            f"{name} over {axes_text(tensor.axis_names)} is contiguous along none of {axes_text(spread)}",
+            "give it another layout, or copy it before",
+        )
+    (outer,) = (axis for axis in spread if axis != inner)
+    width = tensor.element_kind.bytes
+    span = SPAN_BYTES // width
+    sizes = {axes.row: BLOCK_ROWS * choice.consumers, axes.column: choice.columns, axes.streamed: choice.streamed}
+    extents = {axis: sizes.get(axis, -(-program.extents[axis] // _STEP) * _STEP) for axis in spread}
+    strides = dict(zip(named, tensor.stride_elements, strict=True))
+    shapes = dict(zip(named, tensor.extents, strict=True))
+    batch = tuple(axis for axis in reversed(named) if axis in axes.batch)
+    dims = tuple(shapes[axis] for axis in (inner, outer, *batch))
+    strides_bytes = tuple(strides[axis] * width for axis in (outer, *batch))
+    box = (span, extents[outer], *([1] * len(batch)))
+    map_ = TensorMap(tensor.element_kind.value, dims, strides_bytes, box, swizzle="128B", l2_promotion="128B")
+    broken = [item.message for item in check(map_, target).violations]
+    if any(index_offset(index) for index in load.indices):
+        broken.append("it is displaced, and elements past an end must not count")
+    if broken:
+        refuse_at(load, f"no tensor map brings {name}: {'; '.join(broken)}", "give it another layout, or copy it before")
+    resident = is_resident(load)
+    return SlotDecision(
+        load_number(program, load), name, tensor.element_kind.value, width, inner, outer, batch,
+        -(-extents[inner] // span) * span, extents[outer], 1 if resident else count, int(resident), dims,
+        strides_bytes, box,
+    )  # fmt: skip
+
+
+def is_cascade(program: tile.ProgramOp) -> bool:
+    """Whether a program walks an axis by tiles, as `synth.streaming` leaves it."""
+    return any(op.streamed is not None for op in loops(program))
+
+
