@@ -185,7 +185,7 @@ def test_a_part_that_may_lie_outside_is_not_proven():
     lowered = lower(shared_weights, {"B": 2, "M": 64, "N": 64, "K": 64})
     (module,) = lowered.kernels
     for tiles in [op for op in module.walk() if isinstance(op, ac.TilesOp)]:
-        tiles.properties["batch"] = IntAttr(3)
+        tiles.properties["batch"] = int_array([3])
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Unknown) and any("may lie outside" in reason for reason in verdict.reasons)
 

@@ -6,9 +6,10 @@ tests/contract/typestate/steps/test_group_tiles.py and test_turn_steps.py.
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -40,20 +41,25 @@ class _OrderedTiles(AcOperation):
     raster_group = prop_def(IntAttr)
     order = opt_prop_def(StringAttr)
     first_tile = opt_prop_def(IntAttr)
-    batch = opt_prop_def(IntAttr)
+    batch = opt_prop_def(ArrayAttr[IntAttr])
 
     @property
     def first(self) -> int:
         return 0 if self.first_tile is None else self.first_tile.data
 
     @property
+    def batches(self) -> tuple[int, ...]:
+        """Extents of the batch's axes, the outermost first."""
+        return () if self.batch is None else tuple(extent.data for extent in self.batch)
+
+    @property
     def matrices(self) -> int:
-        return 1 if self.batch is None else self.batch.data
+        return math.prod(self.batches)
 
     @property
     def indices(self) -> int:
         """Region arguments before the carried ones."""
-        return TILE_INDICES + (self.batch is not None)
+        return TILE_INDICES + len(self.batches)
 
 
 @irdl_op_definition
@@ -63,8 +69,9 @@ class TilesOp(_OrderedTiles):
     Cluster c of C takes tiles c, c + C, ... of the order that `ir.tile_order` defines: groups of `raster_group` tiles
     along m, then n, unless `order` names another.
     tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
-    indices, then the carried values. batch: of so many matrices the tiles, one matrix after the other; the matrix's
-    index follows the tile's two. first_tile: of the order, before which tiles are another loop's (0 where absent).
+    indices, then the carried values. batch: of so many matrices along each of some axes the tiles, one matrix after the
+    other; the matrix's index along each follows the tile's two. first_tile: of the order, before which tiles are
+    another loop's (0 where absent).
     """
 
     name = "ac.tiles"

@@ -1,8 +1,8 @@
 """What a program of products and folds over a streamed axis says, in plain values: its axes' parts, its products.
 
-A product over the streamed axis contracts values over (row, streamed), which threads hold, with an array over (streamed,
-column): its `held` operand and its `brought` one. A product over another axis makes values over (row, streamed): its
-held operand is the one with rows, brought too. Every other axis of an operand is one of the batch.
+A product over the streamed axis contracts values over (row, streamed), which threads hold, with an array over
+(streamed, column): its `held` operand and its `brought` one. A product over another axis makes values over (row,
+streamed): its held operand is the one with rows, brought too. Every other axis of an operand is one of the batch.
 
 Not handled: what `cascade_axes` refuses, with the author's line. Checked by: tests/ir/test_cascade_facts.py.
 """
@@ -72,14 +72,14 @@ def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
     found: list[Product] = []
     for op in contractions(program):
         if not isinstance(op.parent_op(), tile.LoopOp):
-            refuse_at(op, "a product of what a fold has given", "store the product's operands, and multiply in a kernel of its own")
+            refuse_at(op, "a product of what a fold has given", "store its operands, and multiply in another kernel")
         over = op.axis.data
         sides = [(op.left, op.right), (op.right, op.left)]
         if over != streamed:
             sides = [pair for pair in sides if streamed in value_type(pair[1]).axis_names]
         chosen = next((pair for pair in sides if isinstance(pair[1].owner, tile.LoadOp)), None)
         if chosen is None or (over != streamed and not isinstance(chosen[0].owner, tile.LoadOp)):
-            refuse_at(op, f"a product over {over} of operands that are computed", "compute one of them in a kernel before")
+            refuse_at(op, f"a product over {over} of computed operands", "compute one of them in a kernel before")
         held, brought = chosen
         assert isinstance(brought.owner, tile.LoadOp)
         found.append(Product(op, held, brought.owner))

@@ -367,9 +367,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
     of_matrix = tile
     if op.batch is not None:
-        matrix = text.into("b32", "div.u32", tile, tiles_m * tiles_n)
-        of_matrix = text.into("b32", "rem.u32", tile, tiles_m * tiles_n)
-        lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
+        of_matrix = _place_in_batch(lowering, op, tile, tiles_m * tiles_n)
     m, n = raster(text, of_matrix, tiles_m, tiles_n, op.raster_group.data, order_of(op))
     lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
@@ -379,6 +377,20 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, op.indices)
+
+
+def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: int) -> str:
+    """The tile's number in its matrix, of so many tiles; where the matrix stands is the loop's further indices."""
+    text = lowering.text
+    matrix = text.into("b32", "div.u32", tile, tiles)
+    number = text.into("b32", "rem.u32", tile, tiles)
+    for place in range(len(op.batches) - 1, -1, -1):
+        index = matrix
+        if place:
+            index = text.into("b32", "rem.u32", matrix, op.batches[place])
+            matrix = text.into("b32", "div.u32", matrix, op.batches[place])
+        lowering.places[op.body.block.args[ac.TILE_INDICES + place]] = IndexPlace(index)
+    return number
 
 
 def _lower_stream_part(lowering: Lowering, op: StreamPart) -> None:
@@ -411,9 +423,7 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", walk.tile, total))
     number = walk.tile
     if op.batch is not None:
-        matrix = text.into("b32", "div.u32", walk.tile, of_matrix)
-        number = text.into("b32", "rem.u32", walk.tile, of_matrix)
-        lowering.places[block.args[ac.TILE_INDICES]] = IndexPlace(matrix)
+        number = _place_in_batch(lowering, op, walk.tile, of_matrix)
     places = raster(text, number, *tiles, op.raster_group.data, order_of(op))
     for argument, place, axis, ctas in zip(block.args, places, "xy", integers(kernel.cluster), strict=False):
         lowering.places[argument] = IndexPlace(_of_cta(text, place, axis, ctas))

@@ -149,7 +149,7 @@ def tiles_loop(
     """matrices: how many there are, where there is a batch; then the block has their index too."""
     indices = ac.TILE_INDICES + (matrices is not None)
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    batch: dict[str, Attribute] = {} if matrices is None else {"batch": IntAttr(matrices)}
+    batch: dict[str, Attribute] = {} if matrices is None else {"batch": int_array([matrices])}
     op = ac.TilesOp.create(
         operands=list(carried),
         result_types=[value.type for value in carried],

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright.ir import ac
 from tilewright.ir.ac_stream import TurnStreamPartOp
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tier import int_array
 from tilewright.lower.build import INDEX, Build, first_tile_property, order_properties
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import CursorPlace, RingPlace
@@ -55,7 +56,7 @@ def turn_tiles_loop(
     """The loop of a role whose units take tiles in turn; its body. counts: tiles along rows and columns, matrices."""
     indices = ac.TILE_INDICES + len(d.batch)
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    batch: dict[str, Attribute] = {"batch": IntAttr(counts[2])} if d.batch else {}
+    batch: dict[str, Attribute] = {"batch": int_array([counts[2]])} if d.batch else {}
     op = ac.TurnTilesOp.create(
         operands=[turns, *carried],
         result_types=[value.type for value in carried],

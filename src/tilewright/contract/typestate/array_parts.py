@@ -1,10 +1,12 @@
-"""Which part of a global array does a value stand for: all of it, or what lies at one index along one dimension?
+"""Which part of a global array does a value stand for: all of it, or what lies at an index along some dimensions?
 
-A part is an array with a dimension less. Where it is stored to, the index counts as a coordinate of the whole array,
-of a box one element wide there; so stores of different parts are told apart as stores at different rows are.
+A part is an array with a dimension less, and may be taken of a part. Where it is stored to, each index counts as a
+coordinate of the whole array, of a box one element wide there; so stores of different parts are told apart as stores at
+different rows are.
 
-Not handled: parts of parts; an index that may lie outside the array (only indices of loops over exactly that many
-elements are taken, which `require_inside` sees to). Checked by: tests/lower/test_batch.py.
+Not handled: an index that may lie outside the array (only indices of loops over that many elements at most are taken,
+and quotients of them, which `_require_inside` sees to). Checked by: tests/lower/test_batch.py and
+tests/contract/typestate/test_array_parts.py.
 """
 
 from __future__ import annotations
@@ -21,69 +23,80 @@ from tilewright.ir import ac
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """An array, or its part at `index` along `dimension`. rank: of what is seen."""
+    """An array, or its part at the indices `picked` along dimensions of its own. rank: of what is seen."""
 
     op: ac.GlobalOp
-    dimension: int | None
-    index: Index
+    picked: tuple[tuple[int, Index], ...] = ()
 
     @property
     def rank(self) -> int:
-        return len(self.op.shape) - (self.dimension is not None)
+        return len(self.op.shape) - len(self.picked)
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Of the whole array, those that are seen."""
+        taken = {dimension for dimension, _ in self.picked}
+        return tuple(dimension for dimension in range(len(self.op.shape)) if dimension not in taken)
 
     def placed(self, coordinates: tuple[Index, ...]) -> tuple[Index, ...]:
         """Coordinates in what is seen, as ones in the whole array."""
-        if self.dimension is None:
-            return coordinates
-        return (*coordinates[: self.dimension], self.index, *coordinates[self.dimension :])
+        found = dict(zip(self.dimensions, coordinates, strict=True)) | dict(self.picked)
+        return tuple(found[dimension] for dimension in sorted(found))
 
     def widened(self, extents: tuple[int, ...]) -> tuple[int, ...]:
         """A box in what is seen, as one in the whole array."""
-        if self.dimension is None:
-            return extents
-        return (*extents[: self.dimension], 1, *extents[self.dimension :])
+        found = dict.fromkeys(range(len(self.op.shape)), 1) | dict(zip(self.dimensions, extents, strict=True))
+        return tuple(found[dimension] for dimension in sorted(found))
 
 
 def array_step(walk: RoleWalk, op: Operation) -> bool:
-    """Interpret `op` if it takes a part of an array."""
+    """Interpret `op` if it takes a part of an array, or divides an index."""
+    if isinstance(op, ac.IndexDivideOp):
+        walk.indices(op, [op.operand])
+        if op.size.data < 1:
+            walk.findings.doubt(f"divides an index by {op.size.data}", op)
+        # A number of its own: nothing is known of it, so that what is told apart by it alone is in doubt.
+        walk.give(op, op.result, Index(((walk.name_of(op), 1),)))
+        return True
     if not isinstance(op, ac.GlobalPartOp):
         return False
-    array = walk.global_of(op, op.source)
+    array = array_of(walk, op, op.source)
     (index,) = walk.indices(op, [op.index])
     kind, dimension = type_of(op.result), op.dimension.data
-    if array is None or not isinstance(kind, ac.GlobalType) or not 0 <= dimension < len(array.shape):
+    if array is None or not isinstance(kind, ac.GlobalType) or not 0 <= dimension < array.rank:
         walk.findings.doubt(f"takes a part along dimension {dimension}", op)
         walk.give(op, op.result, None)
         return True
-    whole = array.result.type
-    if (kind.element, kind.rank.data) != (whole.element, whole.rank.data - 1):
-        walk.findings.doubt(f"a part of {array.buffer.data} is declared {kind}", op)
-    _require_inside(walk, op, array, index)
-    walk.give(op, op.result, Part(array, dimension, index))
+    whole = array.op.result.type
+    if (kind.element, kind.rank.data) != (whole.element, array.rank - 1):
+        walk.findings.doubt(f"a part of {array.op.buffer.data} is declared {kind}", op)
+    own = array.dimensions[dimension]
+    _require_inside(walk, op, array.op, integers(array.op.shape)[own])
+    walk.give(op, op.result, Part(array.op, tuple(sorted((*array.picked, (own, index)), key=lambda each: each[0]))))
     return True
 
 
-def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, index: Index) -> None:
-    """The index is that of a loop's tiles over as many matrices, or groups, as the array has parts."""
-    extent = integers(array.shape)[op.dimension.data]
-    owner = op.index.owner
+def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, extent: int) -> None:
+    """The index is below the number of parts that the array has."""
+    most = _values_of(op.index)
+    if most is None or most > extent:
+        walk.findings.doubt(f"a part of {array.buffer.data} whose index may lie outside its {extent}", op)
+
+
+def _values_of(index: SSAValue) -> int | None:
+    """How many values an index takes, from 0: that of a loop over matrices or groups, or such a one divided; None where
+    that is not known."""
+    owner = index.owner
+    if isinstance(owner, ac.IndexDivideOp):
+        most = _values_of(owner.operand)
+        return None if most is None or owner.size.data < 1 else -(-most // owner.size.data)
     loop = owner.parent_op() if not isinstance(owner, Operation) else None
-    if (
-        isinstance(loop, ac.TilesOp | ac.TurnTilesOp)
-        and loop.batch is not None
-        and op.index is loop.body.block.args[ac.TILE_INDICES]
-        and loop.batch.data <= extent
-        and len(index.terms) == 1
-    ):
-        return
-    if (
-        isinstance(loop, ac.GroupLoop)
-        and op.index is loop.body.block.args[ac.GROUP_INDEX]
-        and loop.groups.data <= extent
-        and len(index.terms) == 1
-    ):
-        return
-    walk.findings.doubt(f"a part of {array.buffer.data} whose index may lie outside its {extent}", op)
+    if isinstance(loop, ac.TilesOp | ac.TurnTilesOp):
+        of_batch = loop.body.block.args[ac.TILE_INDICES : loop.indices]
+        return next((many for many, each in zip(loop.batches, of_batch, strict=True) if each is index), None)
+    if isinstance(loop, ac.GroupLoop) and index is loop.body.block.args[ac.GROUP_INDEX]:
+        return loop.groups.data
+    return None
 
 
 def array_of(walk: RoleWalk, op: Operation, value: SSAValue) -> ArrayView | None:
@@ -92,6 +105,6 @@ def array_of(walk: RoleWalk, op: Operation, value: SSAValue) -> ArrayView | None
     if isinstance(token, Part):
         walk.look(op, value)
         assert isinstance(token.array, ac.GlobalOp)
-        return ArrayView(token.array, token.dimension, token.index)
+        return ArrayView(token.array, token.picked)
     array = walk.global_of(op, value)
-    return None if array is None else ArrayView(array, None, Index())
+    return None if array is None else ArrayView(array)

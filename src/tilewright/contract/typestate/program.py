@@ -198,17 +198,18 @@ def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findi
 
 def _check_tile_orders(operations: Operations, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
-    orders: dict[str, tuple[tuple[int, int, int, int], str]] = {}
+    orders: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {}
     for tiles in operations.of(ac.TilesOp, ac.TurnTilesOp):
         order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, tiles.matrices)
-        if min(order) < 1:
+        if min((*order, *tiles.batches)) < 1:
             findings.doubt(
                 f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
             )
         named = "grouped" if tiles.order is None else tiles.order.data
         if not fits_order(order[2], named):
             findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
-        if orders.setdefault(tiles.symbol.data, (order, named)) != (order, named):
+        found = (order, tiles.batches, named)
+        if orders.setdefault(tiles.symbol.data, found) != found:
             findings.doubt("goes through the tiles in another order than another role", tiles)
 
 

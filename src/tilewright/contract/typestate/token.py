@@ -151,11 +151,11 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What lies at `index` along one dimension of a global array, which `array` declares."""
+    """What lies at an index along each of some dimensions of a global array, which `array` declares: (dimension of the
+    whole array, index), by dimension."""
 
     array: Operation
-    dimension: int
-    index: Index
+    picked: tuple[tuple[int, Index], ...]
 
 
 @dataclass(frozen=True, slots=True)

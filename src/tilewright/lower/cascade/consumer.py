@@ -38,7 +38,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import index_offset, parameter_name
+from tilewright.ir.tile_facts import index_offset, loops, parameter_name
 from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
@@ -78,18 +78,20 @@ class Consumer:
     # ------------------------------------------------------------ the tile
 
     def run(self) -> None:
-        """The whole program, for one tile of rows."""
+        """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
+        walks = [self.needed_slots(loop.body.block.ops) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
                 case tile.LoopOp():
                     self.loop(op)
+                    del walks[0]
+                    for load in [load for load in self.held if not any(load in walk for walk in walks)]:
+                        release(self.build, self.held.pop(load))
                 case tile.StoreOp():
                     self.store(op)
                 case _:
                     pass
-        for phase in self.held.values():
-            release(self.build, phase)
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
@@ -165,7 +167,8 @@ class Consumer:
         owner = value.owner
         block = self.program.body.block
         if isinstance(owner, Operation):
-            return (1 + block.get_operation_index(owner), list(owner.results).index(value)) if owner.parent is block else (0, 0)
+            inside = owner.parent is block
+            return (1 + block.get_operation_index(owner), list(owner.results).index(value)) if inside else (0, 0)
         return 0, list(owner.args).index(value)
 
     # ------------------------------------------------------------ slots
@@ -204,14 +207,13 @@ class Consumer:
     def keep(self, value: SSAValue) -> None:
         """Have a value of outside a loop before it, where it takes computing or loading."""
         owner = value.owner
-        if isinstance(owner, tile.ConstantOp | tile.FullOp | tile.PositionOp | tile.GridOp) or isinstance(owner, Block):
+        if isinstance(owner, Block | tile.ConstantOp | tile.FullOp | tile.PositionOp | tile.GridOp):
             return
         if isinstance(owner, tile.LoadOp):
             if owner not in self.rings:
                 self.fragment(value)
-        elif isinstance(owner, Operation) and owner.results and isinstance(value.type, tile.ValueType):
-            if self.axes.row in self.axes.kept(value):
-                self.fragment(value)
+        elif isinstance(value.type, tile.ValueType) and self.axes.row in self.axes.kept(value):
+            self.fragment(value)
 
     def kept(self, value: SSAValue) -> SSAValue:
         """A value as a float32 fragment, which a loop may carry."""
@@ -250,7 +252,7 @@ class Consumer:
         """Plain loads at the fragment's places; of what does not change along a row, at once."""
         tensor = tensor_type(load.tensor)
         name = parameter_name(self.program, load.tensor)
-        array = part_of_batch(self.build, self.program, load.tensor, self.arrays[name], self.place, self.d)
+        array = part_of_batch(self.build, load.tensor, self.arrays[name], self.place, self.d)
         letters = {self.axes.row: "m", self.axes.streamed: "n", self.axes.column: "n"}
         indices = zip(tensor.axis_names, load.indices, strict=True)
         spread = [(axis, index) for axis, index in indices if base_axis(axis) not in self.axes.batch]
@@ -498,7 +500,7 @@ class Consumer:
             value = bare(value.owner.operand)
         kept = self.axes.kept(value)
         (held,) = self.map([(value, element, None)])
-        place = part_of_batch(self.build, self.program, op.tensor, self.arrays[name], self.place, self.d)
+        place = part_of_batch(self.build, op.tensor, self.arrays[name], self.place, self.d)
         others = [axis for axis in (self.axes.streamed, self.axes.column) if axis in kept]
         column = self.first(others[0]) if others else self.zero()
         through = [self.rows, self.unit] if others else []

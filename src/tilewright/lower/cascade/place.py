@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir import ac, tile
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision
+from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.array_part import part_at
@@ -51,10 +52,11 @@ def open_tiles(
     build: Build, program: tile.ProgramOp, d: CascadeDecisions, carried: Sequence[SSAValue]
 ) -> tuple[Build, Place, list[SSAValue]]:
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values."""
-    tiles_m, tiles_n, matrices = tile_counts(program, d)
-    indices = ac.TILE_INDICES + bool(d.batch)
+    tiles_m, tiles_n, _ = tile_counts(program, d)
+    indices = ac.TILE_INDICES + len(d.batch)
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    batch: dict[str, Attribute] = {"batch": IntAttr(matrices)} if d.batch else {}
+    extents = [program.extents[axis] for axis in d.batch]
+    batch: dict[str, Attribute] = {"batch": int_array(extents)} if d.batch else {}
     op = ac.TilesOp.create(
         operands=list(carried),
         result_types=[value.type for value in carried],
@@ -70,15 +72,7 @@ def open_tiles(
     build.add(op)
     inside = build.inside(block)
     places = {d.row: block.args[0]} | ({d.column: block.args[1]} if d.column else {})
-    left = block.args[ac.TILE_INDICES] if d.batch else None
-    for axis in reversed(d.batch):
-        extent = program.extents[axis]
-        if left is not None and axis != d.batch[0]:
-            above = _divided(inside, left, extent)
-            places[axis] = affine(inside, [(left, 1), (above, -extent)], 0)
-            left = above
-        elif left is not None:
-            places[axis] = left
+    places |= dict(zip(d.batch, block.args[ac.TILE_INDICES : indices], strict=True))
     return inside, Place(places), list(block.args[indices:])
 
 
@@ -90,7 +84,7 @@ def _divided(build: Build, index: SSAValue, size: int) -> SSAValue:
     )
 
 
-def part_of_batch(build: Build, program: tile.ProgramOp, tensor: SSAValue, array: SSAValue, place: Place, d: CascadeDecisions) -> SSAValue:
+def part_of_batch(build: Build, tensor: SSAValue, array: SSAValue, place: Place, d: CascadeDecisions) -> SSAValue:
     """The array's part at the tile's place along the batch's axes, which it has in the tensor's order."""
     dimension = 0
     for axis in tensor_type(tensor).axis_names:
@@ -103,7 +97,13 @@ def part_of_batch(build: Build, program: tile.ProgramOp, tensor: SSAValue, array
 
 
 def fill_slot(
-    build: Build, ring: Ring, cursor: SSAValue, load: tile.LoadOp, place: Place, d: CascadeDecisions, walked: SSAValue | None
+    build: Build,
+    ring: Ring,
+    cursor: SSAValue,
+    load: tile.LoadOp,
+    place: Place,
+    d: CascadeDecisions,
+    walked: SSAValue | None,
 ) -> None:
     """Bring a load's tile into its next slot. walked: as in `Place.first`."""
     slot = ring.decision

@@ -116,7 +116,7 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -
     if tensor_type(load.tensor).element_kind.bytes != 2:
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
     if name in wanted.misaligned:
-        refuse_at(load, f"{name} does not begin at a multiple of 16 bytes, so no tensor map brings it", "copy it before")
+        refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
 
 
 def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile) -> int:
@@ -214,7 +214,8 @@ def _slot(
     if any(index_offset(index) for index in load.indices):
         broken.append("it is displaced, and elements past an end must not count")
     if broken:
-        refuse_at(load, f"no tensor map brings {name}: {'; '.join(broken)}", "give it another layout, or copy it before")
+        said = "; ".join(broken)
+        refuse_at(load, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
     resident = is_resident(load)
     return SlotDecision(
         load_number(program, load), name, tensor.element_kind.value, width, inner, outer, batch,

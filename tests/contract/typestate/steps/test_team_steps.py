@@ -37,7 +37,7 @@ def all_rounds(count: int):
     def edit(module: ModuleOp) -> None:
         for op in module.walk():
             if isinstance(op, ac.TilesOp):
-                op.properties["batch"] = IntAttr(count)
+                op.properties["batch"] = int_array([count])
 
     return edit
 

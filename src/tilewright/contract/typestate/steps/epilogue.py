@@ -146,13 +146,14 @@ def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | No
     column = walk.look(op, op.column)
     if source is None or not isinstance(column, Index):
         return
-    numbers = [column.constant, *(factor for _, factor in column.terms), integers(source.op.shape)[-1]]
-    strides = integers(source.op.strides)
+    last = source.dimensions[-1] if source.dimensions else 0
+    numbers = [column.constant, *(factor for _, factor in column.terms), integers(source.op.shape)[last]]
+    strides = list(integers(source.op.strides))
     if (
         axes != "mn"
         or op.blocks is not None
-        or strides[-1] != 1
-        or any(number % 2 for number in (*numbers, *strides[:-1]))
+        or strides.pop(last) != 1
+        or any(number % 2 for number in (*numbers, *strides))
     ):
         walk.findings.doubt(f"loads pairs of {source.op.buffer.data} that may be torn or begin between two pairs", op)
     walk.findings.assume(f"{source.op.buffer.data} begins at a multiple of two of its elements")
