@@ -295,9 +295,9 @@ def _multiply(
         "a_step_bytes": steps,
         "b_step_bytes": steps,
     }
-    operands = [phase, shared.a, shared.b, unit, *([running] if running is not None else [])]
-    results = [ac.InflightType(IntAttr(shape.rows), IntAttr(TILE_N)), ac.ReadingType(RING)]
-    op = _add(block, ac.WgmmaIssueOp.create(operands=operands, properties=properties, result_types=results))
+    operands = [phase, shared.a, shared.b, unit, running, None]
+    results = [ac.InflightType(IntAttr(shape.rows), IntAttr(TILE_N)), ac.ReadingType(RING), None]
+    op = _add(block, ac.WgmmaIssueOp.build(operands=operands, properties=properties, result_types=results))
     _add(block, ac.WgmmaCommitOp.create())
     return op.results[0], op.results[1]
 

@@ -218,6 +218,8 @@ ELEMENTWISE = {
     Function.LE: lambda x, y: float(x <= y),
     Function.EQ: lambda x, y: float(x == y),
     Function.WHERE: lambda c, x, y: x if c else y,
+    Function.EXP2: lambda x: 2.0**x,
+    Function.FMA: lambda x, y, z: x * y + z,
 }
 OF_POSITIVE = (Function.SQRT, Function.RSQRT, Function.LOG)
 

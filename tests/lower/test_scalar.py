@@ -1,5 +1,6 @@
 """Every elementwise function's PTX on the CPU machine, against float64: accuracy, NaN, infinities, signs of zero."""
 
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -178,6 +179,36 @@ def test_exact_binary_functions(name):
     got = function(name, x, y)
     np.testing.assert_array_equal(got, expected)
     np.testing.assert_array_equal(np.isnan(got) & (np.isnan(x) | np.isnan(y)), np.isnan(x) | np.isnan(y))
+
+
+def test_fma_rounds_once():
+    """Against exact fractions: sums that a rounded product, or a float64 sum, would get wrong are among them."""
+    patterns = np.random.default_rng(2).integers(0, 2**32, (3, 4000), dtype=np.uint32).view(np.float32)
+    near = np.random.default_rng(3).standard_normal((3, 4000)).astype(np.float32)
+    near[2] = -(near[0] * near[1])
+    halves = [[1 + 2.0**-12, 1 + 2.0**-23, 1.0], [1 + 2.0**-12, 1.0, 2.0**-24], [2.0**-60, 2.0**-60, 2.0**-80]]
+    with np.errstate(all="ignore"):
+        x, y, z = np.concatenate([patterns, near, np.float32(halves)], axis=1)
+        expected = apply(Function.FMA, x, y, z)
+    np.testing.assert_array_equal(function("fma", x, y, z), expected)
+    for at in range(4000, 8003, 7):
+        exact = Fraction(float(x[at])) * Fraction(float(y[at])) + Fraction(float(z[at]))
+        error = abs(Fraction(float(expected[at])) - exact)
+        beside = [Fraction(float(np.nextafter(expected[at], np.float32(end)))) for end in (-np.inf, np.inf)]
+        assert all(error <= abs(other - exact) for other in beside)
+
+
+def test_exp2_is_the_hardware_s_within_its_bound():
+    """Hardware's own bits are not specified: PTX ISA, ex2.approx.ftz.f32, within 2 ulp, subnormal numbers as 0."""
+    x = everywhere()
+    got = function("exp2", x).astype(np.float64)
+    with np.errstate(all="ignore"):
+        expected = np.exp2(x.astype(np.float64))
+    normal = (expected >= 2.0**-126) & (expected <= 3.4028e38)
+    relative = np.abs(got[normal] - expected[normal]) / expected[normal]
+    assert normal.sum() > 6000 and relative.max() <= 2.0**-22
+    assert np.all(got[expected < 2.0**-127] == 0) and np.all(got[expected > 3.5e38] == np.inf)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(x))
 
 
 @pytest.mark.parametrize("element", ["f16", "bf16"])

@@ -426,6 +426,9 @@ class WgmmaIssueOp(AcOperation):
     No accumulator operand means that the first step overwrites (scale-d 0). A's rows for warpgroup w begin at
     `a_instance_bytes * w`. Strides in bytes: leading and stride offsets of the matrix descriptors, the advance
     from one 16-deep step to the next, and from one 64-row block to the next.
+
+    a_phase: of the slot that A lies in, where that is another than B's, of another ring; a_reading is then what
+    `reading` is of B's. Slots may be full, or retired: what was multiplied and waited for may be multiplied again.
     """
 
     name = "ac.wgmma.issue"
@@ -448,12 +451,18 @@ class WgmmaIssueOp(AcOperation):
     b = operand_def(MemoryType)
     unit = operand_def(IndexType)
     accumulator = opt_operand_def(InflightType)
+    a_phase = opt_operand_def(PhaseType)
     inflight = result_def(InflightType)
     reading = result_def(ReadingType)
+    a_reading = opt_result_def(ReadingType)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-        return issued_types(properties, [kind.ring for kind in types_of(PhaseType, operands, "phase")])
+        issued = issued_types(properties, [kind.ring for kind in types_of(PhaseType, operands, "phase")])
+        resident = types_of(PhaseType, operands, "a_phase")
+        return {**issued, "a_reading": ReadingType(resident[0].ring)} if issued and resident else issued
 
 
 @irdl_op_definition
@@ -463,7 +472,8 @@ class WgmmaCommitOp(AcOperation):
 
 @irdl_op_definition
 class WgmmaWaitOp(AcOperation):
-    """Wait until at most `pending` committed groups are in flight; hand back what is then known to be done."""
+    """Wait until at most `pending` committed groups are in flight; hand back what is then known to be done. A slot that
+    was retired is still held: it may be multiplied again, and is refilled only once it was released."""
 
     name = "ac.wgmma.wait"
     pending = prop_def(IntAttr)

@@ -72,7 +72,7 @@ class MapOp(AcOperation):
 
 @irdl_op_definition
 class ScalarOp(AcOperation):
-    """A float32 function of one or two scalars, by its name in `tilewright.ir.function`."""
+    """A float32 function of one to three scalars, by its name in `tilewright.ir.function`."""
 
     name = "ac.scalar"
     LEAD: ClassVar[tuple[str, ...]] = ("function",)

@@ -274,7 +274,7 @@ def _inferred(
     kind: type[AcOperation], operands: Values, properties: Mapping[str, Attribute]
 ) -> dict[str, tuple[Attribute, ...] | None]:
     """Types of results by name, None where they don't follow: of what this class means, of a type without parameters,
-    of carried values, of the only operand of that type. Optional results are absent."""
+    of carried values, of the only operand of that type. Optional results are absent but where the class means them."""
     meant = kind.inferred_types(operands, properties)
     return {name: _inferred_type(name, each, operands, meant) for name, each in kind.get_irdl_definition().results}
 
@@ -283,7 +283,7 @@ def _inferred_type(
     name: str, definition: ResultDef, operands: Values, meant: Mapping[str, Attribute]
 ) -> tuple[Attribute, ...] | None:
     if isinstance(definition, OptionalDef | OptResultDef):
-        return ()
+        return (meant[name],) if name in meant else ()
     if isinstance(definition, VariadicDef):
         return tuple([value.type for value in operands.get(_CARRIED, ())])
     if name in meant:

@@ -17,11 +17,11 @@ tests/lower/test_fragment.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, Dialect
+from xdsl.ir import Attribute, Block, Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -42,7 +42,7 @@ from tilewright.ir.tier import MemoryType
 
 @irdl_op_definition
 class FragmentFullOp(AcOperation):
-    """The float32 whose 32-bit image is `bits` at every place."""
+    """The float32 whose 32-bit image is `bits` at every place, of axes "mn" or "m"."""
 
     name = "ac.fragment.full"
     bits = prop_def(IntAttr)
@@ -54,10 +54,11 @@ class FragmentMapOp(AcOperation):
     """Element by element: the region computes one float32 for each result from the elements of `inputs`, rounded to
     that result's element.
 
-    inputs: settled accumulators, fragments in registers, loaded fragments (`ac.fragment.load`), all of one m and n; an
-    axis that one does not have is repeated. Where a result has axes "m", so has every input, or none. places: nothing,
-    or the row and column of the unit's first place; then the region takes, after the inputs' elements, the row and
-    column of its own place, as indices. The inputs stay as they are.
+    inputs: settled accumulators, fragments in registers, loaded fragments (`ac.fragment.load`), all of one m, and of
+    one n but for those over "m", whose n says nothing; an axis that one does not have is repeated. A result over "m"
+    may not change along a row (`region_axes`). places: nothing, or the row and column of the unit's first place; then
+    the region takes, after the inputs' elements, the row and column of its own place, as indices, of which it may
+    compute others. The inputs stay as they are.
     """
 
     name = "ac.fragment.map"
@@ -81,6 +82,11 @@ class FragmentFoldOp(AcOperation):
     function = prop_def(StringAttr)
     fragment = operand_def(FragmentType)
     result = result_def(FragmentType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds = types_of(FragmentType, operands, "fragment")
+        return {"result": FragmentType(kinds[0].m, kinds[0].n, StringAttr("m"), kinds[0].element)} if kinds else {}
 
 
 @irdl_op_definition
@@ -110,13 +116,19 @@ class AccumulatorStartOp(AcOperation):
     fragment = operand_def(FragmentType)
     result = result_def(InflightType)
 
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds = types_of(FragmentType, operands, "fragment")
+        return {"result": InflightType(kinds[0].m, kinds[0].n)} if kinds else {}
+
 
 @irdl_op_definition
 class FragmentIssueOp(AcOperation):
     """Multiply a fragment of 16-bit elements over "mn", as A in registers, with a slot's B.
 
-    The fragment is k columns wide, steps of 16. Its registers may not be written before the product is done. What B's
-    properties mean is said at `ac.wgmma.issue`.
+    The fragment is k columns wide, steps of 16. It is moved to A's registers, which are those of every product of the
+    kernel of this shape, and `wgmma.fence` follows; so no such product may be in flight, and no fragment of 16-bit
+    elements is made while one is. What B's properties mean is said at `ac.wgmma.issue`.
     """
 
     name = "ac.wgmma.issue_fragment"
@@ -138,6 +150,15 @@ class FragmentIssueOp(AcOperation):
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
         return issued_types(properties, [kind.ring for kind in types_of(ac.PhaseType, operands, "phase")])
+
+
+def region_axes(block: Block, arguments: Sequence[str]) -> dict[SSAValue, str]:
+    """Along which axes each value of a map's region changes, "m" before "n". arguments: along which its own do."""
+    axes: dict[SSAValue, str] = dict(zip(block.args, arguments, strict=False))
+    for op in block.ops:
+        along = "".join(axis for axis in "mn" if any(axis in axes.get(value, "") for value in op.operands))
+        axes.update(dict.fromkeys(op.results, along))
+    return axes
 
 
 Ac = Dialect(

@@ -6,6 +6,7 @@ enough for a bfloat16 result; the reference evaluator says what they approximate
 - `GELU` is the tanh approximation, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), not the erf form.
 - `LT`, `LE` and `EQ` give 1 where they hold and 0 elsewhere, NaN compared with anything included; `WHERE` takes its
   second operand where the first is not 0 and its third elsewhere, whatever the other one is, NaN included.
+- `EXP2` (2^x) and `FMA` (x y + z, rounded once) are for kernels alone: the language has no names for them.
 - `MAX`, `MIN` and `RELU` are NaN where an operand is, like NumPy's `maximum` and PTX's `max.NaN.f32`: a kernel shows
   that its data went wrong.
 
@@ -41,14 +42,17 @@ class Function(StrEnum):
     LE = "le"
     EQ = "eq"
     WHERE = "where"
+    EXP2 = "exp2"
+    FMA = "fma"
 
     @property
     def arity(self) -> int:
-        return 3 if self is Function.WHERE else 2 if self in _BINARY else 1
+        return 3 if self in _TERNARY else 2 if self in _BINARY else 1
 
 
 REDUCERS = (Function.ADD, Function.MAX, Function.MIN)
 """The functions that reductions fold with: associative (ADD but for rounding) and commutative."""
+_TERNARY = frozenset({Function.WHERE, Function.FMA})
 _BINARY = frozenset(
     {
         Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN, Function.LT, Function.LE,

@@ -19,6 +19,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
+from tilewright.ir.ac_fragment import (
+    AccumulatorStartOp,
+    FragmentFoldOp,
+    FragmentFullOp,
+    FragmentIssueOp,
+    FragmentMapOp,
+    FragmentReadOp,
+)
 from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac_promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
@@ -39,7 +47,8 @@ from tilewright.lower.async_copy import lower_async_copy
 from tilewright.lower.cluster_sync import lower_cluster_sync
 from tilewright.lower.elementwise import lower_elementwise
 from tilewright.lower.emit import Text
-from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_stage_write
+from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_row_store, lower_stage_write
+from tilewright.lower.fragment import lower_fragment
 from tilewright.lower.group_rows import lower_rows_store
 from tilewright.lower.group_tiles import close_tile, find_next, open_tile, start_walk
 from tilewright.lower.issue_order import lower_issue_order
@@ -48,6 +57,7 @@ from tilewright.lower.places import (
     AccumulatorPlace,
     BufferPlace,
     CursorPlace,
+    FragmentPlace,
     GlobalPlace,
     IndexPlace,
     LoadedFragmentPlace,
@@ -595,6 +605,11 @@ def _lower_bulk_wait(lowering: Lowering, op: ac.BulkWaitOp) -> None:
 
 
 def _lower_store(lowering: Lowering, op: ac.GlobalStoreOp) -> None:
+    fragment, destination = lowering.place(op.fragment), lowering.place(op.destination)
+    if isinstance(fragment, FragmentPlace) and fragment.axes == "m":
+        assert isinstance(destination, GlobalPlace)
+        lower_row_store(lowering.text, fragment, destination, lowering.warpgroup_thread, lowering.index(op.row))
+        return
     origin = (lowering.index(op.row), lowering.index(op.column))
     if op.through:
         lower_store_along_rows(lowering, op, origin)
@@ -673,6 +688,12 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     IssueTakeOp: lower_issue_order,
     IssuePassOp: lower_issue_order,
     IssueOrderEndOp: lower_issue_order,
+    FragmentFullOp: lower_fragment,
+    FragmentMapOp: lower_fragment,
+    FragmentFoldOp: lower_fragment,
+    FragmentReadOp: lower_fragment,
+    AccumulatorStartOp: lower_fragment,
+    FragmentIssueOp: lower_fragment,
     VectorLoadOp: lower_register_operand,
     OperandReadOp: lower_register_operand,
     ComputedIssueOp: lower_register_operand,

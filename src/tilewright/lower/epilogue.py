@@ -25,12 +25,14 @@ from tilewright.lower.paired_loads import PairedRows, load_pair
 from tilewright.lower.places import (
     AccumulatorPlace,
     BufferPlace,
+    FragmentPlace,
     GlobalPlace,
     LoadedFragmentPlace,
     MappedFragmentPlace,
     Places,
     ScalarPlace,
 )
+from tilewright.lower.scalar import widened_pair
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.staged_exchange import Staged, stage_by_plan
 
@@ -82,17 +84,17 @@ def lane_offsets(text: Text, thread: str) -> tuple[str, str]:
     return row, column
 
 
-def _row_of(value: int, block: int) -> int:
+def row_of(value: int, block: int) -> int:
     return 64 * block + 8 * ((value >> 1) & 1)
 
 
-def _column_of(value: int) -> int:
+def column_of(value: int) -> int:
     return (value & 1) + 8 * (value >> 2)
 
 
-def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: int, column: int) -> str:
+def load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: int, column: int) -> str:
     """One element of loaded fragment `number` at constant offsets from this thread's first element; 0 outside."""
-    text, source, axes = lanes.text, fragment.source, _varying(fragment)
+    text, source, axes = lanes.text, fragment.source, varying_axes(fragment)
     offsets = {"m": row if "m" in axes else 0, "n": column if "n" in axes else 0}
     if fragment.values:
         return fragment.values[offsets["m"], offsets["n"]]
@@ -126,7 +128,7 @@ def _load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row:
     return value
 
 
-def _varying(fragment: LoadedFragmentPlace) -> str:
+def varying_axes(fragment: LoadedFragmentPlace) -> str:
     """The axes along which the array has several numbers: of those that it has in blocks, the ones that one block does
     not cover."""
     blocks = fragment.blocks or (1,) * len(fragment.axes)
@@ -140,17 +142,39 @@ def load_vector(text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int
     rows = [64 * block + 8 * upper for block in range(shape[0] // 64) for upper in (0, 1)]
     columns = [group + odd for group in range(0, shape[1], 8) for odd in (0, 1)]
     lanes = Lanes(text, *lane_offsets(text, thread))
-    match _varying(fragment):
+    match varying_axes(fragment):
         case "":
             places = [(0, 0)]
         case "m":
             places = [(row, 0) for row in rows]
         case _:
             places = [(0, column) for column in columns]
-    return replace(fragment, values={place: _load_element(lanes, fragment, 0, *place) for place in places})
+    return replace(fragment, values={place: load_element(lanes, fragment, 0, *place) for place in places})
 
 
-def mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
+StoredPlace = MappedFragmentPlace | FragmentPlace
+"""What may be stored: computed where that is done, or in registers."""
+
+
+def fragment_value(places: Places, lanes: Lanes, fragment: StoredPlace, block: int, value: int) -> str:
+    """One element of a fragment over "mn", as float32."""
+    if isinstance(fragment, MappedFragmentPlace):
+        return _mapped_value(places, lanes, fragment, block, value)
+    if fragment.is_packed:
+        return widened_pair(lanes.text, fragment.element, fragment.blocks[block][value >> 1])[value & 1]
+    return fragment.blocks[block][value]
+
+
+def _fragment_pair(places: Places, lanes: Lanes, fragment: StoredPlace, block: int, value: int) -> str:
+    """Two elements of 16 bits side by side, in a register."""
+    if isinstance(fragment, FragmentPlace):
+        return fragment.blocks[block][value >> 1]
+    low = _mapped_value(places, lanes, fragment, block, value)
+    high = _mapped_value(places, lanes, fragment, block, value + 1)
+    return lanes.text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low)
+
+
+def _mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
     """Evaluate the map's region for one accumulator element."""
     parts = (fragment.accumulator, *fragment.others)
     scalars: Places = {
@@ -161,7 +185,7 @@ def mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, bl
     for number, (argument, operand) in enumerate(zip(rest, fragment.fragments, strict=True)):
         loaded = places[operand]
         assert isinstance(loaded, LoadedFragmentPlace)
-        register = _load_element(lanes, loaded, number, _row_of(value, block), _column_of(value))
+        register = load_element(lanes, loaded, number, row_of(value, block), column_of(value))
         scalars[argument] = ScalarPlace(register)
     for op in fragment.body:
         if not lower_scalar_op(lanes.text, scalars, op):
@@ -174,7 +198,7 @@ def lower_stage_write(
 ) -> None:
     """Columns [begin, end) of a fragment into a staging slot, in the swizzled rows that the bulk store expects."""
     fragment, buffer = places[op.fragment], places[op.buffer]
-    assert isinstance(fragment, MappedFragmentPlace) and isinstance(buffer, BufferPlace)
+    assert isinstance(fragment, StoredPlace) and isinstance(buffer, BufferPlace)
     begin, end = op.column_begin.data, op.column_end.data
     element_bytes = ELEMENT_BYTES[fragment.element]
     pitch = (end - begin) * element_bytes
@@ -186,12 +210,12 @@ def lower_stage_write(
 
         def value(number: int) -> str:
             """Of the plan's numbers, which count the chunk's values of one block of 64 rows after the other's."""
-            return mapped_value(places, lanes, fragment, first + number // values, begin // 2 + number % values)
+            return fragment_value(places, lanes, fragment, first + number // values, begin // 2 + number % values)
 
         stage_by_plan(Staged(text, fragment.element, value), exchange_of(op.plan), origin, thread)
         return
     staging = Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
-    for block in range(len(fragment.accumulator.blocks)):
+    for block in range(fragment.row_blocks):
         if element_bytes == 2:
             stage_matrices(staging, block)
         elif element_bytes == 1:
@@ -211,7 +235,7 @@ class Staging:
     text: Text
     places: Places
     lanes: Lanes
-    fragment: MappedFragmentPlace
+    fragment: StoredPlace
     swizzle_mask: int
     begin: int
     end: int
@@ -254,9 +278,7 @@ def stage_matrices(staging: Staging, block: int) -> None:
         for group in groups:
             for upper in (0, 1):
                 first = 4 * group + 2 * upper
-                low = mapped_value(staging.places, staging.lanes, fragment, block, first)
-                high = mapped_value(staging.places, staging.lanes, fragment, block, first + 1)
-                packed.append(text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low))
+                packed.append(_fragment_pair(staging.places, staging.lanes, fragment, block, first))
         offset = _displaced(staging, address, (column - staging.begin) * 2)
         destination = text.into("b32", "add.u32", slot, offset)
         registers = "{" + ", ".join(packed) + "}"
@@ -274,8 +296,8 @@ def stage_pairs(staging: Staging, block: int) -> None:
         address = _swizzled(text, row_offset, within, staging.swizzle_mask)
         for start in range(staging.begin, staging.end, 8):
             first = 4 * (start // 8) + 2 * upper
-            low = mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
-            high = mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
+            low = fragment_value(staging.places, staging.lanes, staging.fragment, block, first)
+            high = fragment_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
             offset = _displaced(staging, address, (start - staging.begin) * 4)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             text.emit("st.shared.v2.f32", f"[{destination}]", f"{{{low}, {high}}}")
@@ -292,8 +314,8 @@ def stage_bytes(staging: Staging, block: int) -> None:
         address = _swizzled(text, row_offset, column, staging.swizzle_mask)
         for start in range(staging.begin, staging.end, 8):
             first = 4 * (start // 8) + 2 * upper
-            low = mapped_value(staging.places, staging.lanes, staging.fragment, block, first)
-            high = mapped_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
+            low = fragment_value(staging.places, staging.lanes, staging.fragment, block, first)
+            high = fragment_value(staging.places, staging.lanes, staging.fragment, block, first + 1)
             offset = _displaced(staging, address, start - staging.begin)
             destination = text.into("b32", "add.u32", staging.origin, offset)
             packed = narrow_pair(text, staging.fragment.element, low, high)
@@ -305,25 +327,42 @@ def lower_global_store(
 ) -> None:
     """Every element by a plain store, where its row and column lie inside the array."""
     fragment, destination = places[op.fragment], places[op.destination]
-    assert isinstance(fragment, MappedFragmentPlace) and isinstance(destination, GlobalPlace)
+    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
     lanes = Lanes(text, *lane_offsets(text, thread))
     row = text.into("b32", "add.s32", lanes.row, row_origin)
     column = text.into("b32", "add.s32", lanes.column, column_origin)
     element_bytes = ELEMENT_BYTES[fragment.element]
     rows, columns = destination.shape
     row_stride, column_stride = (stride * element_bytes for stride in destination.strides)
-    for block in range(len(fragment.accumulator.blocks)):
+    for block in range(fragment.row_blocks):
         for upper in (0, 1):
             place = text.into("b32", "add.s32", row, 64 * block + 8 * upper)
             # As unsigned, so that a last tile that reaches past 2^31 is outside and not negative.
             inside = text.into("pred", "setp.lt.u32", place, rows)
             address = displaced_address(text, destination.register, place, row_stride)
             address = displaced_address(text, address, column, column_stride)
-            for value in range(2 * upper, fragment.accumulator.n // 2, 4):
+            for value in range(2 * upper, fragment.columns // 2, 4):
                 for item in (value, value + 1):
-                    offset = _column_of(item)
+                    offset = column_of(item)
                     fits = text.into("pred", "setp.lt.u32", column, max(columns - offset, 0))
                     guard = text.into("pred", "and.pred", inside, fits)
-                    result = mapped_value(places, lanes, fragment, block, item)
+                    result = fragment_value(places, lanes, fragment, block, item)
                     target = constant_address(text, address, offset * column_stride)
                     store_from_float(text, fragment.element, target, result, guard)
+
+
+def lower_row_store(
+    text: Text, fragment: FragmentPlace, destination: GlobalPlace, thread: str, row_origin: str
+) -> None:
+    """A number of each row to an array of rows: of the four threads that share one, the first stores it."""
+    lanes = Lanes(text, *lane_offsets(text, thread))
+    first = text.into("pred", "setp.eq.u32", text.into("b32", "and.b32", thread, 3), 0)
+    row = text.into("b32", "add.s32", lanes.row, row_origin)
+    (rows,), (stride,) = destination.shape, destination.strides
+    for block, numbers in enumerate(fragment.blocks):
+        for upper, number in enumerate(numbers):
+            offset = 64 * block + 8 * upper
+            place = text.into("b32", "add.s32", row, offset) if offset else row
+            guard = text.into("pred", "setp.lt.and.u32", place, rows, first)
+            address = displaced_address(text, destination.register, place, stride * ELEMENT_BYTES[fragment.element])
+            store_from_float(text, fragment.element, f"[{address}]", number, guard)

@@ -14,10 +14,10 @@ bar.warp.sync. Checked by: tests/lower/test_group_tiles.py.
 from __future__ import annotations
 
 from tilewright.ir import ac
-from tilewright.lower.epilogue import Lanes, Staging, lane_offsets, stage_matrices, stage_pairs
+from tilewright.lower.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
 from tilewright.lower.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.lowering import Lowering
-from tilewright.lower.places import BufferPlace, GlobalPlace, MappedFragmentPlace
+from tilewright.lower.places import BufferPlace, GlobalPlace
 from tilewright.lower.store_rows import store_along_rows
 
 VECTOR_BYTES = 16
@@ -33,7 +33,7 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     """Every element of the fragment before the row limit and inside the array's columns."""
     text, places = lowering.text, lowering.places
     fragment, destination, buffer = places[op.fragment], places[op.destination], places[op.buffer]
-    assert isinstance(fragment, MappedFragmentPlace) and isinstance(destination, GlobalPlace)
+    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
     assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
     origin, unit = (lowering.index(op.row), lowering.index(op.column)), lowering.index(op.unit)
     row_end = lowering.index(op.row_end)
@@ -66,12 +66,12 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     columns_left = text.into("b32", "sub.s32", columns, column)
     lanes = Lanes(text, *lane_offsets(text, thread))
     chunk = _ROW_BYTES // element_bytes
-    for block in range(len(fragment.accumulator.blocks)):
+    for block in range(fragment.row_blocks):
         inside = [
             text.into("pred", "setp.gt.s32", left, _BLOCK_ROWS * block + number)
             for number in range(0, _WARP_ROWS, _STORE_ROWS)
         ]
-        for begin in range(0, fragment.accumulator.n, chunk):
+        for begin in range(0, fragment.columns, chunk):
             staging = Staging(
                 text, places, lanes, fragment, _SWIZZLE_MASK, begin, begin + chunk, _ROW_BYTES, instance, thread, 0
             )  # fmt: skip

@@ -21,6 +21,7 @@ from tilewright.lower.nvgpu_text import (
     HeldSlot,
     Nvgpu,
     accumulator_alias,
+    cannot_write,
 )
 
 _WAIT_HINT_NANOSECONDS = 10_000_000
@@ -185,6 +186,8 @@ def _moved(state: Nvgpu, descriptor: str, offset_bytes: int) -> str:
 
 def write_wgmma_issue(state: Nvgpu, op: ac.WgmmaIssueOp) -> tuple[HeldAccumulator, HeldSlot]:
     """The accumulator in flight and the slot being read."""
+    if op.a_phase is not None:
+        raise cannot_write(op)
     text, slot = state.text, state.slot(op.phase)
     m, n, element = op.m.data, op.n.data, op.element.data
     kind = accumulator_alias(n)

@@ -56,9 +56,10 @@ def multiply(
         "b_stride_bytes": IntAttr(b_stride),
         "b_step_bytes": int_array(b_steps),
     }
-    operands = [phase, p.a, p.b, unit, *([running] if running is not None else [])]
+    operands = [phase, p.a, p.b, unit, running, None]
     inflight = ac.InflightType(IntAttr(rows), IntAttr(d.multiplied_columns))
-    op = ac.WgmmaIssueOp.create(operands=operands, properties=properties, result_types=[inflight, ac.ReadingType(RING)])
+    results = [inflight, ac.ReadingType(RING), None]
+    op = ac.WgmmaIssueOp.build(operands=operands, properties=properties, result_types=results)
     build.add(op)
     build.add(ac.WgmmaCommitOp.create())
     pass_issue(build, p.order)

@@ -5,7 +5,7 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -105,6 +105,39 @@ class MappedFragmentPlace:
     body: tuple[Operation, ...]
     result: SSAValue
 
+    @property
+    def columns(self) -> int:
+        return self.accumulator.n
+
+    @property
+    def row_blocks(self) -> int:
+        """Blocks of 64 rows."""
+        return len(self.accumulator.blocks)
+
+
+PACKED_ELEMENTS = ("bf16", "f16")
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentPlace:
+    """A fragment in registers. blocks[b]: of the 64-row block b. Axes "mn": its values in wgmma's fragment order, those
+    of 16 bits two to a register, which is the order of A's registers; others are float32. Axes "m": a float32 for each
+    row that the thread has, rows 0 and 8 of its own."""
+
+    blocks: tuple[tuple[str, ...], ...]
+    columns: int
+    axes: str
+    element: str
+
+    @property
+    def row_blocks(self) -> int:
+        """Blocks of 64 rows."""
+        return len(self.blocks)
+
+    @property
+    def is_packed(self) -> bool:
+        return self.axes == "mn" and self.element in PACKED_ELEMENTS
+
 
 @dataclass(frozen=True, slots=True)
 class ScalesPlace:
@@ -164,6 +197,7 @@ Place = (
     | AccumulatorPlace
     | LoadedFragmentPlace
     | MappedFragmentPlace
+    | FragmentPlace
     | ScalesPlace
     | ComputedPlace
     | VectorPlace
@@ -185,6 +219,9 @@ def registers_of(place: Place) -> tuple[tuple[str, str], ...]:
             return (("b32", register),)
         case AccumulatorPlace(blocks, _):
             return tuple(("f32", register) for block in blocks for register in block)
+        case FragmentPlace(blocks):
+            kind = "b32" if place.is_packed else "f32"
+            return tuple((kind, register) for block in blocks for register in block)
         case ScalesPlace(values):
             return tuple(("f32", register) for register in values.values())
         case _:
@@ -201,11 +238,16 @@ def with_registers(place: Place, registers: tuple[str, ...]) -> Place:
         case IndexPlace():
             return IndexPlace(registers[0])
         case AccumulatorPlace(blocks, n):
-            width = len(blocks[0])
-            return AccumulatorPlace(
-                tuple(registers[index * width : (index + 1) * width] for index in range(len(blocks))), n
-            )
+            return AccumulatorPlace(_split_alike(registers, blocks), n)
+        case FragmentPlace(blocks):
+            return replace(place, blocks=_split_alike(registers, blocks))
         case ScalesPlace(values, by_row, run):
             return ScalesPlace(dict(zip(values, registers, strict=True)), by_row, run)
         case _:
             return place
+
+
+def _split_alike(registers: tuple[str, ...], blocks: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """Registers in blocks as long as these, which are all as long as the first."""
+    width = len(blocks[0])
+    return tuple(registers[index * width : (index + 1) * width] for index in range(len(blocks)))

@@ -17,9 +17,11 @@ Source: PTX ISA, wgmma: register fragments of A; ldmatrix. Checked by: tests/low
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from tilewright.ir import ac
+from tilewright.ir.ac_fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
-from tilewright.lower.emit import Text
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.lowering import Lowering, integers, slot_of
 from tilewright.lower.places import (
@@ -30,9 +32,10 @@ from tilewright.lower.places import (
     LoadedFragmentPlace,
     Places,
     ScalarPlace,
+    SlotPlace,
     VectorPlace,
 )
-from tilewright.lower.scalar import widen
+from tilewright.lower.scalar import widened_pair
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.tensor_core import (
     instruction_of,
@@ -78,8 +81,26 @@ def _load(lowering: Lowering, op: VectorLoadOp) -> VectorPlace:
 
 
 def _read(lowering: Lowering, op: OperandReadOp) -> ComputedPlace:
-    text, buffer, slot, kind = lowering.text, lowering.place(op.a), slot_of(lowering, op.phase), op.result.type
-    assert isinstance(buffer, BufferPlace) and isinstance(kind, ComputedType) and buffer.swizzle == "128B"
+    slot, kind, buffer = slot_of(lowering, op.phase), op.result.type, lowering.place(op.a)
+    assert isinstance(kind, ComputedType) and isinstance(buffer, BufferPlace)
+    blocks: list[list[tuple[str, ...]]] = [[] for _ in range(kind.m.data // _BLOCK_ROWS)]
+    for block, step, words in read_matrices(lowering, op, slot, len(blocks)):
+        blocks[block].append(
+            tuple(
+                _computed(lowering, op, kind.element.data, (buffer.element, word), (block, step, number))
+                for number, word in enumerate(words)
+            )
+        )
+    meet_after_reading(lowering, op)
+    return ComputedPlace(slot, tuple(map(tuple, blocks)))
+
+
+def read_matrices(
+    lowering: Lowering, op: OperandReadOp | FragmentReadOp, slot: SlotPlace, blocks: int
+) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """A unit's rows of a slot: 64-row block, step of 16 elements, and the registers with them, loaded as they come."""
+    text, buffer = lowering.text, lowering.place(op.a)
+    assert isinstance(buffer, BufferPlace) and buffer.swizzle == "128B"
     thread, steps = lowering.warpgroup_thread, integers(op.step_bytes)
     origin = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
     origin = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, origin)
@@ -95,9 +116,7 @@ def _read(lowering: Lowering, op: OperandReadOp) -> ComputedPlace:
     exchanged = text.into("b32", "shl.b32", text.into("b32", "and.b32", lane, 7), 4)
     chunk = text.into("b32", "xor.b32", half, exchanged)
     addresses: dict[int, str] = {}
-    blocks: list[tuple[tuple[str, ...], ...]] = []
-    for block in range(kind.m.data // _BLOCK_ROWS):
-        packed: list[tuple[str, ...]] = []
+    for block in range(blocks):
         for step, offset in enumerate(steps):
             within = offset % _ROW_BYTES
             if within not in addresses:
@@ -107,17 +126,15 @@ def _read(lowering: Lowering, op: OperandReadOp) -> ComputedPlace:
             address = f"[{addresses[within]}+{block * op.block_bytes.data + offset - within}]"
             registers = "{" + ", ".join(words) + "}"
             text.emit("ldmatrix.sync.aligned.m8n8.x4.shared.b16", registers, address)
-            packed.append(
-                tuple(
-                    _computed(lowering, op, kind.element.data, (buffer.element, word), (block, step, number))
-                    for number, word in enumerate(words)
-                )
-            )
-        blocks.append(tuple(packed))
+            yield block, step, words
+
+
+def meet_after_reading(lowering: Lowering, op: OperandReadOp | FragmentReadOp) -> None:
+    """Each thread fences its reads towards the async proxy, and then knows that all of the unit's have."""
+    text = lowering.text
     number = text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
     text.emit("fence.proxy.async.shared::cta")
     text.emit("bar.sync", number, _UNIT_THREADS)
-    return ComputedPlace(slot, tuple(blocks))
 
 
 def _computed(
@@ -129,19 +146,8 @@ def _computed(
     block, step, number = place
     row = _BLOCK_ROWS * block + 8 * (number & 1)
     along = _STEP_ELEMENTS * step + 8 * (number >> 1)
-    low, high = (_value(lowering, op, value, row, along + odd) for odd, value in enumerate(_widened(text, *word)))
+    low, high = (_value(lowering, op, value, row, along + odd) for odd, value in enumerate(widened_pair(text, *word)))
     return text.into("b32", f"cvt.rn.{element}x2.f32", high, low)
-
-
-def _widened(text: Text, element: str, word: str) -> tuple[str, str]:
-    """The two elements of 16 bits in a register as float32."""
-    if element == "bf16":
-        low = text.into("b32", "shl.b32", word, 16)
-        high = text.into("b32", "and.b32", word, -65536)
-        return text.into("f32", "mov.b32", low), text.into("f32", "mov.b32", high)
-    first, second = text.register("b16"), text.register("b16")
-    text.emit("mov.b32", f"{{{first}, {second}}}", word)
-    return widen(text, element, first), widen(text, element, second)
 
 
 def _value(lowering: Lowering, op: OperandReadOp, element: str, row: int, along: int) -> str:
@@ -165,12 +171,24 @@ def _value(lowering: Lowering, op: OperandReadOp, element: str, row: int, along:
 
 
 def _issue(lowering: Lowering, op: ComputedIssueOp) -> None:
-    text, computed, b = lowering.text, lowering.place(op.computed), lowering.place(op.b)
-    assert isinstance(computed, ComputedPlace) and isinstance(b, BufferPlace)
+    computed = lowering.place(op.computed)
+    assert isinstance(computed, ComputedPlace)
+    issue_from_registers(lowering, op, computed.blocks, computed.slot)
+
+
+def issue_from_registers(
+    lowering: Lowering,
+    op: ComputedIssueOp | FragmentIssueOp,
+    operand: Sequence[Sequence[tuple[str, ...]]],
+    slot: SlotPlace,
+) -> None:
+    """operand[b][s]: A's registers for 64-row block b and step s, before they are moved. slot: B's."""
+    text, b = lowering.text, lowering.place(op.b)
+    assert isinstance(b, BufferPlace)
     m, n = op.m.data, op.n.data
     accumulator = lowering.place(op.accumulator) if op.accumulator is not None else lowering.fresh_accumulator(m, n)
     assert isinstance(accumulator, AccumulatorPlace)
-    count = len(computed.blocks) * op.steps.data * _REGISTERS
+    count = len(operand) * op.steps.data * _REGISTERS
     known = lowering.operand_registers.setdefault(count, [])
     while len(known) < count:
         known.append(text.register("b32"))
@@ -180,7 +198,7 @@ def _issue(lowering: Lowering, op: ComputedIssueOp) -> None:
     # tensor core reads them later, and else gives them to what is computed meanwhile (measured: wrong sums).
     keeps = text.into("pred", "setp.lt.u32", lowering.warpgroup, 32)
     moved: list[list[str]] = []
-    for block in computed.blocks:
+    for block in operand:
         words: list[str] = []
         for packed in block:
             mine = [next(registers) for _ in packed]
@@ -188,7 +206,7 @@ def _issue(lowering: Lowering, op: ComputedIssueOp) -> None:
                 text.emit("mov.b32", target, source, guard=keeps)
             words.append("{" + ", ".join(mine) + "}")
         moved.append(words)
-    base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, computed.slot.stage, "")
+    base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
     kind, depth, _ = instruction_of(op.element.data)
     opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{kind}.{kind}"
     advances = integers(op.b_step_bytes)
@@ -200,4 +218,4 @@ def _issue(lowering: Lowering, op: ComputedIssueOp) -> None:
             sums = "{" + ", ".join(block) + "}"
             text.emit(opcode, sums, moved[number][step], descriptor, scale, 1, 1, int(op.b_major.data == "MN"))
     lowering.places[op.inflight] = accumulator
-    lowering.places[op.reading] = computed.slot
+    lowering.places[op.reading] = slot

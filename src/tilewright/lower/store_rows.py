@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
-from tilewright.lower.epilogue import Lanes, Staging, lane_offsets, stage_matrices, stage_pairs
+from tilewright.lower.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
 from tilewright.lower.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.lowering import Lowering
-from tilewright.lower.places import BufferPlace, GlobalPlace, MappedFragmentPlace
+from tilewright.lower.places import BufferPlace, GlobalPlace
 
 _ROW_BYTES = 128
 _WARP_ROWS = 16
@@ -50,14 +50,14 @@ def lower_store_along_rows(lowering: Lowering, op: ac.GlobalStoreOp, origin: tup
     places = lowering.places
     fragment, destination = places[op.fragment], places[op.destination]
     buffer, unit = places[op.through[0]], lowering.index(op.through[1])
-    assert isinstance(fragment, MappedFragmentPlace) and isinstance(destination, GlobalPlace)
+    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
     assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
     store_along_rows(lowering, fragment, destination, (buffer, unit), origin, destination.shape[0])
 
 
 def store_along_rows(
     lowering: Lowering,
-    fragment: MappedFragmentPlace,
+    fragment: StoredPlace,
     destination: GlobalPlace,
     through: tuple[BufferPlace, str],
     origin: tuple[str, str],
@@ -86,11 +86,11 @@ def store_along_rows(
     )
     lanes = Lanes(text, *lane_offsets(text, thread))
     chunk = _ROW_BYTES // element_bytes
-    whole, last = divmod(fragment.accumulator.n, chunk)
+    whole, last = divmod(fragment.columns, chunk)
     plans = {width: _WordPlan.of(rows, width) for width in (chunk if whole else 0, last) if width}
-    for block in range(len(fragment.accumulator.blocks)):
-        for begin in range(0, fragment.accumulator.n, chunk):
-            end = min(begin + chunk, fragment.accumulator.n)
+    for block in range(fragment.row_blocks):
+        for begin in range(0, fragment.columns, chunk):
+            end = min(begin + chunk, fragment.columns)
             staging = Staging(
                 text, places, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
             )  # fmt: skip

@@ -49,6 +49,7 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
     a, b = lowering.place(op.a), lowering.place(op.b)
     assert isinstance(a, BufferPlace) and isinstance(b, BufferPlace)
     slot = slot_of(lowering, op.phase)
+    a_slot = slot if op.a_phase is None else slot_of(lowering, op.a_phase)
     m, n = op.m.data, op.n.data
     if op.accumulator is not None:
         accumulator = lowering.place(op.accumulator)
@@ -58,7 +59,7 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
     extra = ""
     if op.a_instance_bytes.data:
         extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
-    a_base = matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
+    a_base = matrix_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, a_slot.stage, extra)
     b_base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
     majors = (int(op.a_major.data == "MN"), int(op.b_major.data == "MN"))
     kind, depth, transposes = instruction_of(op.element.data)
@@ -73,6 +74,8 @@ def lower_wgmma_issue(lowering: Lowering, op: ac.WgmmaIssueOp) -> None:
             text.emit(opcode, registers, a_descriptor, b_descriptor, scale, 1, 1, *(majors if transposes else ()))
     lowering.places[op.inflight] = accumulator
     lowering.places[op.reading] = slot
+    if op.a_reading is not None:
+        lowering.places[op.a_reading] = a_slot
 
 
 def scale_predicate(text: Text, *, overwrite: bool) -> str:

@@ -25,6 +25,14 @@ from xdsl.ir import Block, Operation
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel
 from tilewright.ir import ac
+from tilewright.ir.ac_fragment import (
+    AccumulatorStartOp,
+    FragmentFoldOp,
+    FragmentFullOp,
+    FragmentIssueOp,
+    FragmentMapOp,
+    FragmentReadOp,
+)
 from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac_split import SplitPartOp
 from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
@@ -35,7 +43,7 @@ _LEAVE_GLOBAL_ALONE = (
     ac.ArriveOp, ac.TransactionCloseOp, ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.WgmmaWaitOp,
     ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
-    TeamAfterOp,
+    TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
 )  # fmt: skip
 _LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
 """Whose own steps read nothing of global memory."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.base.element import parse_element
+from tilewright.base.plural import counted
 from tilewright.contract.typestate.finding import Findings
 from tilewright.ir import ac
 from tilewright.ir.function import Function
@@ -48,16 +49,22 @@ def require_known(op: Operation, values: list[SSAValue], known: set[SSAValue], f
         findings.doubt("uses a value that nothing before it in its region defines", op)
 
 
-def check_region(block: Block, owner: Operation, arguments: int, findings: Findings) -> None:
-    """Doubt a region that is not scalar operations on `arguments` arguments, ended by a yield of one value."""
+def check_region(
+    block: Block, owner: Operation, arguments: int, findings: Findings, *, results: int = 1, indices: bool = False
+) -> None:
+    """Doubt a region that is not scalar operations on `arguments` arguments, ended by a yield of `results` scalars.
+    indices: whether it may compute indices of its own."""
     if len(block.args) != arguments:
         findings.doubt(f"a region of {len(block.args)} arguments for {arguments} values", owner)
     known: set[SSAValue] = set(block.args)
     for op in block.ops:
         if isinstance(op, ac.YieldOp):
             require_known(op, list(op.values), known, findings)
-            if len(op.values) != 1 or op.next_op is not None:
-                findings.doubt("does not end its region with one value", op)
+            if [value.type for value in op.values] != [ac.ScalarType()] * results or op.next_op is not None:
+                findings.doubt(f"does not end its region with {counted(results, 'value')}", op)
+        elif indices and isinstance(op, ac.AffineOp | ac.IndexDivideOp):
+            require_known(op, list(op.operands), known, findings)
+            known.add(op.result)
         elif not check_scalar(op, known, findings):
             findings.doubt(f"is not understood inside {owner.name}", op)
     if not isinstance(block.last_op, ac.YieldOp):

@@ -19,9 +19,11 @@ from types import MappingProxyType
 
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.group_places import spaced
+from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import UNIT
+from tilewright.ir import ac
 
 
 def check_places(
@@ -41,9 +43,21 @@ def check_places(
             loops = frozenset(atom for place in places for atom in place.loops)
             # Units that take tiles in turn are told apart by the tiles' numbers.
             units = 1 if role.takes_turns else role.role.count
-            reason = overlap_reason(places, {UNIT: units, **ranges}, loops)
+            reason = overlap_reason(places, {UNIT: units, **_single_tiles(role), **ranges}, loops)
             if reason:
                 findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {reason}", places[0].op)
+
+
+def _single_tiles(role: RoleSummary) -> dict[str, int]:
+    """Atoms of tile numbers that are always 0, of loops with one tile along an axis, where no CTA of the cluster takes
+    one past it."""
+    single: dict[str, int] = {}
+    for op, atoms in role.tile_loops.items():
+        if isinstance(op, ac.TilesOp | ac.TurnTilesOp):
+            ctas = integers(ac.kernel_of(op).cluster)
+            extents = (op.tiles_m.data * ctas[0], op.tiles_n.data * ctas[1], op.matrices)
+            single.update((atom, 1) for atom, extent in zip(atoms, extents, strict=False) if extent == 1)
+    return single
 
 
 def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loops: frozenset[str]) -> str:
@@ -60,7 +74,7 @@ def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loop
     if len(shapes) > 1:
         return "its stores depend on tile and unit in different ways"
     dimensions = shapes.pop()
-    needed = set(loops) | {atom for atom, count in ranges.items() if count > 1}
+    needed = {atom for atom in loops if ranges.get(atom) != 1} | {atom for atom, count in ranges.items() if count > 1}
     seen: set[str] = set()
     for number, terms in enumerate(dimensions):
         first = min(place.origin[number].constant for place in places)

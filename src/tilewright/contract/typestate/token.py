@@ -57,20 +57,23 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A slot that wgmma of group number `group` (counted in commits) reads."""
+    """A slot that wgmma of group number `group` (counted in commits) reads. fenced: as of a slot."""
 
     ring: str
     position: Polynomial
     group: Polynomial
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulating:
-    """An accumulator whose last wgmma belongs to group number `group`."""
+    """An accumulator whose last wgmma belongs to group number `group`. idle: threads wrote it, and no wgmma has since:
+    any group may stand for it, since none has to be waited for."""
 
     m: int
     n: int
     group: Polynomial
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,18 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
+    """Numbers that are loaded, or computed of an accumulator, where they are used."""
+
+    m: int
+    n: int
+    axes: str
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A fragment in registers of its own: a plain value."""
+
     m: int
     n: int
     axes: str
@@ -175,6 +190,7 @@ Token = (
     | Computed
     | Vector
     | Fragment
+    | Values
     | Staged
     | Index
     | Part
@@ -214,6 +230,8 @@ def describe(token: Token) -> str:
             return "a vector"
         case Fragment():
             return "a fragment"
+        case Values():
+            return "a fragment in registers"
         case Staged():
             return f"{token.state} bytes of buffer {token.buffer}"
         case Index():
@@ -262,7 +280,9 @@ class UnitState:
     """What one unit of a role has done so far.
 
     counts: how often, by event ("wait:ring:side", "fill:ring", "release:ring", "store:buffer", "groups", ...).
-    uncommitted: wgmma issued since the last commit. fenced: wgmma.fence since accumulators were last touched.
+    uncommitted: wgmma issued since the last commit. fenced: wgmma.fence since accumulators were last touched; started:
+    none since threads last wrote one that is multiplied into. operand_age: groups committed since a wgmma with A in
+    registers was last issued, its own among them, at least; None where no such wgmma may be in flight.
     groups_in_flight: at most so many committed wgmma groups are not known to be done; None if unbounded.
     bulk_issuer: groups that may be reading, oldest first, as far as the issuing thread knows; bulk_unit: as far as all
     of the unit's threads know; open_stores: stores not yet committed; staged: slots that hold bytes not yet stored.
@@ -271,6 +291,8 @@ class UnitState:
     counts: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
     uncommitted: int = 0
     fenced: bool = False
+    started: bool = False
+    operand_age: int | None = None
     groups_in_flight: int | None = 0
     bulk_issuer: tuple[Group, ...] = ()
     bulk_unit: tuple[Group, ...] = ()
@@ -285,8 +307,8 @@ class UnitState:
 
     def copy(self) -> UnitState:
         return UnitState(
-            dict(self.counts), self.uncommitted, self.fenced, self.groups_in_flight, self.bulk_issuer, self.bulk_unit,
-            self.open_stores, self.staged,
+            dict(self.counts), self.uncommitted, self.fenced, self.started, self.operand_age, self.groups_in_flight,
+            self.bulk_issuer, self.bulk_unit, self.open_stores, self.staged,
         )  # fmt: skip
 
     def joined(self, other: UnitState) -> UnitState:
@@ -295,10 +317,13 @@ class UnitState:
         in_flight = None if bounds[0] is None or bounds[1] is None else max(bounds[0], bounds[1])
         if in_flight is not None and in_flight > GROUPS_KEPT:
             in_flight = None
+        ages = [age for age in (self.operand_age, other.operand_age) if age is not None]
         return replace(
             self,
             counts=dict(self.counts),
             fenced=self.fenced and other.fenced,
+            started=self.started or other.started,
+            operand_age=min(ages, default=None),
             groups_in_flight=in_flight,
             bulk_issuer=_join_groups(self.bulk_issuer, other.bulk_issuer),
             bulk_unit=_join_groups(self.bulk_unit, other.bulk_unit),
@@ -309,7 +334,8 @@ class UnitState:
     def may_part(self) -> object:
         """The part that `joined` joins, for telling when it no longer grows."""
         return (
-            self.fenced, self.groups_in_flight, self.bulk_issuer, self.bulk_unit, self.open_stores, self.staged
+            self.fenced, self.started, self.operand_age, self.groups_in_flight, self.bulk_issuer, self.bulk_unit,
+            self.open_stores, self.staged,
         )  # fmt: skip
 
 

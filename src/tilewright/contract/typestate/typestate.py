@@ -38,6 +38,7 @@ from tilewright.contract.typestate.resources import check_resources
 from tilewright.contract.typestate.rings import CIRCLE, check_roles, fill_sites, filling_of
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
+from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.typestate.steps.issue_order import issue_order_step
 from tilewright.contract.typestate.steps.promotion import promotion_step
@@ -123,6 +124,7 @@ _STEPS = (
     promotion_step,
     issue_order_step,
     register_operand_step,
+    fragment_step,
     array_step,
     epilogue_step,
     group_step,

@@ -42,6 +42,7 @@ from tilewright.contract.typestate.token import (
     Staged,
     Token,
     UnitState,
+    Values,
     Vector,
     describe,
     is_linear,
@@ -311,6 +312,7 @@ class RoleWalk:
         if len(yielded) != len(entry):
             self.findings.doubt("a loop's body yields another number of values than it carries", op)
             yielded = entry
+        entry = [_entering(old, new, head, end) for old, new in zip(entry, yielded, strict=True)]
         self.counters += 1
         counter = variable(f"{symbol}'{self.counters}")
         outside, self.counting = self.counting, (*self.counting, Counter(f"{symbol}'{self.counters}", symbol, begin))
@@ -389,6 +391,16 @@ def _state_at(head: UnitState, end: UnitState, count: Polynomial) -> UnitState:
     return state
 
 
+def _entering(old: Token | None, new: Token | None, head: UnitState, end: UnitState) -> Token | None:
+    """What enters a loop, seen as what its body yields where that may do less, or owes more: a full slot as one that
+    was read, an accumulator that no wgmma has written as one whose group is an iteration older than the one yielded."""
+    if isinstance(old, Slot) and isinstance(new, Slot) and (old.side, new.side) == ("full", "retired"):
+        return replace(old, side="retired")
+    if isinstance(old, Accumulating) and isinstance(new, Accumulating) and old.idle and not new.idle:
+        return replace(old, group=new.group - (end.count("groups") - head.count("groups")), idle=False)
+    return old
+
+
 def _token_at(old: Token | None, new: Token | None, count: Polynomial) -> Token | None:
     if old is None or new is None:
         return None
@@ -443,7 +455,7 @@ def _agrees(token: Token, kind: Attribute) -> bool:
             return (kind.m.data, kind.n.data) == (token.m, token.n)
         case Settled(), ac.AccumulatorType():
             return (kind.m.data, kind.n.data) == (token.m, token.n)
-        case Fragment(), ac.FragmentType():
+        case Fragment() | Values(), ac.FragmentType():
             return (kind.m.data, kind.n.data, kind.axes.data, kind.element.data) == (
                 token.m, token.n, token.axes, token.element
             )  # fmt: skip

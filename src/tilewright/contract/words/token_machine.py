@@ -163,6 +163,8 @@ class _Unit:
                 env[step.result] = machine.issue(self, self._slot(step.slot), step)
             elif isinstance(step, Multiply):
                 env[step.reading] = machine.read(self, self._slot(step.slot), step)
+                if step.a_slot >= 0:
+                    env[step.a_reading] = machine.read(self, self._slot(step.a_slot), step)
             elif isinstance(step, Commit):
                 self.committed += 1
             elif isinstance(step, Retire):
@@ -375,7 +377,11 @@ class _Machine:
 
     def look(self, unit: _Unit, slot: _Slot, step: Look) -> _Slot:
         """The unit's threads begin to read a slot."""
+        state, stage = self._at(unit.cta, slot)
+        reads_already = unit.name in state.readers[stage]
         self._begin_reading(unit, slot, step.op, "reads")
+        if step.ends and not reads_already:
+            state.readers[stage].discard(unit.name)
         return slot
 
     def read(self, unit: _Unit, slot: _Slot, step: Multiply) -> _Slot:

@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.contract.typestate.program import Kernel, Map, Ring
 from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
+from tilewright.ir.ac_fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
 from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
@@ -84,16 +85,23 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Look:
+    """By the unit's threads. ends: whether they have read when it is over."""
+
     op: Operation
     slot: int
     result: int
+    ends: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
+    """a_slot, a_reading: of A, where it lies in a slot of its own; else -1."""
+
     op: Operation
     slot: int
     reading: int
+    a_slot: int = -1
+    a_reading: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +263,16 @@ class TokenProgram:
         return Fence(self.number(op.phase), self.number(op.result))
 
     def look(self, op: OperandReadOp) -> Look:
-        return Look(op, self.number(op.phase), self.number(op.result))
+        return Look(op, self.number(op.phase), self.number(op.result), ends=False)
+
+    def read_fragment(self, op: FragmentReadOp) -> Look:
+        return Look(op, self.number(op.phase), self.number(op.held), ends=True)
 
     def multiply(self, op: ac.WgmmaIssueOp) -> Multiply:
+        slots = self.number(op.phase), self.number(op.reading)
+        return Multiply(op, *slots, self.number(op.a_phase), self.number(op.a_reading))
+
+    def multiply_fragment(self, op: FragmentIssueOp) -> Multiply:
         return Multiply(op, self.number(op.phase), self.number(op.reading))
 
     def multiply_computed(self, op: ComputedIssueOp) -> Multiply:
@@ -344,6 +359,8 @@ _READ = cast(
         AsyncCopyArriveOp: TokenProgram.copies_arrive,
         AsyncCopyFenceOp: TokenProgram.fence,
         OperandReadOp: TokenProgram.look,
+        FragmentReadOp: TokenProgram.read_fragment,
+        FragmentIssueOp: TokenProgram.multiply_fragment,
         ac.WgmmaIssueOp: TokenProgram.multiply,
         ComputedIssueOp: TokenProgram.multiply_computed,
         ac.WgmmaCommitOp: TokenProgram.commit,

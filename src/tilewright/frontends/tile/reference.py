@@ -365,6 +365,21 @@ def _where(condition: Array, chosen: Array, other: Array) -> Array:
     return np.where(condition != 0, chosen, other)
 
 
+def _fused(x: Array, y: Array, z: Array) -> Array:
+    """x y + z: of float32, rounded once. A product is exact in float64; where its sum with z is not, the last bit is
+    set to odd, which a second rounding, to fewer bits, cannot tell from the exact sum."""
+    if x.dtype != np.float32:
+        return x * y + z
+    product, added = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
+    total = product + added
+    part = total - product
+    error = (product - (total - part)) + (added - part)
+    bits = np.asarray(total).view(np.int64)
+    towards_zero = np.where((error < 0) == (total > 0), bits - 1, bits)
+    exact = (error == 0) | ~np.isfinite(total)
+    return np.where(exact, bits, towards_zero | 1).view(np.float64).astype(np.float32)
+
+
 def _relu(x: Array) -> Array:
     return np.maximum(x, np.zeros_like(x))
 
@@ -395,5 +410,7 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.LE: _comparison(np.less_equal),
     Function.EQ: _comparison(np.equal),
     Function.WHERE: _where,
+    Function.EXP2: np.exp2,
+    Function.FMA: _fused,
 }
 _FOLDS: dict[Function, Callable[..., Array]] = {Function.ADD: np.sum, Function.MAX: np.max, Function.MIN: np.min}

@@ -35,6 +35,7 @@ from tilewright.contract.typestate.token import (
     Index,
     Settled,
     Staged,
+    Values,
     after_wait,
     appended,
     describe,
@@ -185,9 +186,11 @@ def _map(walk: RoleWalk, op: ac.MapOp) -> None:
     walk.give(op, op.result, Fragment(accumulator.m, accumulator.n // parts, "mn", kind.element.data))
 
 
-def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | None:
+def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | Values | None:
     """The fragment that `op` stores."""
     token = walk.take(op, value)
+    if isinstance(token, Values):
+        return token
     if isinstance(token, Fragment):
         # Elementwise work may be done here, so this is where the accumulator's registers are read.
         walk.state.fenced = False
@@ -206,8 +209,11 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
     if destination is not None:
         require_own_places(walk, op, destination)
         kind = type_of(op.destination)
-        if not isinstance(kind, ac.GlobalType) or kind.rank.data != 2:
-            walk.findings.doubt("stores to something that is no matrix", op)
+        rank = 1 if isinstance(fragment, Values) and fragment.axes == "m" else 2
+        if not isinstance(kind, ac.GlobalType) or kind.rank.data != rank:
+            walk.findings.doubt(f"stores to something that is no {'matrix' if rank == 2 else 'vector'}", op)
+        elif rank == 1 and op.through:
+            walk.findings.doubt("stores one number for each row through a buffer", op)
         elif fragment is not None and fragment.element != kind.element.data:
             walk.findings.doubt(f"stores {fragment.element} to an array of {kind.element.data}", op)
     if destination is not None and seen is not None and walk.recording:
@@ -216,7 +222,9 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             element = parse_element(fragment.element)
             size = element.bytes if element is not None else 0
             strides = tuple(stride * size for stride in integers(destination.strides))
-            origin, extents = seen.placed((row, column)), seen.widened((fragment.m, fragment.n))
+            by_row = isinstance(fragment, Values) and fragment.axes == "m"
+            box = (fragment.m,) if by_row else (fragment.m, fragment.n)
+            origin, extents = seen.placed((row,) if by_row else (row, column)), seen.widened(box)
             origin, around = finished_place(walk, op, origin, integers(destination.shape))
             place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
             walk.summary.places.append(place)

@@ -107,6 +107,8 @@ def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
         walk.findings.doubt(f"stores vectors {op.vectors.data}", op)
     elif op.vectors.data and any(size * element.bytes % VECTOR_BYTES for size in whole):
         walk.findings.doubt(f"rows of {destination.buffer.data} are no whole vectors of {VECTOR_BYTES} bytes", op)
+    if fragment is not None and fragment.axes != "mn":
+        walk.findings.doubt(f"stores rows of a fragment over {fragment.axes!r}", op)
     if fragment is not None and fragment.element != element.value:
         walk.findings.doubt(f"stores {fragment.element} to an array of {element.value}", op)
     if walk.recording:

@@ -25,10 +25,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
+from tilewright.ir.ac_fragment import FragmentIssueOp
 from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 
 LEAST_UNITS = 2
-_ISSUES = (ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.AffineOp)
+_ISSUES = (ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.AffineOp, FragmentIssueOp)
 """What may stand between a take and its pass: nothing of it waits for another thread."""
 _AROUND = (ac.LoopOp, ac.TilesOp, ac.GroupTilesOp)
 """Loops whose trips are the same for all units of a role."""

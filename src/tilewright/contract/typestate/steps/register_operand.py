@@ -25,14 +25,16 @@ from xdsl.ir import Operation
 from tilewright.contract.typestate.footprint import operand_ranges
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
-from tilewright.contract.typestate.steps.tensor_core import MAJORS, read_operand
+from tilewright.contract.typestate.steps.tensor_core import MAJORS, fence, read_operand
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Accumulating, Computed, Fragment, Reading, Slot, Vector, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
+from tilewright.ir.ac_fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
 
-_ELEMENTS = ("bf16", "f16")
+ELEMENTS = ("bf16", "f16")
+"""Of A in registers."""
 _STEP_ELEMENTS = 16
 _STEP_BYTES = 32
 _SWIZZLE = "128B"
@@ -51,12 +53,18 @@ def register_operand_step(walk: RoleWalk, op: Operation) -> bool:
             return False
     if walk.role.unit != "warpgroup128":
         walk.report("WG009", op, f"{op.name} in a role of {walk.role.unit}")
+    in_known_role(walk, op, releases=True)
+    return True
+
+
+def in_known_role(walk: RoleWalk, op: Operation, *, releases: bool) -> None:
+    """Doubt a role in which A from registers is not understood. releases: whether the slot's release has to order what
+    threads do."""
     if any(isinstance(other, ac.TurnLoop) for other in walk.role.op.body.block.ops):
         walk.findings.doubt("in a role whose units take turns", op)
-    if any(other.peers.data > 1 for other in walk.role.operations.of(ac.ArriveOp)):
+    if releases and any(other.peers.data > 1 for other in walk.role.operations.of(ac.ArriveOp)):
         # Such a release has the CTA's scope, enough for what a wgmma reads and not for what threads do.
         walk.findings.doubt("in a role that releases its slots to other CTAs", op)
-    return True
 
 
 def _load(walk: RoleWalk, op: VectorLoadOp) -> None:
@@ -76,9 +84,9 @@ def _load(walk: RoleWalk, op: VectorLoadOp) -> None:
 def _read(walk: RoleWalk, op: OperandReadOp) -> None:
     slot, kind = walk.take(op, op.phase), type_of(op.result)
     walk.require_unit(op, op.unit)
-    _meet(walk, op)
+    meet(walk, op)
     check_region(op.body.block, op, 1 + len(op.rows) + len(op.along), walk.findings)
-    if not isinstance(kind, ComputedType) or kind.element.data not in _ELEMENTS:
+    if not isinstance(kind, ComputedType) or kind.element.data not in ELEMENTS:
         walk.findings.doubt("its result is no operand of 16-bit elements", op)
         walk.give(op, op.result, None)
         return
@@ -97,11 +105,11 @@ def _read(walk: RoleWalk, op: OperandReadOp) -> None:
         return
     if slot.side != "full":
         walk.report("MB012", op, f"reads {describe(slot)}")
-    _footprint(walk, op, kind, slot.ring)
+    footprint(walk, op, (kind.m.data, kind.k.data), slot.ring)
     walk.give(op, op.result, Computed(slot.ring, slot.position, kind.m.data, kind.k.data, kind.element.data))
 
 
-def _meet(walk: RoleWalk, op: OperandReadOp) -> None:
+def meet(walk: RoleWalk, op: OperandReadOp | FragmentReadOp) -> None:
     """The named barriers on which the role's units meet."""
     first, units = op.first_barrier.data, walk.role.count
     if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
@@ -111,17 +119,16 @@ def _meet(walk: RoleWalk, op: OperandReadOp) -> None:
             walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
 
 
-def _footprint(walk: RoleWalk, op: OperandReadOp, kind: ComputedType, ring: str) -> None:
-    """The rows that all units of the role read, and whether copies bring them."""
-    buffer, steps = walk.buffer_of(op, op.a), integers(op.step_bytes)
-    m, k = kind.m.data, kind.k.data
+def footprint(walk: RoleWalk, op: OperandReadOp | FragmentReadOp, shape: tuple[int, int], ring: str) -> None:
+    """The rows that all units of the role read, and whether copies bring them. shape: a unit's rows, and columns."""
+    buffer, steps, (m, k) = walk.buffer_of(op, op.a), integers(op.step_bytes), shape
     rows = walk.kernel.facts.limit("wgmma.m")
     if m < rows or m % rows or not steps or _STEP_ELEMENTS * len(steps) != k:
         walk.findings.doubt(f"reads {m} x {k} elements in {len(steps)} steps", op)
         return
     if buffer is None or walk.role.count < 1:
         return
-    if buffer.element not in _ELEMENTS or buffer.swizzle != _SWIZZLE:
+    if buffer.element not in ELEMENTS or buffer.swizzle != _SWIZZLE:
         walk.findings.doubt(f"reads elements of {buffer.element} under swizzle {buffer.swizzle}", op)
         return
     if buffer.ring != ring:
@@ -165,28 +172,14 @@ def _issue(walk: RoleWalk, op: ComputedIssueOp) -> None:
                 "the tensor core, which may not have read them yet, multiplies the wrong numbers",
             ),
         )
-    if op.accumulator is not None:
-        accumulator = walk.take(op, op.accumulator)
-        fits = isinstance(accumulator, Accumulating) and (accumulator.m, accumulator.n) == (m, n)
-        if not fits and op.accumulator in walk.env:
-            what = describe(accumulator) if accumulator is not None else "something spoiled before"
-            walk.report("WG005", op, f"accumulates {m} x {n} into {what}")
-    rows = walk.kernel.facts.limit("wgmma.m")
-    least, most, step = (walk.kernel.facts.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
-    if m < rows or m % rows or not least <= n <= most or n % step or op.element.data not in _ELEMENTS:
-        walk.report("WG010", op, f"no wgmma computes {m} x {n} of {op.element.data} with A in registers")
-    elif op.b_major.data not in MAJORS[op.element.data]:
-        walk.findings.doubt(f"major {op.b_major.data} of {op.element.data}", op)
-    elif isinstance(computed, Computed):
-        advances, b = integers(op.b_step_bytes), walk.buffer_of(op, op.b)
-        if steps < 1 or len(advances) != steps or computed.k != _STEP_ELEMENTS * steps:
-            walk.findings.doubt(f"{steps} steps with {len(advances)} advances of {computed.k} elements", op)
-        elif b is not None:
-            shape = (op.b_major.data, n, op.b_leading_bytes.data, op.b_stride_bytes.data)
-            read_operand(walk, op, computed.ring, b, shape, [0], advances)
+    accumulate(walk, op)
+    k = multiplied_columns(walk, op, computed if isinstance(computed, Computed) else None)
+    if isinstance(computed, Computed) and k and computed.k != k:
+        walk.findings.doubt(f"{steps} steps of {computed.k} elements", op)
     # The operation's own fence comes after its moves, and the threads touch nothing in between.
-    state.fenced = True
+    fence(walk)
     state.uncommitted += 1
+    state.operand_age = 0
     walk.give(op, op.inflight, Accumulating(m, n, group))
     if not isinstance(computed, Computed):
         if computed is not None:
@@ -196,3 +189,36 @@ def _issue(walk: RoleWalk, op: ComputedIssueOp) -> None:
     if (computed.m, computed.element) != (m, op.element.data):
         walk.findings.doubt(f"multiplies {m} rows of {op.element.data} of {computed.m} of {computed.element}", op)
     walk.give(op, op.reading, Reading(computed.ring, computed.position, group))
+
+
+def accumulate(walk: RoleWalk, op: ComputedIssueOp | FragmentIssueOp) -> None:
+    """Take the accumulator that a product with A in registers goes on with, if any."""
+    if op.accumulator is None:
+        return
+    m, n, accumulator = op.m.data, op.n.data, walk.take(op, op.accumulator)
+    fits = isinstance(accumulator, Accumulating) and (accumulator.m, accumulator.n) == (m, n)
+    if not fits and op.accumulator in walk.env:
+        what = describe(accumulator) if accumulator is not None else "something spoiled before"
+        walk.report("WG005", op, f"accumulates {m} x {n} into {what}")
+
+
+def multiplied_columns(walk: RoleWalk, op: ComputedIssueOp | FragmentIssueOp, slot: Slot | Computed | None) -> int:
+    """How many of A's columns a product with A in registers takes; 0 of one that is reported or doubted. What it reads
+    of B's slot is checked, if that is known."""
+    m, n, steps, element = op.m.data, op.n.data, op.steps.data, op.element.data
+    rows = walk.kernel.facts.limit("wgmma.m")
+    least, most, step = (walk.kernel.facts.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
+    advances, b = integers(op.b_step_bytes), walk.buffer_of(op, op.b)
+    if m < rows or m % rows or not least <= n <= most or n % step or element not in ELEMENTS:
+        walk.report("WG010", op, f"no wgmma computes {m} x {n} of {element} with A in registers")
+        return 0
+    if op.b_major.data not in MAJORS[element]:
+        walk.findings.doubt(f"major {op.b_major.data} of {element}", op)
+        return 0
+    if steps < 1 or len(advances) != steps:
+        walk.findings.doubt(f"{steps} steps with {len(advances)} advances", op)
+        return 0
+    if slot is not None and b is not None:
+        shape = (op.b_major.data, n, op.b_leading_bytes.data, op.b_stride_bytes.data)
+        read_operand(walk, op, slot, b, shape, [0], advances)
+    return _STEP_ELEMENTS * steps

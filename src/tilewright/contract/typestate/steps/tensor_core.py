@@ -17,9 +17,10 @@ from tilewright.contract.typestate.footprint import operand_ranges
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
 from tilewright.contract.typestate.summary import ReadSite
-from tilewright.contract.typestate.token import Accumulating, Reading, Settled, Slot, describe
+from tilewright.contract.typestate.token import Accumulating, Computed, Reading, Settled, Slot, Token, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
+from tilewright.ir.ac_fragment import FragmentIssueOp
 from tilewright.ir.ac_register_operand import ComputedIssueOp
 
 """Rows of one wgmma."""
@@ -36,7 +37,7 @@ def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it is a wgmma operation."""
     match op:
         case ac.WgmmaFenceOp():
-            walk.state.fenced = True
+            fence(walk)
         case ac.WgmmaIssueOp():
             _issue(walk, op)
         case ac.WgmmaCommitOp():
@@ -44,6 +45,8 @@ def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
             walk.state.uncommitted = 0
             if walk.state.groups_in_flight is not None:
                 walk.state.groups_in_flight += 1
+            if walk.state.operand_age is not None:
+                walk.state.operand_age += 1
         case ac.WgmmaWaitOp():
             _wait(walk, op)
         case _:
@@ -53,8 +56,14 @@ def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
     return True
 
 
+def fence(walk: RoleWalk) -> None:
+    """The unit's accesses to accumulators are ordered before the wgmma that follow."""
+    walk.state.fenced, walk.state.started = True, False
+
+
 def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
     slot = walk.take(op, op.phase)
+    a_slot = slot if op.a_phase is None else walk.take(op, op.a_phase)
     m, n, group = op.m.data, op.n.data, walk.state.count("groups")
     chained = False
     if op.accumulator is not None:
@@ -63,7 +72,7 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
         if not chained and op.accumulator in walk.env:
             what = describe(accumulator) if accumulator is not None else "something spoiled before"
             walk.report("WG005", op, f"accumulates {m} x {n} into {what}")
-    if not chained and not walk.state.fenced:
+    if (not chained and not walk.state.fenced) or walk.state.started:
         walk.report(
             "WG004",
             op,
@@ -81,24 +90,32 @@ def _issue(walk: RoleWalk, op: ac.WgmmaIssueOp) -> None:
     elif not {op.a_major.data, op.b_major.data} <= MAJORS[op.element.data]:
         walk.findings.doubt(f"majors {op.a_major.data} and {op.b_major.data} of {op.element.data}", op)
     else:
-        _operands(walk, op, slot)
+        _operands(walk, op, slot, a_slot)
     walk.state.uncommitted += 1
     walk.give(op, op.inflight, Accumulating(m, n, group))
+    walk.give(op, op.reading, read_slot(walk, op, slot, group))
+    if op.a_reading is not None:
+        walk.give(op, op.a_reading, None if op.a_phase is None else read_slot(walk, op, a_slot, group))
+    if (op.a_phase is None) != (op.a_reading is None):
+        walk.report("LV001", op, "the slot of A is not handed back" if op.a_phase else "hands back a slot of A's alone")
+
+
+def read_slot(walk: RoleWalk, op: Operation, slot: Token | None, group: Polynomial) -> Reading | None:
+    """The slot that a product of a group reads: full, or read before and still held."""
     if not isinstance(slot, Slot):
         if slot is not None:
             walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
-        walk.give(op, op.reading, None)
-        return
-    if slot.side != "full":
+        return None
+    if slot.side == "empty":
         walk.report("MB012", op, f"reads {describe(slot)}")
-    walk.give(op, op.reading, Reading(slot.ring, slot.position, group))
+    return Reading(slot.ring, slot.position, group, slot.fenced)
 
 
 _MOST_BLOCKS = 64
 """Blocks of rows of a product: each takes four registers of a thread or more, of which there are 255."""
 
 
-def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
+def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: Token | None, a_slot: Token | None) -> None:
     """Both operands' footprints, over all of the role's units."""
     a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
     a_steps, b_steps = integers(op.a_step_bytes), integers(op.b_step_bytes)
@@ -107,7 +124,6 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
         return
     if walk.role.count < 1:
         return  # reported among the resources
-    ring, unfenced = (slot.ring, not slot.fenced) if isinstance(slot, Slot) else ("", True)
     rows = walk.kernel.facts.limit("wgmma.m")
     if op.m.data > _MOST_BLOCKS * rows:
         walk.findings.doubt(f"{op.m.data} rows are more than a warpgroup's registers hold", op)
@@ -120,24 +136,24 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: object) -> None:
             for block in blocks
         ]
         shape = (op.a_major.data, rows, op.a_leading_bytes.data, op.a_stride_bytes.data)
-        read_operand(walk, op, ring, a, shape, bases, a_steps, unfenced)
+        read_operand(walk, op, a_slot, a, shape, bases, a_steps)
     if b is not None:
         shape = (op.b_major.data, op.n.data, op.b_leading_bytes.data, op.b_stride_bytes.data)
-        read_operand(walk, op, ring, b, shape, [0], b_steps, unfenced)
+        read_operand(walk, op, slot, b, shape, [0], b_steps)
 
 
 def read_operand(
     walk: RoleWalk,
-    op: ac.WgmmaIssueOp | ComputedIssueOp,
-    ring: str,
+    op: ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp,
+    slot: Token | None,
     buffer: Buffer,
     shape: tuple[str, int, int, int],
     bases: list[int],
     steps: tuple[int, ...],
-    unfenced: bool = True,
 ) -> None:
-    """What a product reads of a slot's buffer. shape: major, extent, leading and stride offsets of one matrix.
-    unfenced: no proxy fence followed the wait for the slot."""
+    """What a product reads of a slot's buffer. shape: major, extent, leading and stride offsets of one matrix."""
+    ring = slot.ring if isinstance(slot, Slot | Computed) else ""
+    unfenced = not (isinstance(slot, Slot) and slot.fenced)
     major, extent, leading, stride = shape
     if buffer.element != op.element.data:
         walk.findings.doubt(f"multiplies {op.element.data} from a buffer of {buffer.element}", op)
@@ -184,12 +200,14 @@ def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:
     if pending < 0:
         walk.findings.doubt(f"waits for {pending} pending groups", op)
     state.groups_in_flight = pending if state.groups_in_flight is None else min(state.groups_in_flight, pending)
+    if state.operand_age is not None and state.operand_age > max(pending, 0):
+        state.operand_age = None
     if op.reading is not None:
         reading = walk.take(op, op.reading)
         retired = None
         if isinstance(reading, Reading):
             _require_done(walk, op, reading.group, "WG002", f"a slot of ring {reading.ring}")
-            retired = Slot(reading.ring, "retired", reading.position)
+            retired = Slot(reading.ring, "retired", reading.position, reading.fenced)
         elif reading is not None:
             walk.report("LV008", op, f"{op.name} cannot wait for {describe(reading)}")
         if op.retired is None:
@@ -203,7 +221,8 @@ def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:
         accumulator = walk.take(op, op.accumulator)
         settled = None
         if isinstance(accumulator, Accumulating):
-            _require_done(walk, op, accumulator.group, "WG003", "an accumulator")
+            if not accumulator.idle:
+                _require_done(walk, op, accumulator.group, "WG003", "an accumulator")
             settled = Settled(accumulator.m, accumulator.n)
         elif accumulator is not None:
             walk.report("LV008", op, f"{op.name} cannot wait for {describe(accumulator)}")

@@ -1,0 +1,285 @@
+"""What do fragments in registers do to a unit's state, and which of their operations break a rule on the spot?
+
+A fragment in registers is a plain value: reading it disturbs nothing, and loops may carry it. What binds it to the
+tensor core are three things.
+
+- It is computed of accumulators, which must have settled; reading those counts as touching their registers.
+- An accumulator that begins as a fragment is written by threads, so that a `wgmma.fence` follows before any product.
+- A product with A in registers reads them until it is done. They are registers of the kernel's own, to which the
+  operation moves the fragment, and no such product may be in flight then. Nor may one be where a fragment of 16-bit
+  elements is made: then a lowering that takes the fragment's own registers is right too.
+
+A slot that threads read obeys what `steps.register_operand` says; the slot's token is handed on.
+
+Not handled: indices that are computed from others than the map's own places, consumers in turns, slots that CTAs fill
+together and threads read (doubts). Source: PTX ISA, wgmma: register fragments of A and D, wgmma.fence. Checked by:
+tests/contract/typestate/steps/test_fragment.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.base.element import parse_element
+from tilewright.contract.typestate.program import integers, type_of
+from tilewright.contract.typestate.scalar_region import check_region
+from tilewright.contract.typestate.steps.register_operand import (
+    ELEMENTS,
+    accumulate,
+    footprint,
+    in_known_role,
+    meet,
+    multiplied_columns,
+)
+from tilewright.contract.typestate.steps.tensor_core import fence, read_slot
+from tilewright.contract.typestate.token import (
+    Accumulating,
+    Fragment,
+    Index,
+    Settled,
+    Slot,
+    Token,
+    Values,
+    describe,
+)
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.ir import ac
+from tilewright.ir.ac_fragment import (
+    AccumulatorStartOp,
+    FragmentFoldOp,
+    FragmentFullOp,
+    FragmentIssueOp,
+    FragmentMapOp,
+    FragmentReadOp,
+    region_axes,
+)
+from tilewright.ir.function import REDUCERS
+
+_FLOAT = "f32"
+_COLUMNS = 8
+"""Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments)."""
+_STEP_COLUMNS = 16
+
+
+def fragment_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it concerns fragments in registers."""
+    match op:
+        case FragmentFullOp():
+            _full(walk, op)
+        case FragmentMapOp():
+            _map(walk, op)
+        case FragmentFoldOp():
+            _fold(walk, op)
+        case FragmentReadOp():
+            _read(walk, op)
+        case AccumulatorStartOp():
+            _start(walk, op)
+        case FragmentIssueOp():
+            _issue(walk, op)
+        case _:
+            return False
+    if walk.role.unit != "warpgroup128":
+        walk.report("WG009", op, f"{op.name} in a role of {walk.role.unit}")
+    if isinstance(op, FragmentReadOp | FragmentIssueOp):
+        in_known_role(walk, op, releases=isinstance(op, FragmentReadOp))
+    return True
+
+
+def _declared(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
+    """The fragment that a result is declared to be, of a shape that registers hold; None, with a doubt, for another."""
+    kind = type_of(value)
+    if not isinstance(kind, ac.FragmentType) or kind.axes.data not in ("mn", "m"):
+        walk.findings.doubt("its result is no fragment over rows, or rows and columns", op)
+        return None
+    m, n, element = kind.m.data, kind.n.data, parse_element(kind.element.data)
+    rows, most = walk.kernel.facts.limit("wgmma.m"), walk.kernel.facts.limit("wgmma.n_max")
+    if m < rows or m % rows or not 0 < n <= most or n % _COLUMNS:
+        walk.findings.doubt(f"a fragment of {m} x {n} elements", op)
+        return None
+    if element is None or not element.is_float or element.bytes > 4 or element.value != kind.element.data:
+        walk.findings.doubt(f"a fragment of {kind.element.data}", op)
+        return None
+    return Values(m, n, kind.axes.data, kind.element.data)
+
+
+def _give(walk: RoleWalk, op: Operation, value: SSAValue, made: Values | None) -> None:
+    if made is not None and made.axes == "mn" and made.element in ELEMENTS and walk.state.operand_age is not None:
+        _in_flight(walk, op, "a fragment of 16-bit elements is made")
+    walk.give(op, value, made)
+
+
+def _in_flight(walk: RoleWalk, op: Operation, what: str) -> None:
+    walk.report(
+        "WG011",
+        op,
+        f"{what} while a wgmma that takes A from registers may be in flight",
+        steps=(
+            "a wgmma with A in registers is issued",
+            "the warpgroup's threads write the same registers for the next one",
+            "the tensor core, which may not have read them yet, multiplies the wrong numbers",
+        ),
+    )
+
+
+def _full(walk: RoleWalk, op: FragmentFullOp) -> None:
+    made = _declared(walk, op, op.result)
+    if made is not None and (made.element != _FLOAT or not 0 <= op.bits.data < 1 << 32):
+        walk.findings.doubt(f"fills a fragment of {made.element} with {op.bits.data}", op)
+        made = None
+    _give(walk, op, op.result, made)
+
+
+# ---------------------------------------------------------------- maps and folds
+
+
+def _map(walk: RoleWalk, op: FragmentMapOp) -> None:
+    tokens = [_input(walk, op, value) for value in op.inputs]
+    places = walk.indices(op, list(op.places))
+    made = [_declared(walk, op, result) for result in op.outputs]
+    shapes = [token for token in (*tokens, *made) if token is not None]
+    wide = [token for token in shapes if isinstance(token, Settled) or "n" in token.axes]
+    if len({token.m for token in shapes}) > 1 or len({token.n for token in wide}) > 1:
+        walk.findings.doubt("accumulators and fragments of different shapes", op)
+    if not op.outputs:
+        walk.findings.doubt("has no result", op)
+    if _check_body(walk, op, len(tokens), places) and None not in tokens:
+        axes = region_axes(op.body.block, [*(_axes(token) for token in tokens if token is not None), "m", "n"])
+        end = op.body.block.last_op
+        assert isinstance(end, ac.YieldOp)
+        for value, result in zip(end.values, made, strict=True):
+            if result is not None and result.axes == "m" and "n" in axes.get(value, ""):
+                walk.findings.doubt("gives one number for each row of what changes along it", op)
+    for result, token in zip(op.outputs, made, strict=True):
+        _give(walk, op, result, token)
+
+
+def _input(walk: RoleWalk, op: FragmentMapOp, value: SSAValue) -> Settled | Fragment | Values | None:
+    token = walk.take(op, value)
+    match token:
+        case None | Values():
+            return token
+        case Settled() | Fragment():
+            walk.state.fenced = False
+            return token
+        case Accumulating():
+            walk.report("WG003", op, f"touches {describe(token)}")
+        case _:
+            walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+    return None
+
+
+def _axes(token: Settled | Fragment | Values) -> str:
+    return "mn" if isinstance(token, Settled) else token.axes
+
+
+def _check_body(walk: RoleWalk, op: FragmentMapOp, inputs: int, places: Sequence[Index]) -> bool:
+    """Is the region a function of its arguments, with as many results as the operation has?"""
+    block, findings = op.body.block, walk.findings
+    kinds = [ac.ScalarType()] * inputs + [ac.IndexType()] * len(places)
+    if len(places) not in (0, 2) or [argument.type for argument in block.args] != kinds:
+        findings.doubt(f"a region of {len(block.args)} arguments for {inputs} inputs and {len(places)} places", op)
+        return False
+    before = len(findings.doubts)
+    check_region(block, op, len(kinds), findings, results=len(op.outputs), indices=True)
+    _check_quotients(walk, block, inputs, places)
+    return len(findings.doubts) == before
+
+
+def _check_quotients(walk: RoleWalk, block: Block, inputs: int, places: Sequence[Index]) -> None:
+    """What is divided must not be negative."""
+    least: dict[SSAValue, bool] = {}
+    for argument, place in zip(block.args[inputs:], places, strict=True):
+        least[argument] = place.constant >= 0 and all(factor >= 0 for _, factor in place.terms)
+    for op in block.ops:
+        match op:
+            case ac.AffineOp():
+                factors = (*integers(op.coefficients), op.constant.data)
+                least[op.result] = min(factors) >= 0 and all(least.get(value, False) for value in op.operands_)
+            case ac.IndexDivideOp():
+                if op.size.data < 1 or not least.get(op.operand, False):
+                    walk.findings.doubt("divides an index that may be negative, or by what is no size", op)
+                least[op.result] = True
+            case _:
+                pass
+
+
+def _fold(walk: RoleWalk, op: FragmentFoldOp) -> None:
+    fragment = _taken(walk, op, op.fragment)
+    if op.function.data not in REDUCERS:
+        walk.findings.doubt(f"folds by {op.function.data!r}", op)
+    if fragment is None or (fragment.axes, fragment.element) != ("mn", _FLOAT):
+        if fragment is not None:
+            walk.findings.doubt(f"folds rows of a fragment of {fragment.element} over {fragment.axes!r}", op)
+        walk.give(op, op.result, None)
+        return
+    _give(walk, op, op.result, Values(fragment.m, fragment.n, "m", _FLOAT))
+
+
+def _taken(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
+    token: Token | None = walk.take(op, value)
+    if token is not None and not isinstance(token, Values):
+        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+        return None
+    return token
+
+
+# ---------------------------------------------------------------- slots and products
+
+
+def _read(walk: RoleWalk, op: FragmentReadOp) -> None:
+    slot, made = walk.take(op, op.phase), _declared(walk, op, op.result)
+    walk.require_unit(op, op.unit)
+    meet(walk, op)
+    if made is not None and (made.axes != "mn" or made.element not in ELEMENTS):
+        walk.findings.doubt(f"reads a fragment of {made.element} over {made.axes!r}", op)
+        made = None
+    if not isinstance(slot, Slot):
+        if slot is not None:
+            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+        slot = None
+    elif slot.side == "empty":
+        walk.report("MB012", op, f"reads {describe(slot)}")
+    if slot is not None and made is not None:
+        footprint(walk, op, (made.m, made.n), slot.ring)
+        buffer = walk.buffer_of(op, op.a)
+        if buffer is not None and buffer.element != made.element:
+            walk.findings.doubt(f"reads {buffer.element} as {made.element}", op)
+    _give(walk, op, op.result, made)
+    walk.give(op, op.held, slot)
+
+
+def _start(walk: RoleWalk, op: AccumulatorStartOp) -> None:
+    fragment, state = _taken(walk, op, op.fragment), walk.state
+    # The next product of any accumulator comes after a fence: which registers are whose, only the lowering knows.
+    state.fenced, state.started = False, True
+    if fragment is None or (fragment.axes, fragment.element) != ("mn", _FLOAT):
+        if fragment is not None:
+            walk.findings.doubt(f"begins with a fragment of {fragment.element} over {fragment.axes!r}", op)
+        walk.give(op, op.result, None)
+        return
+    walk.give(op, op.result, Accumulating(fragment.m, fragment.n, state.count("groups") - 1, idle=True))
+
+
+def _issue(walk: RoleWalk, op: FragmentIssueOp) -> None:
+    fragment, slot, state = _taken(walk, op, op.a), walk.take(op, op.phase), walk.state
+    m, n, steps, group = op.m.data, op.n.data, op.steps.data, state.count("groups")
+    if state.operand_age is not None:
+        _in_flight(walk, op, "A's registers are written")
+    accumulate(walk, op)
+    columns = multiplied_columns(walk, op, slot if isinstance(slot, Slot) else None)
+    if fragment is not None and columns:
+        wanted = Values(m, _STEP_COLUMNS * steps, "mn", op.element.data)
+        if fragment != wanted:
+            walk.findings.doubt(
+                f"multiplies {wanted.m} x {wanted.n} of {wanted.element}, of a fragment of {fragment.m} x {fragment.n} "
+                f"of {fragment.element} over {fragment.axes!r}",
+                op,
+            )
+    # The operation's own fence comes after its moves, and the threads touch nothing in between.
+    fence(walk)
+    state.uncommitted += 1
+    state.operand_age = 0
+    walk.give(op, op.inflight, Accumulating(m, n, group))
+    walk.give(op, op.reading, read_slot(walk, op, slot, group))
