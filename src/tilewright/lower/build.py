@@ -168,12 +168,19 @@ def tiles_loop(
 
 
 def counted_loop(
-    build: Build, begin: int, carried: Sequence[SSAValue], copies: int = 1, symbol: str = "K"
+    build: Build,
+    begin: int,
+    carried: Sequence[SSAValue],
+    copies: int = 1,
+    symbol: str = "K",
+    types: Sequence[Attribute] | None = None,
 ) -> tuple[Build, Block, ac.LoopOp]:
-    block = Block(arg_types=[INDEX, *(value.type for value in carried)])
+    """types: of carried values in the loop, where they are not those that enter it."""
+    types = [value.type for value in carried] if types is None else types
+    block = Block(arg_types=[INDEX, *types])
     op = ac.LoopOp.create(
         operands=list(carried),
-        result_types=[value.type for value in carried],
+        result_types=list(types),
         properties={"symbol": StringAttr(symbol), "begin": IntAttr(begin)}
         | ({"copies": IntAttr(copies)} if copies > 1 else {}),
         regions=[Region(block)],

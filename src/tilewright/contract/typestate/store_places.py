@@ -55,7 +55,7 @@ def _single_tiles(role: RoleSummary) -> dict[str, int]:
     for op, atoms in role.tile_loops.items():
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp):
             ctas = integers(ac.kernel_of(op).cluster)
-            extents = (op.tiles_m.data * ctas[0], op.tiles_n.data * ctas[1], op.matrices)
+            extents = (op.tiles_m.data * ctas[0], op.tiles_n.data * ctas[1], *op.batches)
             single.update((atom, 1) for atom, extent in zip(atoms, extents, strict=False) if extent == 1)
     return single
 

@@ -48,6 +48,8 @@ from tilewright.lower.expression import constant, point_value, scalar_function
 
 _SCALAR = ac.ScalarType()
 _STEP = 16
+_LEAST_COLUMNS = 8
+"""Of a fragment's type, where it has a number for each row alone."""
 _FIRST_BARRIER = 1
 _LOG2E = math.log2(math.e)
 _IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.inf}
@@ -108,7 +110,11 @@ class Consumer:
         passing = [load for load in needed if load not in self.held]
         entering = [self.kept(value) for value in op.carried]
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *entering]
-        inner, block, loop = counted_loop(self.build, 0, carried)
+        # A slot that stays has been read when an iteration ends.
+        retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
+        types = [value.type for value in carried]
+        types[len(passing) : len(passing) + len(staying)] = retired
+        inner, block, loop = counted_loop(self.build, 0, carried, types=types)
         walked, *arguments = block.args
         cursors, phases, state = _split(arguments, len(passing), len(staying))
         body = replace(
@@ -196,7 +202,7 @@ class Consumer:
         """Columns and axes of a fragment over these axes of a tile."""
         if self.axes.streamed in kept:
             return self.d.tile_streamed, "mn"
-        return (self.d.tile_columns, "mn") if self.axes.column in kept else (1, "m")
+        return (self.d.tile_columns, "mn") if self.axes.column in kept else (_LEAST_COLUMNS, "m")
 
     def kind(self, kept: frozenset[str], element: Element = Element.F32) -> ac.FragmentType:
         columns, axes = self.shape(kept)
@@ -218,7 +224,7 @@ class Consumer:
     def kept(self, value: SSAValue) -> SSAValue:
         """A value as a float32 fragment, which a loop may carry."""
         found = self.fragment(value)
-        if isinstance(found.type, ac.AccumulatorType):
+        if found.type != self.kind(self.axes.kept(value)):
             (found,) = self.map([(bare(value), Element.F32, None)])
             self.values[bare(value)] = found
         return found
@@ -295,9 +301,11 @@ class Consumer:
             (held,) = self.map([(operand, Element.F32, _IDENTITIES[function])])
         else:
             held = self.kept(operand)
-        kind = self.kind(self.axes.kept(op.result))
+        kind = held.type
+        assert isinstance(kind, ac.FragmentType)
+        folded = ac.FragmentType(kind.m, kind.n, StringAttr("m"), kind.element)
         properties = {"function": StringAttr(function.value)}
-        return self.build.value(FragmentFoldOp.create(operands=[held], properties=properties, result_types=[kind]))
+        return self.build.value(FragmentFoldOp.create(operands=[held], properties=properties, result_types=[folded]))
 
     def is_partial(self) -> bool:
         """Whether the last tile along the streamed axis reaches past its end."""
@@ -326,7 +334,7 @@ class Consumer:
             )
             self.build.add(op_)
             self.build.add(ac.WgmmaCommitOp.create())
-            retired, settled = wgmma_wait(self.build, op_.results[1], op_.results[0], "retired")
+            retired, settled = wgmma_wait(self.build, op_.results[1], op_.results[0])
             self.done(product.brought, retired)
         else:
             settled = self.product_of_slots(product, properties, kinds, starts)
@@ -346,8 +354,8 @@ class Consumer:
         apart = 64 * 128 if major == "K" else a.decision.box_bytes
         held, phase = self.wait(left), self.wait(product.brought)
         self.build.add(ac.WgmmaFenceOp.create())
-        op = ac.WgmmaIssueOp.create(
-            operands=[phase, a.buffer, b.buffer, self.unit, *starts, held],
+        op = ac.WgmmaIssueOp.build(
+            operands=[phase, a.buffer, b.buffer, self.unit, starts[0] if starts else None, held],
             properties={
                 **properties,
                 "steps": IntAttr(len(steps)),
@@ -358,14 +366,13 @@ class Consumer:
                 "a_block_bytes": IntAttr(apart),
                 "a_instance_bytes": IntAttr(apart),
                 **b_properties(b.decision, over, depth),
-                "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1, 1, 1, len(starts), 1]),
             },
             result_types=[*kinds, ac.ReadingType(a.name)],
         )
         self.build.add(op)
         self.build.add(ac.WgmmaCommitOp.create())
-        retired, settled = wgmma_wait(self.build, op.results[1], op.results[0], "retired")
-        (stays,) = wgmma_wait(self.build, op.results[2], None, "full")
+        retired, settled = wgmma_wait(self.build, op.results[1], op.results[0])
+        (stays,) = wgmma_wait(self.build, op.results[2], None)
         self.done(product.brought, retired)
         self.done(left, stays)
         return settled

@@ -79,7 +79,8 @@ def _declare_arrays(
 
 def _rows_first(buffer: Buffer, axes: list[str], d: CascadeDecisions) -> Buffer:
     """A result's array with its columns behind its rows."""
-    order = sorted(range(len(axes)), key=lambda at: (axes[at] not in d.batch, axes[at] not in d.batch and axes[at] != d.row))
+    # In the tensor's order, but for rows and columns.
+    order = sorted(range(len(axes)), key=lambda at: 0 if axes[at] in d.batch else 1 if axes[at] == d.row else 2)
     return replace(
         buffer, shape=tuple(buffer.shape[at] for at in order), strides=tuple(buffer.strides[at] for at in order)
     )

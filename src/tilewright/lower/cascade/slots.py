@@ -134,11 +134,11 @@ def matrix_layout(slot: SlotDecision, contracted: str, depth: int) -> tuple[str,
     return "MN", slot.box_bytes, 1024, [SPAN_BYTES * _STEP_ROWS * step for step in steps]
 
 
-def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, side: str) -> tuple[SSAValue, ...]:
-    """Wait for all products; (the slot, and the accumulator if one is given). side: what the slot is from then on."""
+def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None) -> tuple[SSAValue, ...]:
+    """Wait for all products; (the slot, and the accumulator if one is given)."""
     kind = reading.type
     assert isinstance(kind, ac.ReadingType)
-    results: list[Attribute] = [ac.PhaseType(kind.ring, StringAttr(side))]
+    results: list[Attribute] = [ac.PhaseType(kind.ring, StringAttr("retired"))]
     if accumulator is not None:
         shape = accumulator.type
         assert isinstance(shape, ac.InflightType)
