@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.base.plural import counted
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, OperandDecision, PipelineDecisions
 
 Rows = list[tuple[str, str]]
@@ -18,6 +19,8 @@ def decision_rows(compilation: Compilation) -> Rows:
             rows = [("grid", f"{decisions.ctas} CTAs of {decisions.threads} threads")]
         case PipelineDecisions():
             rows = _pipeline_rows(decisions)
+        case CascadeDecisions():
+            rows = _cascade_rows(decisions)
     return [*rows, *(("because", reason) for reason in decisions.reasons)]
 
 
@@ -55,6 +58,23 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
         rows.append((f"store {store.parameter}", words))
     rows.append(("shared memory", f"{d.smem_bytes} bytes"))
     return rows
+
+
+def _cascade_rows(d: CascadeDecisions) -> Rows:
+    columns = f", {d.column} by {d.tile_columns}" if d.column else ""
+    rows = [
+        ("tile", f"{d.tile_rows} rows along {d.row}, {d.streamed} walked by {d.tile_streamed}{columns}"),
+        (
+            "roles",
+            f"1 producer thread ({d.producer_registers} registers), {counted(d.consumers, 'consumer warpgroup')} "
+            f"({d.consumer_registers} registers)",
+        ),
+        ("grid", f"{counted(d.ctas, 'persistent CTA')}"),
+    ]
+    for slot in d.slots:
+        kept = "kept for a tile of rows" if slot.resident else f"a tile of {d.streamed} each"
+        rows.append((f"operand {slot.buffer}", f"{counted(slot.slots, 'slot')} of {slot.slot_bytes} bytes, {kept}"))
+    return [*rows, ("shared memory", f"{d.smem_bytes} bytes")]
 
 
 def _operand_words(operand: OperandDecision) -> str:

@@ -1,7 +1,8 @@
 """How a tile program with its decisions becomes asynchronous-contract kernels.
 
 A program with a dot becomes one warp-specialized kernel (`lower.pipeline`); operands that no tensor map describes are
-first materialized in workspaces by an element-by-element kernel. A program without dot is one such kernel.
+first materialized in workspaces by an element-by-element kernel. A program without dot is one such kernel. One that
+walks an axis by tiles, with products and folds along it, is `lower.cascade`'s.
 
 Everything chosen here was chosen by `synth` and stands in the program's `decisions` attribute; what the result means is
 proved again by `contract`, which does not read this file. Checked by: tests/lower/test_values.py.
@@ -17,6 +18,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.plan import Buffer
 from tilewright.ir import ac, tile
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
     RUN_BYTES,
     Decisions,
@@ -31,6 +33,7 @@ from tilewright.ir.tile_facts import buffers, dots, grid_axes, parameter_name, s
 from tilewright.ir.tile_types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
 from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role, shared_buffer
+from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.expression_order import add_in_order
 from tilewright.lower.pipeline import pipeline_kernel
@@ -72,6 +75,9 @@ def lower_program(program: tile.ProgramOp) -> LoweredProgram:
             return LoweredProgram((LoweredKernel(program.sym_name.data, module),), buffers(program))
         case PipelineDecisions():
             return _pipeline_program(program, decisions)
+        case CascadeDecisions():
+            module = cascade_kernel(program, decisions)
+            return LoweredProgram((LoweredKernel(program.sym_name.data, module),), buffers(program))
 
 
 def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> ModuleOp:

@@ -35,6 +35,7 @@ from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.synth.accumulation import promoted_depth, require_promotable
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
+from tilewright.synth.cascade.decide import decide_cascade, is_cascade
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.early_launch import begins_early, with_waiter
@@ -84,6 +85,11 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     Raises TilewrightError at the author's line for a program outside the supported shapes.
     """
     wanted = wanted or Wanted()
+    if is_cascade(program):
+        refuse_spill_slots(wanted)
+        cascade = decide_cascade(program, target, wanted)
+        program.attributes["decisions"] = to_attribute(cascade)
+        return cascade
     refuse_unsupported(program)
     products = shared_products(program)
     groups = grouping(program)
