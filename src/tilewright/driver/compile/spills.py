@@ -18,11 +18,14 @@ from dataclasses import replace
 from tilewright.base.error import TilewrightError
 from tilewright.driver.views.register_pressure import register_pressure
 from tilewright.frontends.ptx.reader import read
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.synth.spill_slots import slots_to_try
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
+_STEP = 16
+"""Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
 _SMALL_TILES = ((128, 128), (128, 64), (64, 64))
@@ -43,6 +46,10 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
 
 def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
     """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
+    if isinstance(decisions, CascadeDecisions) and wanted.depth is None:
+        # Fewer values over the streamed axis at a time.
+        for width in range(decisions.tile_streamed - _STEP, 0, -_STEP):
+            yield replace(wanted, depth=width)
     if isinstance(decisions, PipelineDecisions):
         for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):
             yield replace(wanted, spill_slots=count)

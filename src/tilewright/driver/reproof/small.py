@@ -30,12 +30,14 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 from tilewright.driver.reproof.small_batch import moved_together, reached_by_maps
+from tilewright.driver.reproof.small_cascade import cascade_decisions, cascade_extents, cascade_quantities
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, compact_strides, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
 from tilewright.driver.reproof.small_teams import TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
     RUN_BYTES,
     ElementwiseDecisions,
@@ -99,6 +101,8 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
             return found
         case PipelineDecisions():
             return extents | _pipeline_extents(decisions, extents)
+        case CascadeDecisions():
+            return cascade_extents(decisions, extents)
 
 
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:
@@ -217,8 +221,8 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
     before = decisions_of(program.attributes["decisions"])
     groups = before.grouping if isinstance(before, PipelineDecisions) else ()
     group_strides: dict[str, int] = {}
-    batch = before.batch if isinstance(before, PipelineDecisions) else ()
-    mapped = reached_by_maps(program, before) if isinstance(before, PipelineDecisions) else frozenset[str]()
+    batch = before.batch if isinstance(before, PipelineDecisions | CascadeDecisions) else ()
+    mapped = reached_by_maps(program, before)
     lined = {
         parameter_name(program, argument)
         for argument in program.body.block.args
@@ -234,9 +238,9 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
             if each.axis in tensor.axis_names:
                 stride = strides[tensor.axis_names.index(each.axis)]
                 group_strides[name] = stride * tensor.element_kind.bytes
-        for axis in batch:
+        for axis in reversed(batch):
             if name in mapped:
-                strides = moved_together(tensor, extents, axis)
+                strides = moved_together(tensor, strides, extents, axis)
             if axis in tensor.axis_names:
                 stride = strides[tensor.axis_names.index(axis)]
                 group_strides[name] = stride * tensor.element_kind.bytes
@@ -254,6 +258,8 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=ctas))
         case ElementwiseDecisions():
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=min(decisions.ctas, CTAS)))
+        case CascadeDecisions():
+            program.attributes["decisions"] = to_attribute(cascade_decisions(program, decisions, CTAS))
         case PipelineDecisions():
             small = _small_decisions(decisions, extents, group_strides)
             if decisions.streamed:
@@ -332,6 +338,8 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             for each in turned:
                 counts = tile_counts(each, tuple(sizes))
                 found += [*counts, math.prod(counts)]
+        case CascadeDecisions():
+            found += cascade_quantities(program, decisions)
         case PipelineDecisions():
             d = decisions
             rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.ir import tile
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import loads, parameter_name
 from tilewright.ir.tile_types import TensorType
 
@@ -18,8 +20,15 @@ _MULTIPLE_BYTES = 16
 """Of a tensor map's strides (CUDA driver, cuTensorMapEncodeTiled)."""
 
 
-def reached_by_maps(program: tile.ProgramOp, decisions: PipelineDecisions) -> frozenset[str]:
+def reached_by_maps(program: tile.ProgramOp, decisions: Decisions) -> frozenset[str]:
     """The parameters that only tensor maps reach."""
+    if isinstance(decisions, CascadeDecisions):
+        brought = {slot.load for slot in decisions.slots}
+        listed = loads(program)
+        plain = {parameter_name(program, load.tensor) for at, load in enumerate(listed) if at not in brought}
+        return frozenset({slot.buffer for slot in decisions.slots} - plain)
+    if not isinstance(decisions, PipelineDecisions):
+        return frozenset()
     operands = (decisions.a, decisions.b, *decisions.more_b)
     mapped = {operand.buffer for operand in operands if not operand.materialized and not operand.piece_bytes}
     mapped -= {operand.buffer for operand in operands if operand.piece_bytes}
@@ -30,12 +39,18 @@ def reached_by_maps(program: tile.ProgramOp, decisions: PipelineDecisions) -> fr
     return frozenset(mapped - plain)
 
 
-def moved_together(tensor: TensorType, extents: Mapping[str, int], batch: str) -> tuple[int, ...]:
-    """Strides in elements with which the small instance's matrices follow one another, if they stand apart."""
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    if batch not in strides:
-        return tensor.stride_elements
-    span = 1 + sum((extents[axis] - 1) * stride for axis, stride in strides.items() if axis != batch)
+def moved_together(
+    tensor: TensorType, given: tuple[int, ...], extents: Mapping[str, int], batch: str
+) -> tuple[int, ...]:
+    """Strides in elements with which the small instance's matrices follow one another, if they stand apart: those that
+    are given, but for the batch's. Of several axes the inner ones come first: what lies further apart does not count.
+    """
+    strides = dict(zip(tensor.axis_names, given, strict=True))
+    own = next((axis for axis in strides if base_axis(axis) == batch), None)
+    if own is None:
+        return given
+    nearer = [axis for axis, stride in strides.items() if axis != own and stride <= strides[own]]
+    span = 1 + sum((extents[axis] - 1) * strides[axis] for axis in nearer)
     multiple = max(1, _MULTIPLE_BYTES // tensor.element_kind.bytes)
-    strides[batch] = min(strides[batch], -(-span // multiple) * multiple)
+    strides[own] = min(strides[own], -(-span // multiple) * multiple)
     return tuple(strides.values())

@@ -21,7 +21,7 @@ from tilewright.lower.array_part import part_at
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.cascade.slots import Ring, fill
 
-_RASTER_GROUP = 8
+RASTER_GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def open_tiles(
             "symbol": StringAttr("tiles"),
             "tiles_m": IntAttr(tiles_m),
             "tiles_n": IntAttr(tiles_n),
-            "raster_group": IntAttr(_RASTER_GROUP),
+            "raster_group": IntAttr(RASTER_GROUP),
             **batch,
         },
         regions=[Region(block)],

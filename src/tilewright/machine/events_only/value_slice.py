@@ -10,7 +10,9 @@ stays so, and is refused where it was refused.
 What went into memory undone is remembered (`dropped_values`), and a load of a value that decides from there ends the
 run. Kernels with instructions that are not in the list below (`_KNOWN`), atomic ones among them, keep all values.
 
-Not handled: values that pass through shuffles (they count as deciding). Checked by:
+What a shuffle hands on decides where its result does; it is carried out all the same, since it may fault.
+
+Not handled: shuffles whose lanes are in registers, votes and matches (what they read counts as deciding). Checked by:
 tests/machine/events_only/test_value_slice.py, which compares the events with those of full runs.
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.frontends.ptx.ast import Instruction, Vector
+from tilewright.frontends.ptx.ast import Instruction, Register, Vector
 from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, poison
 from tilewright.machine.core.step import Plain, Step, guarded
 from tilewright.machine.events_only.dropped_values import MovedValues
@@ -48,7 +50,7 @@ def drop_values(
         understood = kind in ("compute", "collective", "control", "hint") or row in _KNOWN
         if not understood or row == "call":
             return None
-    deciding = _deciding(steps, kinds, moves)
+    deciding = _deciding(steps, instructions, kinds, moves)
     if not deciding.isdisjoint(accumulators):
         return None
     for moved in moves:
@@ -63,15 +65,25 @@ def drop_values(
     return found
 
 
-def _deciding(steps: Sequence[Step], kinds: Sequence[Kind], moves: Sequence[MovedValues | None]) -> frozenset[int]:
+def _hands_on(instruction: Instruction) -> bool:
+    """Whether an instruction's result depends on nothing but one register of each lane, by constant lanes."""
+    return instruction.row == "shfl.sync" and not any(isinstance(each, Register) for each in instruction.operands[2:])
+
+
+def _deciding(
+    steps: Sequence[Step],
+    instructions: Sequence[Instruction],
+    kinds: Sequence[Kind],
+    moves: Sequence[MovedValues | None],
+) -> frozenset[int]:
     """Slots of registers that decide something: those that any step reads which is not dropped if only its results are,
     and what these are computed from."""
     makers: dict[int, list[frozenset[int]]] = {}  # by register, what its writers read
     waiting: list[int] = []
-    for step, kind, moved in zip(steps, kinds, moves, strict=True):
+    for step, instruction, kind, moved in zip(steps, instructions, kinds, moves, strict=True):
         if step.guard >= 0:
             waiting.append(step.guard)
-        if kind == "compute" and isinstance(step.body, Plain):
+        if (kind == "compute" and isinstance(step.body, Plain)) or _hands_on(instruction):
             for slot in step.writes:
                 if slot in makers:
                     makers[slot].append(step.reads)

@@ -1,0 +1,74 @@
+"""Which small instance of a program that walks an axis by tiles stands for the large one?
+
+Two tiles along rows and columns, so many along the streamed axis that every ring comes round, two places along each axis
+of a batch: so that each of two CTAs takes several tiles, from one batch place to the next. Axes that a product takes
+whole stay as they are.
+
+Checked by: tests/driver/reproof/test_small_cascade.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tilewright.ir import tile
+from tilewright.ir.cascade import CascadeDecisions, SlotDecision
+from tilewright.ir.tile_axes import base_axis, block_size
+from tilewright.ir.tile_facts import loads
+from tilewright.ir.tile_types import tensor_type
+from tilewright.lower.cascade.place import RASTER_GROUP, tile_counts
+from tilewright.lower.raster import raster_quantities
+
+_TILES = 2
+_PLACES = 2
+
+
+def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str, int]:
+    """Extents of the small instance, by axis."""
+    deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
+    found = dict(extents)
+    sizes = [(d.row, d.tile_rows, _TILES), (d.streamed, d.tile_streamed, 2 * deepest - 1)]
+    sizes += [(d.column, d.tile_columns, _TILES)] if d.column else []
+    for axis, size, tiles in sizes:
+        found[axis] = reduced(extents[axis], size, tiles)
+    for axis in d.batch:
+        # Of blocks, so many elements that there are two.
+        largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
+        found[axis] = min(extents[axis], _PLACES * largest)
+    return found
+
+
+def reduced(extent: int, size: int, tiles: int) -> int:
+    """At most `tiles` tiles of `size`, the last one as full as the one that `extent` ends with."""
+    return extent if extent <= size * tiles else size * (tiles - 1) + (extent % size or size)
+
+
+def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -> CascadeDecisions:
+    """The same decisions for the small program: maps of its arrays, and no more than so many CTAs."""
+    listed = loads(program)
+
+    def small(slot: SlotDecision) -> SlotDecision:
+        tensor = tensor_type(listed[slot.load].tensor)
+        names = [base_axis(axis) for axis in tensor.axis_names]
+        shapes = dict(zip(names, tensor.extents, strict=True))
+        strides = dict(zip(names, tensor.stride_elements, strict=True))
+        axes = (slot.inner, slot.outer, *slot.batch)
+        apart = tuple(strides[axis] * slot.element_bytes for axis in axes[1:])
+        return replace(slot, dims=tuple(shapes[axis] for axis in axes), strides_bytes=apart)
+
+    tiles = math.prod(tile_counts(program, d))
+    return replace(d, slots=tuple(map(small, d.slots)), ctas=min(ctas, d.ctas, tiles))
+
+
+def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
+    """What the lowering may write as an immediate that depends on extents."""
+    rows, columns, matrices = tile_counts(program, d)
+    found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, RASTER_GROUP)]
+    found.append(-(-program.extents[d.streamed] // d.tile_streamed))
+    found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
+    # A plain store compares its first column with the extent less the column's place in the tile.
+    for axis, size in ((d.column, d.tile_columns), (d.streamed, d.tile_streamed)):
+        found += [max(0, program.extents[axis] - place) for place in range(1, size)] if axis else []
+    return found
