@@ -2,8 +2,9 @@
 
 What a product, a fold, a loop or a store needs is computed where it is first needed, and kept where it is used more
 than once; everything else is computed inside the region of what uses it. A product waits for the slots of its arrays,
-and for itself: while one consumer computes, the tensor core multiplies for the other. A slot is released after the last
-product that reads it; those that stay for the whole tile, at its end.
+and then for itself; but one whose sum is only carried on runs until the next iteration has issued its first product, so
+that the tensor core goes from one to the other. While one consumer computes, it multiplies for the other. A slot is
+released after the last product that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0. exp is 2^(x log2 e)
 by the approximate instruction here: an error of x's rounding, and of 2^-22, which the 16-bit operands that it ends in
@@ -55,11 +56,21 @@ _LOG2E = math.log2(math.e)
 _IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.inf}
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A product that is not waited for yet: its accumulator, and the slot that it reads."""
+
+    inflight: SSAValue
+    reading: SSAValue
+    load: tile.LoadOp
+
+
 @dataclass(slots=True)
 class Consumer:
     """One tile of one unit, as ops are added. values: fragments, and settled accumulators, of values of the program;
     cursors, held: of each ring, and its slot where this unit has it; walked: the tile's number along the streamed
-    axis; left: products and reads of a load that are still to come, in this tile of the streamed axis."""
+    axis; left: products and reads of a load that are still to come, in this tile of the streamed axis; running: by what
+    the program calls their sums; late: those sums that are only carried on."""
 
     build: Build
     program: tile.ProgramOp
@@ -74,6 +85,8 @@ class Consumer:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
+    running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
+    late: frozenset[SSAValue] = frozenset()
     walked: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
 
@@ -104,46 +117,99 @@ class Consumer:
                 self.keep(bare(value))
         needed = self.needed_slots(inside)
         for load in needed:
-            if self.rings[load].decision.resident and load not in self.held:
-                self.held[load] = self.wait(load)
+            if self.rings[load].decision.resident:
+                self.wait(load)
         staying = [load for load in needed if load in self.held]
         passing = [load for load in needed if load not in self.held]
-        entering = [self.kept(value) for value in op.carried]
-        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *entering]
+        arguments, late = op.body.block.args[1:], self.late_sums(inside)
+        state: list[SSAValue | Running] = [self.kept(value) for value in op.carried]
+        if late:
+            # The first iteration by itself: none is running yet when it begins.
+            state = self.iterate(inside, arguments, state, late, self.build, affine(self.build, [], 0), self)
+        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *_flat(state)]
         # A slot that stays has been read when an iteration ends.
-        retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types = [value.type for value in carried]
+        retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
-        inner, block, loop = counted_loop(self.build, 0, carried, types=types)
-        walked, *arguments = block.args
-        cursors, phases, state = _split(arguments, len(passing), len(staying))
-        body = replace(
-            self, build=inner, walked=walked, values=dict(self.values),
-            cursors={**self.cursors, **dict(zip(passing, cursors, strict=True))},
-            held=dict(zip(staying, phases, strict=True)), left=self.uses(inside),
-        )  # fmt: skip
-        body.values |= dict(zip(op.body.block.args[1:], state, strict=True))
-        yielded = body.body(inside)
-        following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying), *yielded]
-        inner.add(ac.YieldOp.create(operands=following))
-        cursors, phases, state = _split(list(loop.outputs), len(passing), len(staying))
-        self.cursors |= dict(zip(passing, cursors, strict=True))
-        self.held |= dict(zip(staying, phases, strict=True))
-        self.values |= dict(zip(op.outputs, state, strict=True))
+        inner, block, loop = counted_loop(self.build, int(bool(late)), carried, types=types)
 
-    def body(self, ops: Sequence[Operation]) -> list[SSAValue]:
+        def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[SSAValue | Running]]:
+            """The consumer that goes on with these values of the loop, and the state."""
+            cursors = dict(zip(passing, values, strict=False))
+            held = dict(zip(staying, values[len(passing) :], strict=False))
+            rest = values[len(passing) + len(staying) :]
+            return replace(self, cursors=self.cursors | cursors, held=self.held | held), _unflat(rest, state)
+
+        body, entering = taken(block.args[1:])
+        yielded = self.iterate(inside, arguments, entering, late, inner, block.args[0], body)
+        following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
+        inner.add(ac.YieldOp.create(operands=[*following, *_flat(yielded)]))
+        after, left = taken(list(loop.outputs))
+        self.cursors, self.held = after.cursors, after.held
+        for output, item in zip(op.outputs, left, strict=True):
+            if isinstance(item, Running):
+                self.running[output] = item
+            else:
+                self.values[output] = item
+        self.settle()
+
+    def iterate(
+        self,
+        ops: Sequence[Operation],
+        arguments: Sequence[SSAValue],
+        state: Sequence[SSAValue | Running],
+        late: frozenset[SSAValue],
+        build: Build,
+        walked: SSAValue,
+        slots: Consumer,
+    ) -> list[SSAValue | Running]:
+        """One tile of the streamed axis; the state after it. slots: whose cursors and slots it takes, and moves on."""
+        body = replace(
+            self, build=build, walked=walked, values=dict(self.values), cursors=slots.cursors, held=slots.held,
+            left=self.uses(ops), running={}, late=late,
+        )  # fmt: skip
+        for argument, item in zip(arguments, state, strict=True):
+            if isinstance(item, Running):
+                body.running[argument] = item
+            else:
+                body.values[argument] = item
+        return body.body(ops)
+
+    def late_sums(self, ops: Sequence[Operation]) -> frozenset[SSAValue]:
+        """The sums of products over the streamed axis that a walk only carries on."""
+        found: set[SSAValue] = set()
+        for op in ops:
+            if isinstance(op, ContractOp) and op.axis.data == self.axes.streamed:
+                other, result = self.start_of(op)
+                carried = [each for each in users(result) if not isinstance(each, tile.YieldOp)]
+                uses = self.uses(ops)
+                if other is not None and not carried and uses[self.products[op].brought] == 1:
+                    found.add(result)
+        return frozenset(found)
+
+    def body(self, ops: Sequence[Operation]) -> list[SSAValue | Running]:
         """One tile of the streamed axis; what it yields."""
         for op in ops:
             match op:
-                case ContractOp() | ReduceOp():
+                case ContractOp():
+                    self.product(op)
+                case ReduceOp():
                     self.fragment(op.result)
                 case tile.StoreOp():
                     self.store(op)
                 case tile.YieldOp():
-                    return [self.kept(value) for value in op.values]
+                    return [self.running.get(value) or self.kept(value) for value in op.values]
                 case _:
                     pass
         return []
+
+    def settle(self) -> None:
+        """Wait for the products of the iteration before."""
+        for value in [value for value in self.running if value not in self.late]:
+            item = self.running.pop(value)
+            retired, settled = wgmma_wait(self.build, item.reading, item.inflight)
+            release(self.build, retired)
+            self.values[value] = settled
 
     def needed_slots(self, ops: Iterable[Operation]) -> list[tile.LoadOp]:
         """The loads that go through shared memory and that these ops read, in the order of the rings."""
@@ -232,6 +298,8 @@ class Consumer:
     def fragment(self, value: SSAValue) -> SSAValue:
         """A value in registers: a fragment, or the settled accumulator that it is."""
         value = bare(value)
+        if value in self.running:
+            self.settle()
         known = self.values.get(value)
         if known is not None:
             return known
@@ -248,7 +316,8 @@ class Consumer:
             case ReduceOp():
                 found = self.fold(owner)
             case ContractOp():
-                return self.product(owner)
+                self.product(owner)
+                return self.values[value]
             case _:
                 (found,) = self.map([(value, Element.F32, None)])
         self.values[value] = found
@@ -311,12 +380,15 @@ class Consumer:
         """Whether the last tile along the streamed axis reaches past its end."""
         return self.program.extents[self.axes.streamed] % self.d.tile_streamed != 0
 
-    def product(self, op: ContractOp) -> SSAValue:
-        """The product, added to what the program adds it to; a settled accumulator."""
+    def product(self, op: ContractOp) -> None:
+        """The product, added to what the program adds it to: a settled accumulator, or one that is still running."""
         product = self.products[op]
         ring = self.rings[product.brought]
         over, element = op.axis.data, ring.decision.element
-        starts, result = self.start_of(op)
+        other, result = self.start_of(op)
+        if result in self.values or result in self.running:
+            return
+        starts = [] if other is None else [self.start(other)]
         rows = IntAttr(self.d.unit_rows)
         outer = ring.decision.outer if ring.decision.inner == over else ring.decision.inner
         columns = IntAttr(self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns)
@@ -334,12 +406,15 @@ class Consumer:
             )
             self.build.add(op_)
             self.build.add(ac.WgmmaCommitOp.create())
+            if result in self.late:
+                del self.held[product.brought]
+                self.running[result] = Running(op_.results[0], op_.results[1], product.brought)
+                return
             retired, settled = wgmma_wait(self.build, op_.results[1], op_.results[0])
             self.done(product.brought, retired)
         else:
             settled = self.product_of_slots(product, properties, kinds, starts)
         self.values[result] = settled
-        return settled
 
     def product_of_slots(
         self, product: Product, properties: dict[str, Attribute], kinds: list[Attribute], starts: list[SSAValue]
@@ -371,26 +446,31 @@ class Consumer:
         )
         self.build.add(op)
         self.build.add(ac.WgmmaCommitOp.create())
+        self.settle()
         retired, settled = wgmma_wait(self.build, op.results[1], op.results[0])
         (stays,) = wgmma_wait(self.build, op.results[2], None)
         self.done(product.brought, retired)
         self.done(left, stays)
         return settled
 
-    def start_of(self, op: ContractOp) -> tuple[list[SSAValue], SSAValue]:
-        """The accumulator that the product is added to, if the program adds it to one value and uses it for nothing
-        else; and what the sum is."""
+    def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
+        """What the product is added to, if the program adds it to one value and uses it for nothing else; and what the
+        sum is."""
         uses = users(op.result)
         if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
             sum_ = uses[0]
             other = sum_.right if bare(sum_.left) is op.result else sum_.left
             if value_type(other).axis_names and self.axes.kept(other) == self.axes.kept(op.result):
-                held = self.kept(other)
-                kind = held.type
-                assert isinstance(kind, ac.FragmentType)
-                start = AccumulatorStartOp.create(operands=[held], result_types=[ac.InflightType(kind.m, kind.n)])
-                return [self.build.value(start)], sum_.result
-        return [], op.result
+                return other, sum_.result
+        return None, op.result
+
+    def start(self, value: SSAValue) -> SSAValue:
+        """An accumulator that begins as a value."""
+        held = self.kept(value)
+        kind = held.type
+        assert isinstance(kind, ac.FragmentType)
+        start = AccumulatorStartOp.create(operands=[held], result_types=[ac.InflightType(kind.m, kind.n)])
+        return self.build.value(start)
 
     def operand(self, value: SSAValue, element: Element) -> SSAValue:
         """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end."""
@@ -405,6 +485,7 @@ class Consumer:
     def read(self, load: tile.LoadOp) -> SSAValue:
         """A tile of an array, out of its slot."""
         ring = self.rings[load]
+        self.settle()
         depth = self.d.tile_streamed
         major, _, _, steps = matrix_layout(ring.decision, self.axes.streamed, depth)
         assert major == "K" and slot_elements(ring.decision, self.axes.streamed) == depth
@@ -429,6 +510,8 @@ class Consumer:
         """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
         past the streamed axis's end."""
         kept = self.axes.kept(wanted[0][0])
+        if any(element.bytes == 2 for _, element, _ in wanted):
+            self.settle()  # registers of a product's operand are written while none is running
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
         for value, _, _ in wanted:
@@ -483,9 +566,9 @@ class Consumer:
             positions[owner] = None
         elif isinstance(owner, tile.ConstantOp) or (isinstance(owner, tile.FullOp) and value not in self.values):
             pass
-        elif (value in self.values and value is not top) or (value is top and value in self.values):
-            inputs[value] = self.values[value]
-        elif isinstance(owner, tile.LoadOp | ReduceOp | ContractOp) or (value is not top and self.is_shared(value)):
+        elif value in self.values or value in self.running or (value is not top and self.is_shared(value)):
+            inputs[value] = self.fragment(value)
+        elif isinstance(owner, tile.LoadOp | ReduceOp | ContractOp):
             inputs[value] = self.fragment(value)
         else:
             assert isinstance(owner, Operation)
@@ -514,8 +597,16 @@ class Consumer:
         self.build.add(ac.GlobalStoreOp.create(operands=[held, place, self.first_row(), column, *through]))
 
 
-def _split(values: Sequence[SSAValue], first: int, second: int) -> tuple[list[SSAValue], list[SSAValue], list[SSAValue]]:
-    return list(values[:first]), list(values[first : first + second]), list(values[first + second :])
+def _flat(state: Sequence[SSAValue | Running]) -> list[SSAValue]:
+    """A state as values that a loop carries."""
+    parts = [(item.inflight, item.reading) if isinstance(item, Running) else (item,) for item in state]
+    return [each for part in parts for each in part]
+
+
+def _unflat(values: Sequence[SSAValue], like: Sequence[SSAValue | Running]) -> list[SSAValue | Running]:
+    """The values that a loop carries as a state of the same form."""
+    left = iter(values)
+    return [Running(next(left), next(left), item.load) if isinstance(item, Running) else next(left) for item in like]
 
 
 def bare(value: SSAValue) -> SSAValue:
@@ -565,5 +656,13 @@ def _exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue
         if isinstance(operand.type, tile.ValueType):
             _exponentials(build, operand, leaves)
     if isinstance(owner, tile.UnaryOp) and owner.function.data is Function.EXP:
-        scaled = scalar_function(build, "mul", point_value(build, owner.operand, leaves), constant(build, _LOG2E))
-        leaves[value] = scalar_function(build, "exp2", scaled)
+        leaves[value] = scalar_function(build, "exp2", _in_base_2(build, bare(owner.operand), leaves))
+
+
+def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
+    """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row."""
+    owner, factor = value.owner, constant(build, _LOG2E)
+    if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
+        less = scalar_function(build, "mul", point_value(build, owner.right, leaves), constant(build, -_LOG2E))
+        return scalar_function(build, "fma", point_value(build, owner.left, leaves), factor, less)
+    return scalar_function(build, "mul", point_value(build, value, leaves), factor)
