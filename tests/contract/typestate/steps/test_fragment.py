@@ -285,6 +285,19 @@ def test_edits_of_the_loop_are_refuted(edits: tuple[Edit, ...], code: str) -> No
     require_refuted(looped(edited(LOOPED, edits)), code)
 
 
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (("ac.yield %again, %after", "%other = ac.accumulator.start %zero\nac.wgmma.fence\nac.yield %again, %other"),),
+        ((" accumulator(%before) [", " ["), ("%before = %begun", "%before = %begun")),
+    ],
+)
+def test_an_accumulator_that_takes_another_s_place_is_not_proven(edits: tuple[Edit, ...]) -> None:
+    """The lowering leaves accumulators where they are, since a product may be writing them."""
+    found = verdict(looped(edited(LOOPED, edits)))
+    assert not isinstance(found, Proven)
+
+
 # ---------------------------------------------------------------- slots that threads read
 
 READ = f"""{RELEASE}
