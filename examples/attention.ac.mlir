@@ -83,10 +83,7 @@ builtin.module attributes {ac.target = "sm_90a"} {
         %nothing = ac.fragment.full [bits = 0] -> !ac.fragment<m = 64, n = 64, mn, f32>
         %read, %k_last, %v_last, %most, %sum, %total = ac.loop over T [begin = 0] (%t)
             carrying (%held : !ac.phase<q_ring, retired> = %queries, %k_at = %k_first, %v_at = %v_first,
-                %most_before = %no_most, %sum_before = %no_sum, %total_before = %nothing)
-            -> !ac.phase<q_ring, retired>, !ac.cursor<k_ring>, !ac.cursor<v_ring>,
-                !ac.fragment<m = 64, n = 128, m, f32>, !ac.fragment<m = 64, n = 128, m, f32>,
-                !ac.fragment<m = 64, n = 64, mn, f32> {
+                %most_before = %no_most, %sum_before = %no_sum, %total_before = %nothing) {
           %keys = ac.mbarrier.wait full ring(%k_ring) cursor(%k_at) [invert_parity = 0]
           ac.wgmma.fence
           %products, %k_reading, %q_reading = ac.wgmma.issue

@@ -1,5 +1,6 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-"""Kernels of every kind that `lower` makes, as `ac` modules: together they have every operation of the dialect."""
+"""Kernels of every kind that `lower` makes, and some written by hand, as `ac` modules: together they have every
+operation of the dialect."""
 
 import math
 from collections.abc import Mapping
@@ -12,8 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 import tilewright.frontends.tile.language as tw
+from tests.docs.pages import ROOT
+from tests.fragment_kernels import Shape, kernel_text, multiply
 from tilewright.driver.compile.compile import aligned, elements_of
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile_facts import the_program
@@ -118,7 +122,24 @@ def _cases() -> dict[str, tuple[Kernel, dict[str, Any]]]:
     return {kind.name: arguments_of(kind) for kind in KINDS} | dict(_MORE)
 
 
-NAMES = tuple(_cases())
+def _written() -> dict[str, str]:
+    """Texts of kernels that are written by hand."""
+    shape = Shape(units=2)
+    read = f"""{multiply(shape, "%x")}
+    %y_values = ac.fragment.map inputs(%product) (%one) -> F {{
+      ac.yield %one
+    }}
+    %r = ac.fragment.fold add %y_values
+    """
+    return {
+        "attention": (ROOT / "examples" / "attention.ac.mlir").read_text("utf-8"),
+        "fragment read": kernel_text(shape, read),
+    }
+
+
+TRACED = tuple(_cases())
+"""Those that come of tile programs."""
+NAMES = (*TRACED, *_written())
 
 
 @cache
@@ -135,6 +156,8 @@ def tile_of(name: str) -> ModuleOp:
 @cache
 def modules_of(name: str) -> tuple[ModuleOp, ...]:
     """The kernels of a case, in launch order."""
+    if name in _written():
+        return tuple(each.module for each in read_ac(_written()[name], f"{name}.ac.mlir").kernels)
     return tuple(each.module for each in lower_program(the_program(tile_of(name))).kernels)
 
 

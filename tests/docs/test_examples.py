@@ -29,11 +29,13 @@ TRANSPOSE = EXAMPLES / "transpose.ptx"
 TRANSPOSE_LAUNCH = EXAMPLES / "transpose.launch.json"
 PRODUCT = EXAMPLES / "product.ac.mlir"
 PRODUCT_LAUNCH = EXAMPLES / "product.launch.json"
+ATTENTION = EXAMPLES / "attention.ac.mlir"
+ATTENTION_LAUNCH = EXAMPLES / "attention.launch.json"
 
 
 def test_every_example_is_tested() -> None:
     kernels = {"ring.ptx", "ring.launch.json", "transpose.ptx", "transpose.launch.json"}
-    kernels |= {"product.ac.mlir", "product.launch.json"}
+    kernels |= {"product.ac.mlir", "product.launch.json", "attention.ac.mlir", "attention.launch.json"}
     programs = {"linear.py", "matmul.py", "attention.py", "rows.py"}
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {*kernels, *programs, "README.md"}
 
@@ -146,3 +148,30 @@ def test_product_is_proven_lowered_and_right(tmp_path: Path) -> None:
     c = np.load(tmp_path / "out.npz")["c"].view(bfloat16).reshape(256, 512).astype(np.float64)
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     assert np.all(np.abs(c - exact) <= 2.0**-8 * np.abs(exact) + 1e-4)
+
+
+def test_attention_in_ac_is_proven_lowered_and_right(tmp_path: Path) -> None:
+    (kernel,) = check_file(str(ATTENTION)).kernels
+    assert (kernel.verdict, kernel.scope) == ("proven", "all trip counts")
+    text = tmp_path / "attention.ptx"
+    assert main(["lower", str(ATTENTION), "-o", str(text)]) == 0
+    (again,) = check_file(str(text), launch=read_launch_file(str(ATTENTION_LAUNCH))).kernels
+    assert (again.verdict, again.scope) == ("proven", "this launch")
+    generator = np.random.default_rng(0)
+    q, k, v = (2 * generator.standard_normal((512, 64)).astype(bfloat16) for _ in range(3))
+    # A row whose largest score comes last, and one of scores so far apart that all weights but one vanish.
+    k[511], q[7] = q[5], 30 * q[7]
+    np.savez(tmp_path / "in.npz", q=q.view(np.uint16), k=k.view(np.uint16), v=v.view(np.uint16))
+    arguments = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz"), "--on", "cpu"]
+    assert main(["run", str(text), "--launch", str(ATTENTION_LAUNCH), *arguments]) == 0
+    found = np.load(tmp_path / "out.npz")
+    o, logarithms = found["o"].view(bfloat16).reshape(512, 64).astype(np.float64), found["l"].view(np.float32)
+    scores = q.astype(np.float64) @ k.astype(np.float64).T / 8
+    most = scores.max(axis=1, keepdims=True)
+    weights = np.exp(scores - most)
+    sums = weights.sum(axis=1, keepdims=True)
+    # Weights and results are rounded to 8 bits: half a unit in the last place of each.
+    bound = 2.0**-8 * ((weights / sums) @ np.abs(v.astype(np.float64))) + 1e-4
+    exact = (weights / sums) @ v.astype(np.float64)
+    assert np.all(np.abs(o - exact) <= bound + 2.0**-8 * np.abs(exact))
+    np.testing.assert_allclose(logarithms, (most + np.log(sums))[:, 0], rtol=2e-6, atol=2e-5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.ac_samples import NAMES, TARGET, equal, modules_of, tile_of
+from tests.ac_samples import NAMES, TARGET, TRACED, equal, modules_of, tile_of
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Operation
 from xdsl.parser import Parser
@@ -60,7 +60,7 @@ def test_the_sample_has_every_operation_and_type() -> None:
     assert all(issubclass(op, AcOperation) for op in Ac.operations)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TRACED)
 def test_tile_programs_read_again_too(name: str) -> None:
     tile = tile_of(name)
     assert equal(parse(str(tile)), tile)

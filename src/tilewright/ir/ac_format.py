@@ -118,7 +118,8 @@ class AcOperation(IRDLOperation):
             arguments, carried = _parse_arguments(parser, cls)
             if carried is not None:
                 operands[_CARRIED] = carried
-        results = _parse_results(parser, cls, operands, properties)
+        kinds = tuple([each.type for each in arguments[len(arguments) - len(operands.get(_CARRIED, ())) :]])
+        results = _parse_results(parser, cls, operands, properties, kinds)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         if definition.regions:
             regions.append(parser.parse_region(arguments))
@@ -258,11 +259,18 @@ def _print_arguments(printer: Printer, op: AcOperation, carried: tuple[SSAValue,
 
 def _print_results(printer: Printer, op: AcOperation, operands: Values, results: Values) -> None:
     types = {name: tuple([each.type for each in values]) for name, values in results.items()}
-    if types == _inferred(type(op), operands, op.properties):
+    if types == _inferred(type(op), operands, op.properties, _carried_types(op, operands)):
         return
     named = _are_named(op.get_irdl_definition())
     texts = [f"{_shown(name)} {each}" if named else str(each) for name, of_name in types.items() for each in of_name]
     printer.print_string(f" -> {', '.join(texts)}")
+
+
+def _carried_types(op: AcOperation, operands: Values) -> tuple[Attribute, ...]:
+    """Types of the region's arguments that are carried."""
+    carried = operands.get(_CARRIED, ()) if op.regions else ()
+    arguments = op.regions[0].block.args if carried else ()
+    return tuple([each.type for each in arguments[len(arguments) - len(carried) :]])
 
 
 def _are_named(definition: OpDef) -> bool:
@@ -271,21 +279,27 @@ def _are_named(definition: OpDef) -> bool:
 
 
 def _inferred(
-    kind: type[AcOperation], operands: Values, properties: Mapping[str, Attribute]
+    kind: type[AcOperation], operands: Values, properties: Mapping[str, Attribute], carried: tuple[Attribute, ...]
 ) -> dict[str, tuple[Attribute, ...] | None]:
     """Types of results by name, None where they don't follow: of what this class means, of a type without parameters,
-    of carried values, of the only operand of that type. Optional results are absent but where the class means them."""
+    of carried arguments, of the only operand of that type. Optional results are absent but where the class means them.
+    """
     meant = kind.inferred_types(operands, properties)
-    return {name: _inferred_type(name, each, operands, meant) for name, each in kind.get_irdl_definition().results}
+    results = kind.get_irdl_definition().results
+    return {name: _inferred_type(name, each, operands, meant, carried) for name, each in results}
 
 
 def _inferred_type(
-    name: str, definition: ResultDef, operands: Values, meant: Mapping[str, Attribute]
+    name: str,
+    definition: ResultDef,
+    operands: Values,
+    meant: Mapping[str, Attribute],
+    carried: tuple[Attribute, ...],
 ) -> tuple[Attribute, ...] | None:
     if isinstance(definition, OptionalDef | OptResultDef):
         return (meant[name],) if name in meant else ()
     if isinstance(definition, VariadicDef):
-        return tuple([value.type for value in operands.get(_CARRIED, ())])
+        return carried
     if name in meant:
         return (meant[name],)
     wanted = _class_of(definition)
@@ -416,11 +430,15 @@ def _parse_arguments(
 
 
 def _parse_results(
-    parser: Parser, kind: type[AcOperation], operands: Values, properties: Mapping[str, Attribute]
+    parser: Parser,
+    kind: type[AcOperation],
+    operands: Values,
+    properties: Mapping[str, Attribute],
+    carried: tuple[Attribute, ...],
 ) -> dict[str, tuple[Attribute, ...]]:
     definition = kind.get_irdl_definition()
     if parser.parse_optional_punctuation("->") is None:
-        inferred = _inferred(kind, operands, properties)
+        inferred = _inferred(kind, operands, properties, carried)
         for name, types in inferred.items():
             if types is None:
                 parser.raise_error(f"{kind.name} does not say the type of its {_shown(name)}: write -> !ac...")

@@ -49,8 +49,9 @@ from tilewright.contract.typestate.token import (
     moved,
 )
 from tilewright.ir import ac
+from tilewright.ir.ac_fragment import FragmentIssueOp
 from tilewright.ir.ac_promotion import PromotedType, ScalesType
-from tilewright.ir.ac_register_operand import ComputedType, VectorType
+from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, VectorType
 from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 
 Step = Callable[["RoleWalk", Operation], bool]
@@ -325,6 +326,9 @@ class RoleWalk:
                 self.report(
                     code, op, f"carried value {number} enters as {describe(old)} and is yielded as {describe(new)}"
                 )
+        for argument, value, old in zip(block.args[indices:], _yielded_by(block), entry, strict=False):
+            if isinstance(old, Accumulating) and _sums_of(value) is not argument:
+                self.findings.doubt("yields another accumulator than it carries, in other registers", op)
         last, last_end = self._iterate(op, at_counter, leading + general)
         self._check_inductive(op, (entry, yielded, last), (head, end, last_end), counter)
         if self.recording and (after_last := len(self.summary.events)) > before:
@@ -389,6 +393,24 @@ def _state_at(head: UnitState, end: UnitState, count: Polynomial) -> UnitState:
         before = head.count(event)
         state.counts[event] = before if before == after else before + (after - before) * count
     return state
+
+
+def _yielded_by(block: Block) -> Sequence[SSAValue]:
+    end = block.last_op
+    return end.operands if isinstance(end, ac.YieldOp) else ()
+
+
+def _sums_of(value: SSAValue) -> SSAValue:
+    """The accumulator that products and loops went on with until they gave this one: they leave it where it is."""
+    while isinstance(value, OpResult):
+        op, number = value.op, value.index
+        if isinstance(op, ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp) and op.accumulator is not None:
+            value = op.accumulator
+        elif isinstance(op, Loop) and number < len(op.carried):
+            value = op.carried[number]
+        else:
+            break
+    return value
 
 
 def _entering(old: Token | None, new: Token | None, head: UnitState, end: UnitState) -> Token | None:

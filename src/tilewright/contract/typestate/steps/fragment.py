@@ -181,10 +181,10 @@ def _check_body(walk: RoleWalk, op: FragmentMapOp, inputs: int, places: Sequence
     if len(places) not in (0, 2) or [argument.type for argument in block.args] != kinds:
         findings.doubt(f"a region of {len(block.args)} arguments for {inputs} inputs and {len(places)} places", op)
         return False
-    before = len(findings.doubts)
     check_region(block, op, len(kinds), findings, results=len(op.outputs), indices=True)
     _check_quotients(walk, block, inputs, places)
-    return len(findings.doubts) == before
+    end = block.last_op
+    return isinstance(end, ac.YieldOp) and len(end.values) == len(op.outputs)
 
 
 def _check_quotients(walk: RoleWalk, block: Block, inputs: int, places: Sequence[Index]) -> None:
@@ -254,11 +254,11 @@ def _start(walk: RoleWalk, op: AccumulatorStartOp) -> None:
     fragment, state = _taken(walk, op, op.fragment), walk.state
     # The next product of any accumulator comes after a fence: which registers are whose, only the lowering knows.
     state.fenced, state.started = False, True
-    if fragment is None or (fragment.axes, fragment.element) != ("mn", _FLOAT):
-        if fragment is not None:
-            walk.findings.doubt(f"begins with a fragment of {fragment.element} over {fragment.axes!r}", op)
+    if fragment is None:
         walk.give(op, op.result, None)
         return
+    if (fragment.axes, fragment.element) != ("mn", _FLOAT):
+        walk.findings.doubt(f"begins with a fragment of {fragment.element} over {fragment.axes!r}", op)
     walk.give(op, op.result, Accumulating(fragment.m, fragment.n, state.count("groups") - 1, idle=True))
 
 
