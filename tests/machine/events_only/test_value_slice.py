@@ -158,3 +158,33 @@ def test_a_register_that_was_never_written_is_refused_as_before(use: str) -> Non
     text = module(DATA.format(use, "%r2"), parameters=POINTER)
     with pytest.raises(MachineFault, match="never wrote"):
         without_values(text, np.arange(5, 13, dtype=np.uint32))
+
+
+SHUFFLED = (
+    "mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [out]; ld.global.u32 %r2, [%rd1]; add.u32 %r3, %r2, %r1;"
+    "shfl.sync.bfly.b32 %r4, %r3, {lanes}, 31, -1; mad.wide.u32 %rd2, %r1, 4, %rd1; {then} st.global.u32 [%rd2+4], %r4;"
+    "ret;"
+)
+"""Every lane stores what a neighbour has computed of a loaded word."""
+
+
+def test_what_a_shuffle_hands_on_is_dropped_where_it_is_only_stored() -> None:
+    text = module(SHUFFLED.format(lanes="1", then=""), parameters=POINTER)
+    full, out = list[Event](), np.full(33, 5, np.uint32)
+    run_launch(text, launch(PointerParam("out")), {"out": out.view(np.uint8)}, observe=full.append)
+    assert out[1:3].tolist() == [6, 5]
+    out = np.full(33, 5, np.uint32)
+    events, dropped = without_values(text, out, "out")
+    assert [str(event) for event in events] == [str(event) for event in full]
+    assert not dropped.kept and out.tolist() == [5] * 33
+
+
+@pytest.mark.parametrize(
+    ("lanes", "then"),
+    [("1", "setp.eq.u32 %p1, %r4, 5; @%p1"), ("%r2", "")],
+    ids=["its result guards a store", "its lanes are loaded"],
+)
+def test_what_a_shuffle_hands_on_decides_where_its_result_or_its_lanes_do(lanes: str, then: str) -> None:
+    text = module(SHUFFLED.format(lanes=lanes, then=then), parameters=POINTER)
+    with pytest.raises(ValueNeeded):
+        without_values(text, np.ones(33, np.uint32), "out")
