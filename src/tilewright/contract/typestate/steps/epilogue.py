@@ -205,12 +205,12 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
     row, column = walk.indices(op, [op.row, op.column])
     if op.through:
         require_rows(walk, op, op.through)
-    destination = seen.op if seen is not None else None
+    destination, seen_rank = (seen.op, seen.rank) if seen is not None else (None, 0)
+    rank = 1 if isinstance(fragment, Values) and fragment.axes == "m" else 2
     if destination is not None:
         require_own_places(walk, op, destination)
         kind = type_of(op.destination)
-        rank = 1 if isinstance(fragment, Values) and fragment.axes == "m" else 2
-        if not isinstance(kind, ac.GlobalType) or kind.rank.data != rank:
+        if not isinstance(kind, ac.GlobalType) or not kind.rank.data == seen_rank == rank:
             walk.findings.doubt(f"stores to something that is no {'matrix' if rank == 2 else 'vector'}", op)
         elif rank == 1 and op.through:
             walk.findings.doubt("stores one number for each row through a buffer", op)
@@ -218,13 +218,12 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             walk.findings.doubt(f"stores {fragment.element} to an array of {kind.element.data}", op)
     if destination is not None and seen is not None and walk.recording:
         walk.summary.writes_global.setdefault(destination.buffer.data, op)
-        if fragment is not None:
+        if fragment is not None and seen_rank == rank:
             element = parse_element(fragment.element)
             size = element.bytes if element is not None else 0
             strides = tuple(stride * size for stride in integers(destination.strides))
-            by_row = isinstance(fragment, Values) and fragment.axes == "m"
-            box = (fragment.m,) if by_row else (fragment.m, fragment.n)
-            origin, extents = seen.placed((row,) if by_row else (row, column)), seen.widened(box)
+            origin = seen.placed((row, column)[:rank])
+            extents = seen.widened((fragment.m, fragment.n)[:rank])
             origin, around = finished_place(walk, op, origin, integers(destination.shape))
             place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
             walk.summary.places.append(place)
