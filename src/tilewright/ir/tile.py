@@ -71,7 +71,7 @@ from tilewright.ir.tile_elementwise import (
     SelectOp,
     TransposeOp,
     UnaryOp,
-    float32,
+    number,
 )
 from tilewright.ir.tile_product import check_contraction, check_scale, product_type
 from tilewright.ir.tile_reduce import ReduceOp
@@ -495,7 +495,7 @@ class StoreOp(IRDLOperation):
 
 @irdl_op_definition
 class FullOp(IRDLOperation):
-    """A fresh accumulator tile of one float32 value."""
+    """A fresh accumulator tile of one float32 value, finite or an infinity."""
 
     name = "tile.full"
     value = prop_def(base(FloatAttr))
@@ -506,7 +506,7 @@ class FullOp(IRDLOperation):
 
     def __init__(self, value: float, axes: Sequence[str], place: str) -> None:
         super().__init__(
-            properties={"value": float32(value), "place": StringAttr(place)},
+            properties={"value": number(value), "place": StringAttr(place)},
             result_types=[ValueType.of(axes, Element.F32)],
         )
 

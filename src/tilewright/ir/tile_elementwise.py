@@ -57,6 +57,11 @@ def float32(value: float) -> FloatAttr[Float32Type]:
     return FloatAttr(value, f32)
 
 
+def number(value: float) -> FloatAttr[Float32Type]:
+    """`value` rounded to float32, or an infinity as it is. Raises RuleViolation if a finite one is not finite there."""
+    return FloatAttr(value, f32) if math.isinf(value) else float32(value)
+
+
 @irdl_op_definition
 class ConstantOp(IRDLOperation):
     """One float32 number, finite or an infinity: a tile without axes."""
@@ -71,7 +76,7 @@ class ConstantOp(IRDLOperation):
     def __init__(self, value: float, place: str) -> None:
         super().__init__(
             properties={
-                "value": FloatAttr(value, f32) if math.isinf(value) else float32(value),
+                "value": number(value),
                 "place": StringAttr(place),
             },
             result_types=[ValueType.of((), Element.F32)],

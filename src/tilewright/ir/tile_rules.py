@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.base.element import Element
 from tilewright.ir.tile import (
     MOST_EXACT_POSITION,
     GridOp,
@@ -23,9 +24,10 @@ from tilewright.ir.tile import (
     StoreOp,
 )
 from tilewright.ir.tile_axes import base_axis, blocks_of, derived_extent
+from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import parameter_name
 from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, axes_text, tensor_type
+from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, ValueType, axes_text, tensor_type, value_type
 
 Violation = tuple[Operation, RuleViolation]
 
@@ -42,7 +44,8 @@ def violations(program: ProgramOp) -> Iterator[Violation]:
         return
     yield from _axes(program, grids[0])
     yield from _positions(program)
-    yield from _reductions(program, grids[0])
+    yield from _sums(program, grids[0])
+    yield from _streams(program, grids[0])
     yield from _stores(program, grids[0])
     yield from _loads(program)
 
@@ -120,34 +123,68 @@ def _positions(program: ProgramOp) -> Iterator[Violation]:
                 yield op, RuleViolation(f"numbers along {axis} past 2^24 are no float32", "use a shorter axis")
 
 
-def _reductions(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+def _sums(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+    """Reductions and contractions: over an axis of the grid, or of the streamed loop that they stand in."""
     for op in program.walk():
-        if not isinstance(op, ReduceOp):
+        if not isinstance(op, ReduceOp | ContractOp):
             continue
-        axis = op.axis.data
-        if op.parent is not program.body.block:
-            yield op, RuleViolation(f"a reduction over {axis} inside a loop", "reduce before the loop or after it")
-        if axis not in grid.tile_axes:
-            yield op, RuleViolation(f"a reduction over {axis}, which is no axis of the grid", "name it in tw.grid")
+        axis, what = op.axis.data, "a reduction" if isinstance(op, ReduceOp) else "a product"
+        loop = _loop_around(op)
+        if loop is not None and loop.streamed is None:
+            yield op, RuleViolation(f"{what} over {axis} inside a loop", "reduce before the loop or after it")
+        elif axis not in grid.tile_axes and (loop is None or loop.axis.data != axis):
+            yield op, RuleViolation(f"{what} over {axis}, which is no axis of the grid", "name it in tw.grid")
         if grid.ragged is not None and grid.ragged.data == axis:
-            yield op, RuleViolation(f"a reduction over {axis}, which groups cut", "reduce over another axis")
+            yield op, RuleViolation(f"{what} over {axis}, which groups cut", "reduce over another axis")
+
+
+def _loop_around(op: Operation) -> LoopOp | None:
+    parent = op.parent_op()
+    return parent if isinstance(parent, LoopOp) else None
+
+
+def _streams(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+    """Streamed loops carry float32, and a value over their axis stays in them."""
+    loops = [op for op in program.body.block.ops if isinstance(op, LoopOp) and op.streamed is not None]
+    for loop in loops:
+        for value in loop.carried:
+            if value_type(value).element_kind is not Element.F32:
+                yield loop, RuleViolation(f"the loop over {loop.axis.data} carries {value.type}", "carry float32")
+    for op in program.walk() if loops else ():
+        loop = _loop_around(op)
+        known = {*grid.tile_axes, *([loop.axis.data] if loop is not None else [])}
+        for result in op.results:
+            if isinstance(result.type, ValueType) and not known.issuperset(map(base_axis, result.type.axis_names)):
+                yield (
+                    op,
+                    RuleViolation(
+                        f"a tile over {axes_text(result.type.axis_names)} where only {axes_text(sorted(known))} are "
+                        "walked",
+                        "compute it in a loop over its axis",
+                    ),
+                )
 
 
 def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     stored: set[SSAValue] = set()
-    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp)}
+    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp | ContractOp)}
     # What is folded along an axis does not depend on the place there: all tiles along it would store the same.
     needed = {
         index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced
     }
-    for op in program.body.block.ops:
+    for op in program.walk():
         if not isinstance(op, StoreOp):
             continue
-        name = parameter_name(program, op.tensor)
+        name, loop = parameter_name(program, op.tensor), _loop_around(op)
+        own = set(grid.indices)
+        if loop is not None:
+            own.add(loop.body.block.args[0])
+            if loop.streamed is None or loop.body.block.args[0] not in op.indices:
+                yield op, RuleViolation(f"{name} is stored in each iteration of a loop", "store it after the loop")
         if op.tensor in stored:
             yield op, RuleViolation(f"{name} is stored twice", "store each tensor once")
         stored.add(op.tensor)
-        if any(not (isinstance(index, OpResult) and index.op is grid) for index in op.indices):
+        if not own.issuperset(op.indices):
             yield (
                 op,
                 RuleViolation(
