@@ -102,8 +102,8 @@ def loads(program: ProgramOp) -> tuple[LoadOp, ...]:
 
 
 def stores(program: ProgramOp) -> tuple[StoreOp, ...]:
-    """Every store, in program order; none stands in a loop."""
-    return tuple(op for op in program.body.block.ops if isinstance(op, StoreOp))
+    """Every store, in program order; those that stand in a loop stand in a derived one."""
+    return tuple(op for op in program.walk() if isinstance(op, StoreOp))
 
 
 def loops(program: ProgramOp) -> tuple[LoopOp, ...]:
