@@ -18,10 +18,10 @@ tests/lower/test_fragment.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.ir import Attribute, Block, Dialect, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -110,7 +110,8 @@ class FragmentReadOp(AcOperation):
 
 @irdl_op_definition
 class AccumulatorStartOp(AcOperation):
-    """An accumulator that begins with the numbers of a float32 fragment over "mn"."""
+    """An accumulator that begins with the numbers of a float32 fragment over "mn", in registers of its own, or in those
+    of an accumulator that its loop carries (`taken_over`)."""
 
     name = "ac.accumulator.start"
     fragment = operand_def(FragmentType)
@@ -120,6 +121,31 @@ class AccumulatorStartOp(AcOperation):
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
         kinds = types_of(FragmentType, operands, "fragment")
         return {"result": InflightType(kinds[0].m, kinds[0].n)} if kinds else {}
+
+
+def taken_over(op: AccumulatorStartOp) -> SSAValue | None:
+    """The carried accumulator of a loop whose registers the operation writes: what is in flight at the end of a body
+    cannot be moved. The sum that begins here is what the body yields in that one's place, and of the one carried
+    nothing is read any more: the body has waited for it, and uses what came of it before this operation alone. None
+    where that is not so."""
+    block, value = op.parent_block(), cast("SSAValue", op.result)
+    while isinstance(user := _only_user(value), FragmentIssueOp | ac.WgmmaIssueOp) and user.accumulator is value:
+        value = user.inflight
+    loop = block.parent_op() if block is not None else None
+    if block is None or not isinstance(user, ac.YieldOp) or not isinstance(loop, ac.LoopOp) or user.parent is not block:
+        return None
+    argument = block.args[1 + list(user.values).index(value)]
+    wait = _only_user(argument)
+    if not isinstance(wait, ac.WgmmaWaitOp) or wait.parent is not block or wait.settled is None:
+        return None
+    order = {each: number for number, each in enumerate(block.ops)}
+    late = any(order.get(use.operation, len(order)) >= order[op] for use in wait.settled.uses)
+    return None if late or order[wait] >= order[op] else argument
+
+
+def _only_user(value: SSAValue) -> Operation | None:
+    users = [use.operation for use in value.uses]
+    return users[0] if len(users) == 1 else None
 
 
 @irdl_op_definition

@@ -45,7 +45,7 @@ from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.array_part import lower_part
 from tilewright.lower.async_copy import lower_async_copy
 from tilewright.lower.cluster_sync import lower_cluster_sync
-from tilewright.lower.elementwise import lower_elementwise
+from tilewright.lower.elementwise import divided, lower_elementwise
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import load_vector, lower_global_store, lower_map, lower_row_store, lower_stage_write
 from tilewright.lower.fragment import lower_fragment
@@ -634,6 +634,10 @@ def _lower_points(lowering: Lowering, op: ac.ElementwiseOp) -> None:
         lower_runs(lowering.text, lowering.places, op, op.run.data, lowering.thread)
 
 
+def _lower_index_divide(lowering: Lowering, op: ac.IndexDivideOp) -> Place:
+    return IndexPlace(divided(lowering.text, lowering.places, op))
+
+
 def _lower_affine(lowering: Lowering, op: ac.AffineOp) -> Place:
     return IndexPlace(_affine(lowering, op))
 
@@ -668,6 +672,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.LoopOp: _lower_loop,
     ac.YieldOp: _nothing,
     ac.AffineOp: _placed(_lower_affine),
+    ac.IndexDivideOp: _placed(_lower_index_divide),
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import OpResult, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.ac_fragment import (
@@ -29,6 +29,7 @@ from tilewright.ir.ac_fragment import (
     FragmentMapOp,
     FragmentReadOp,
     region_axes,
+    taken_over,
 )
 from tilewright.lower.elementwise import affine_index, divided
 from tilewright.lower.emit import float_bits
@@ -296,39 +297,17 @@ def _read(lowering: Lowering, op: FragmentReadOp) -> None:
 
 def _start(lowering: Lowering, op: AccumulatorStartOp) -> None:
     fragment = _place(lowering, op.fragment)
-    accumulator = _carried_registers(lowering, op)
-    if accumulator is None:
-        accumulator = lowering.fresh_accumulator(_BLOCK_ROWS * fragment.row_blocks, fragment.columns)
+    carried = taken_over(op)
+    accumulator = (
+        lowering.fresh_accumulator(_BLOCK_ROWS * fragment.row_blocks, fragment.columns)
+        if carried is None
+        else lowering.place(carried)
+    )
+    assert isinstance(accumulator, AccumulatorPlace)
     for targets, sources in zip(accumulator.blocks, fragment.blocks, strict=True):
         for target, source in zip(targets, sources, strict=True):
             lowering.text.emit("mov.f32", target, source)
     lowering.places[op.result] = accumulator
-
-
-def _carried_registers(lowering: Lowering, op: AccumulatorStartOp) -> AccumulatorPlace | None:
-    """Where a product that is still in flight at the end of a loop's body goes on, which cannot be moved there: the
-    registers of the one before, once that was waited for and all that is made of it has been computed."""
-    block = op.parent_block()
-    value: SSAValue = op.result
-    while isinstance(user := _only_user(value), FragmentIssueOp | ac.WgmmaIssueOp):
-        value = user.inflight
-    loop = block.parent_op() if block is not None else None
-    if not isinstance(user, ac.YieldOp) or not isinstance(loop, ac.LoopOp) or user.parent is not block:
-        return None
-    argument = loop.body.block.args[1 + list(user.values).index(value)]
-    place, wait = lowering.place(argument), _only_user(argument)
-    assert isinstance(place, AccumulatorPlace) and block is not None
-    if not isinstance(wait, ac.WgmmaWaitOp) or wait.parent is not block or wait.settled is None:
-        return None
-    order = {each: number for number, each in enumerate(block.ops)}
-    if any(order.get(use.operation, len(order)) >= order[op] for use in wait.settled.uses):
-        return None
-    return place
-
-
-def _only_user(value: SSAValue) -> Operation | None:
-    users = [use.operation for use in value.uses]
-    return users[0] if len(users) == 1 else None
 
 
 def _issue(lowering: Lowering, op: FragmentIssueOp) -> None:

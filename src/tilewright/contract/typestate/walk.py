@@ -49,7 +49,7 @@ from tilewright.contract.typestate.token import (
     moved,
 )
 from tilewright.ir import ac
-from tilewright.ir.ac_fragment import FragmentIssueOp
+from tilewright.ir.ac_fragment import AccumulatorStartOp, FragmentIssueOp, taken_over
 from tilewright.ir.ac_promotion import PromotedType, ScalesType
 from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, VectorType
 from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
@@ -406,6 +406,11 @@ def _sums_of(value: SSAValue) -> SSAValue:
         op, number = value.op, value.index
         if isinstance(op, ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp) and op.accumulator is not None:
             value = op.accumulator
+        elif isinstance(op, AccumulatorStartOp):
+            carried = taken_over(op)
+            if carried is None:
+                break
+            value = carried
         elif isinstance(op, Loop) and number < len(op.carried):
             value = op.carried[number]
         else:
