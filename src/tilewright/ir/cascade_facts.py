@@ -132,7 +132,7 @@ def brought_loads(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.Load
             found[held] = None
         found[product.brought] = None
     for load in loads(program):
-        if axes.kept(load.result) == {axes.row, axes.streamed} and value_type(load.result).element_kind.bytes == 2:
+        if set(axes.kept(load.result)) == {axes.row, axes.streamed} and value_type(load.result).element_kind.bytes == 2:
             found[load] = None
     return tuple(found)
 

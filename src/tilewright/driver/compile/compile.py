@@ -32,6 +32,7 @@ from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import (
     Decisions,
     ElementwiseDecisions,
@@ -41,6 +42,7 @@ from tilewright.ir.decisions import (
     turned_arrays,
 )
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
+from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import axes_of, dots, grid_axes, parameter_name, the_program
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.ac_to_ptx import lower_to_ptx
@@ -50,6 +52,7 @@ from tilewright.runtime.assemble import Assembly, find_ptxas
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.demanded_maps import check_demanded_maps
+from tilewright.synth.streaming import streamed
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
@@ -228,6 +231,8 @@ def _compile_once(
     kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
+    with clock.step("stream"):
+        module = walked(module)
     with clock.step("decide"):
         demanded = tuple(item.name for item in kernel.parameters if item.by_map)
         decisions = decide(the_program(module), facts, replace(wanted, mapped=demanded))
@@ -266,6 +271,13 @@ def _compile_once(
         kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
         clock.seconds,
     )  # fmt: skip
+
+
+def walked(module: ModuleOp) -> ModuleOp:
+    """A program of products as values with the loops by which they are computed; any other as it is."""
+    program = the_program(module)
+    found = streamed(program) if contractions(program) else None
+    return module if found is None else found.module
 
 
 def aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:
@@ -311,10 +323,11 @@ def operations_of(module: ModuleOp) -> int:
     """Multiply-adds counted twice, or one per point of the grid for a program without dot."""
     program = the_program(module)
     extents = program.extents
-    products = dots(program)
+    products = [*dots(program), *contractions(program)]
     if not products:
         return math.prod(extents[axis] for axis in grid_axes(program))
-    return sum(2 * math.prod(extents[axis] for axis in {*axes_of(dot.left), *axes_of(dot.right)}) for dot in products)
+    spans = [{base_axis(axis) for axis in (*axes_of(each.left), *axes_of(each.right))} for each in products]
+    return sum(2 * math.prod(extents[axis] for axis in span) for span in spans)
 
 
 def prove_modules(

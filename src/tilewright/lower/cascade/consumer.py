@@ -6,9 +6,7 @@ and then for itself; but one whose sum is only carried on runs until the next it
 that the tensor core goes from one to the other. While one consumer computes, it multiplies for the other. A slot is
 released after the last product that reads it; those that stay for the whole tile, after the last walk.
 
-Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0. exp is 2^(x log2 e)
-by the approximate instruction here: an error of x's rounding, and of 2^-22, which the 16-bit operands that it ends in
-do not show.
+Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 
 Checked by: tests/lower/cascade.
 """
@@ -44,6 +42,7 @@ from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade.place import Place, part_of_batch, slot_elements
+from tilewright.lower.cascade.point_values import bare, emit_exponentials, position_at, users
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -52,7 +51,6 @@ _STEP = 16
 _LEAST_COLUMNS = 8
 """Of a fragment's type, where it has a number for each row alone."""
 _FIRST_BARRIER = 1
-_LOG2E = math.log2(math.e)
 _IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.inf}
 
 
@@ -232,16 +230,16 @@ class Consumer:
 
     def is_read(self, load: tile.LoadOp) -> bool:
         """Whether a load is brought into shared memory to be read into registers."""
-        return load in self.rings and self.axes.kept(load.result) == {self.axes.row, self.axes.streamed}
+        return load in self.rings and set(self.axes.kept(load.result)) == {self.axes.row, self.axes.streamed}
 
     def order(self, value: SSAValue) -> tuple[int, int]:
         """Of values outside a loop, which comes first."""
         owner = value.owner
         block = self.program.body.block
         if isinstance(owner, Operation):
-            inside = owner.parent is block
-            return (1 + block.get_operation_index(owner), list(owner.results).index(value)) if inside else (0, 0)
-        return 0, list(owner.args).index(value)
+            number = next(at for at, each in enumerate(owner.results) if each is value)
+            return (1 + block.get_operation_index(owner), number) if owner.parent is block else (0, 0)
+        return 0, next(at for at, each in enumerate(owner.args) if each is value)
 
     # ------------------------------------------------------------ slots
 
@@ -392,7 +390,7 @@ class Consumer:
         rows = IntAttr(self.d.unit_rows)
         outer = ring.decision.outer if ring.decision.inner == over else ring.decision.inner
         columns = IntAttr(self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns)
-        kinds = [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
+        kinds: list[Attribute] = [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
         properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(element)}
         if over == self.axes.streamed:
             held = self.operand(product.held, Element(element))
@@ -526,9 +524,9 @@ class Consumer:
         leaves: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=False))
         at = dict(zip((self.axes.row, columns), body.args[len(inputs) :], strict=False))
         for each in positions:
-            leaves[each.result] = _position(inner, each, at)
+            leaves[each.result] = position_at(inner, each, at)
         for value, _, _ in wanted:
-            _exponentials(inner, value, leaves)
+            emit_exponentials(inner, value, leaves)
         results: list[SSAValue] = []
         inside: SSAValue | None = None
         for value, _, bound in wanted:
@@ -566,9 +564,7 @@ class Consumer:
             positions[owner] = None
         elif isinstance(owner, tile.ConstantOp) or (isinstance(owner, tile.FullOp) and value not in self.values):
             pass
-        elif value in self.values or value in self.running or (value is not top and self.is_shared(value)):
-            inputs[value] = self.fragment(value)
-        elif isinstance(owner, tile.LoadOp | ReduceOp | ContractOp):
+        elif value in self.values or value in self.running or (value is not top and self.is_shared(value)) or isinstance(owner, tile.LoadOp | ReduceOp | ContractOp):
             inputs[value] = self.fragment(value)
         else:
             assert isinstance(owner, Operation)
@@ -607,62 +603,3 @@ def _unflat(values: Sequence[SSAValue], like: Sequence[SSAValue | Running]) -> l
     """The values that a loop carries as a state of the same form."""
     left = iter(values)
     return [Running(next(left), next(left), item.load) if isinstance(item, Running) else next(left) for item in like]
-
-
-def bare(value: SSAValue) -> SSAValue:
-    """What a value repeats or renames, or widens exactly."""
-    owner = value.owner
-    while isinstance(owner, tile.BroadcastOp | tile.TransposeOp) or (
-        isinstance(owner, tile.CastOp) and value_type(value).element_kind is Element.F32
-    ):
-        value = owner.operand
-        owner = value.owner
-    return value
-
-
-def users(value: SSAValue) -> list[Operation]:
-    """The ops that use a value, or what only repeats it."""
-    found: dict[Operation, None] = {}
-    for use in value.uses:
-        op = use.operation
-        if len(op.results) == 1 and bare(op.results[0]) is not op.results[0]:
-            found |= dict.fromkeys(users(op.results[0]))
-        else:
-            found[op] = None
-    return list(found)
-
-
-def _position(build: Build, op: tile.PositionOp, at: dict[str, SSAValue]) -> SSAValue:
-    """An index as a number, at the place of an element."""
-    kind = op.index.type
-    assert isinstance(kind, tile.IndexType)
-    axis = kind.axis.data
-    index = at[base_axis(axis)]
-    if block_size(axis) > 1:
-        size = {"size": IntAttr(block_size(axis))}
-        index = build.value(ac.IndexDivideOp.create(operands=[index], properties=size, result_types=[INDEX]))
-    shift = index_offset(op.index)
-    index = affine(build, [(index, 1)], shift) if shift else index
-    return build.value(ac.IndexNumberOp.create(operands=[index], result_types=[_SCALAR]))
-
-
-def _exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> None:
-    """Emit the exponentials of an expression, the inner ones first, as powers of 2."""
-    value = bare(value)
-    owner = value.owner
-    if value in leaves or not isinstance(owner, Operation) or isinstance(owner, tile.LoadOp):
-        return
-    for operand in owner.operands:
-        if isinstance(operand.type, tile.ValueType):
-            _exponentials(build, operand, leaves)
-    if isinstance(owner, tile.UnaryOp) and owner.function.data is Function.EXP:
-        leaves[value] = scalar_function(build, "exp2", _in_base_2(build, bare(owner.operand), leaves))
-
-
-def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
-    """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row."""
-    owner, factor = value.owner, constant(build, _LOG2E)
-    if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
-        less = scalar_function(build, "mul", point_value(build, owner.right, leaves), constant(build, -_LOG2E))
-        return scalar_function(build, "fma", point_value(build, owner.left, leaves), factor, less)
-    return scalar_function(build, "mul", point_value(build, value, leaves), factor)

@@ -1,0 +1,85 @@
+"""Values of a program at one place of a fragment: what they only repeat, who uses them, what is emitted for them.
+
+exp is 2^(x log2 e) by the approximate instruction here: an error of x's rounding, and of 2^-22, which the 16-bit
+operands that it ends in do not show.
+
+Checked by: tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.base.element import Element
+from tilewright.ir import ac, tile
+from tilewright.ir.function import Function
+from tilewright.ir.tile_axes import base_axis, block_size
+from tilewright.ir.tile_facts import index_offset
+from tilewright.ir.tile_types import value_type
+from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.expression import constant, point_value, scalar_function
+
+_LOG2E = math.log2(math.e)
+
+
+def bare(value: SSAValue) -> SSAValue:
+    """What a value repeats or renames, or widens exactly."""
+    owner = value.owner
+    while isinstance(owner, tile.BroadcastOp | tile.TransposeOp) or (
+        isinstance(owner, tile.CastOp) and value_type(value).element_kind is Element.F32
+    ):
+        value = owner.operand
+        owner = value.owner
+    return value
+
+
+def users(value: SSAValue) -> list[Operation]:
+    """The ops that use a value, or what only repeats it."""
+    found: dict[Operation, None] = {}
+    for use in value.uses:
+        op = use.operation
+        if len(op.results) == 1 and bare(op.results[0]) is not op.results[0]:
+            found |= dict.fromkeys(users(op.results[0]))
+        else:
+            found[op] = None
+    return list(found)
+
+
+def position_at(build: Build, op: tile.PositionOp, at: Mapping[str, SSAValue]) -> SSAValue:
+    """An index as a number, at the place of an element."""
+    kind = op.index.type
+    assert isinstance(kind, tile.IndexType)
+    axis = kind.axis.data
+    index = at[base_axis(axis)]
+    if block_size(axis) > 1:
+        size = {"size": IntAttr(block_size(axis))}
+        index = build.value(ac.IndexDivideOp.create(operands=[index], properties=size, result_types=[INDEX]))
+    shift = index_offset(op.index)
+    index = affine(build, [(index, 1)], shift) if shift else index
+    return build.value(ac.IndexNumberOp.create(operands=[index], result_types=[ac.ScalarType()]))
+
+
+def emit_exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> None:
+    """Emit the exponentials of an expression, the inner ones first, as powers of 2."""
+    value = bare(value)
+    owner = value.owner
+    if value in leaves or not isinstance(owner, Operation) or isinstance(owner, tile.LoadOp):
+        return
+    for operand in owner.operands:
+        if isinstance(operand.type, tile.ValueType):
+            emit_exponentials(build, operand, leaves)
+    if isinstance(owner, tile.UnaryOp) and owner.function.data is Function.EXP:
+        leaves[value] = scalar_function(build, "exp2", _in_base_2(build, bare(owner.operand), leaves))
+
+
+def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
+    """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row."""
+    owner, factor = value.owner, constant(build, _LOG2E)
+    if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
+        less = scalar_function(build, "mul", point_value(build, owner.right, leaves), constant(build, -_LOG2E))
+        return scalar_function(build, "fma", point_value(build, owner.left, leaves), factor, less)
+    return scalar_function(build, "mul", point_value(build, value, leaves), factor)
