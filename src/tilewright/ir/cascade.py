@@ -25,7 +25,7 @@ class SlotDecision:
     load: its number among the program's loads. buffer: the parameter. inner, outer: the program's axes along which the
     array is contiguous, and of the rows that a box has. inner_elements: of a slot, whole spans of the swizzle; rows: of
     a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
-    is walked. dims, strides_bytes, box: of the tensor map, the batch's dimensions last; batch: their axes.
+    is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims, strides_bytes, box: of the tensor map, the batch's dimensions last; batch: their axes.
     """
 
     load: int
@@ -42,6 +42,7 @@ class SlotDecision:
     dims: tuple[int, ...]
     strides_bytes: tuple[int, ...]
     box: tuple[int, ...]
+    sliced: str = ""
     swizzle: Swizzle = "128B"
     l2_promotion: L2Promotion = "128B"
 
@@ -63,6 +64,7 @@ class SlotDecision:
 class CascadeDecisions:
     """row, column, streamed: axes of the program; column is "" where nothing is stored over rows and columns of a
     product. tile_columns, tile_streamed: of a tile, along the last two. A tile has `consumers` times `unit_rows` rows.
+    slice_depth: elements in a slot of an axis that products take by slices; 0 where none does.
     rows_bytes: of each consumer, for stores along rows."""
 
     row: str
@@ -73,6 +75,7 @@ class CascadeDecisions:
     consumers: int
     tile_columns: int
     tile_streamed: int
+    slice_depth: int
     slots: tuple[SlotDecision, ...]
     rows_bytes: int
     producer_registers: int
@@ -85,3 +88,18 @@ class CascadeDecisions:
     @property
     def tile_rows(self) -> int:
         return self.unit_rows * self.consumers
+
+    @property
+    def sliced(self) -> tuple[str, ...]:
+        """The axes that products take by slices."""
+        return tuple(dict.fromkeys(slot.sliced for slot in self.slots if slot.sliced))
+
+    def tile_extent(self, axis: str) -> int:
+        """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""
+        sizes = {self.row: self.tile_rows, self.column: self.tile_columns, self.streamed: self.tile_streamed}
+        return sizes.get(axis, self.slice_depth if axis in self.sliced else 1)
+
+
+def slices_symbol(axis: str) -> str:
+    """What a kernel calls the number of an axis's slices."""
+    return f"{axis}_slices"

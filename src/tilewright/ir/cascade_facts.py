@@ -9,6 +9,7 @@ Not handled: what `cascade_axes` refuses, with the author's line. Checked by: te
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -21,7 +22,7 @@ from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import loads, loops
 from tilewright.ir.tile_rules import place_of
-from tilewright.ir.tile_types import axes_text, value_type
+from tilewright.ir.tile_types import axes_text, tensor_type, value_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +132,37 @@ def brought_loads(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.Load
         if product.op.axis.data != axes.streamed and isinstance(held, tile.LoadOp):
             found[held] = None
         found[product.brought] = None
-    for load in loads(program):
-        if set(axes.kept(load.result)) == {axes.row, axes.streamed} and value_type(load.result).element_kind.bytes == 2:
-            found[load] = None
+    found |= dict.fromkeys(load for load in loads(program) if _is_read(load, axes))
     return tuple(found)
+
+
+def _is_read(load: tile.LoadOp, axes: CascadeAxes) -> bool:
+    """Whether a load is of 16-bit rows along the streamed axis, which threads read out of shared memory."""
+    tensor = tensor_type(load.tensor)
+    strides = zip(tensor.axis_names, tensor.stride_elements, strict=True)
+    dense = [base_axis(axis) for axis, stride in strides if stride == 1]
+    kept = set(axes.kept(load.result))
+    return kept == {axes.row, axes.streamed} and axes.streamed in dense and tensor.element_kind.bytes == 2
+
+
+def loads_of_walk(
+    loop: tile.LoopOp, products: Sequence[Product], brought: Collection[tile.LoadOp]
+) -> dict[tile.LoadOp, int]:
+    """The loads that go through shared memory and that a walk needs: how many of its products and reads of its own do,
+    of each. brought: those that go through shared memory."""
+    found: dict[tile.LoadOp, int] = {}
+    inside = set(loop.body.block.ops)
+    for product in products:
+        if product.op in inside:
+            sides = [product.brought]
+            if isinstance(product.held.owner, tile.LoadOp) and product.op.axis.data != loop.axis.data:
+                sides.append(product.held.owner)
+            for load in sides:
+                found[load] = found.get(load, 0) + 1
+    for load in brought:
+        if load in inside and load not in found:
+            found[load] = 1
+    return found
 
 
 def is_resident(load: tile.LoadOp) -> bool:

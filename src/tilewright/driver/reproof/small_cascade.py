@@ -23,6 +23,8 @@ from tilewright.lower.raster import raster_quantities
 
 _TILES = 2
 _PLACES = 2
+_SLICES = 3
+"""Of an axis that is taken by slices: a first, which begins the sum, and two that go on."""
 
 
 def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str, int]:
@@ -31,6 +33,7 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     found = dict(extents)
     sizes = [(d.row, d.tile_rows, _TILES), (d.streamed, d.tile_streamed, 2 * deepest - 1)]
     sizes += [(d.column, d.tile_columns, _TILES)] if d.column else []
+    sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     for axis, size, tiles in sizes:
         found[axis] = reduced(extents[axis], size, tiles)
     for axis in d.batch:
@@ -67,6 +70,7 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     rows, columns, matrices = tile_counts(program, d)
     found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, RASTER_GROUP)]
     found.append(-(-program.extents[d.streamed] // d.tile_streamed))
+    found += [-(-program.extents[axis] // d.slice_depth) for axis in d.sliced]
     found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
     # A plain store compares its first column with the extent less the column's place in the tile.
     for axis, size in ((d.column, d.tile_columns), (d.streamed, d.tile_streamed)):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
@@ -31,8 +31,8 @@ from tilewright.ir.ac_fragment import (
     FragmentMapOp,
     FragmentReadOp,
 )
-from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import CascadeAxes, Product, products_of
+from tilewright.ir.cascade import CascadeDecisions, slices_symbol
+from tilewright.ir.cascade_facts import CascadeAxes, Product, loads_of_walk, products_of
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
@@ -66,8 +66,7 @@ class Running:
 @dataclass(slots=True)
 class Consumer:
     """One tile of one unit, as ops are added. values: fragments, and settled accumulators, of values of the program;
-    cursors, held: of each ring, and its slot where this unit has it; walked: the tile's number along the streamed
-    axis; left: products and reads of a load that are still to come, in this tile of the streamed axis; running: by what
+    cursors, held: of each ring, and its slot where this unit has it; left: products and reads of a load that are still to come, in this tile of the streamed axis; running: by what
     the program calls their sums; late: those sums that are only carried on."""
 
     build: Build
@@ -85,7 +84,6 @@ class Consumer:
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     late: frozenset[SSAValue] = frozenset()
-    walked: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
 
     # ------------------------------------------------------------ the tile
@@ -93,7 +91,7 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
-        walks = [self.needed_slots(loop.body.block.ops) for loop in loops(self.program)]
+        walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
                 case tile.LoopOp():
@@ -113,17 +111,17 @@ class Consumer:
         for value in sorted(outer, key=self.order):
             if value not in op.body.block.args:
                 self.keep(bare(value))
-        needed = self.needed_slots(inside)
+        needed = self.needed_slots(op)
         for load in needed:
             if self.rings[load].decision.resident:
                 self.wait(load)
         staying = [load for load in needed if load in self.held]
         passing = [load for load in needed if load not in self.held]
-        arguments, late = op.body.block.args[1:], self.late_sums(inside)
+        late = self.late_sums(op)
         state: list[SSAValue | Running] = [self.kept(value) for value in op.carried]
         if late:
             # The first iteration by itself: none is running yet when it begins.
-            state = self.iterate(inside, arguments, state, late, self.build, affine(self.build, [], 0), self)
+            state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *_flat(state)]
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
@@ -139,7 +137,7 @@ class Consumer:
             return replace(self, cursors=self.cursors | cursors, held=self.held | held), _unflat(rest, state)
 
         body, entering = taken(block.args[1:])
-        yielded = self.iterate(inside, arguments, entering, late, inner, block.args[0], body)
+        yielded = self.iterate(op, entering, late, inner, block.args[0], body)
         following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
         inner.add(ac.YieldOp.create(operands=[*following, *_flat(yielded)]))
         after, left = taken(list(loop.outputs))
@@ -153,34 +151,34 @@ class Consumer:
 
     def iterate(
         self,
-        ops: Sequence[Operation],
-        arguments: Sequence[SSAValue],
+        loop: tile.LoopOp,
         state: Sequence[SSAValue | Running],
         late: frozenset[SSAValue],
         build: Build,
         walked: SSAValue,
         slots: Consumer,
     ) -> list[SSAValue | Running]:
-        """One tile of the streamed axis; the state after it. slots: whose cursors and slots it takes, and moves on."""
+        """One tile of the streamed axis; the state after it. walked: the tile's number; slots: whose cursors and slots
+        it takes, and moves on."""
         body = replace(
-            self, build=build, walked=walked, values=dict(self.values), cursors=slots.cursors, held=slots.held,
-            left=self.uses(ops), running={}, late=late,
+            self, build=build, place=self.place.along(self.axes.streamed, walked), values=dict(self.values),
+            cursors=slots.cursors, held=slots.held, left=self.uses(loop), running={}, late=late,
         )  # fmt: skip
-        for argument, item in zip(arguments, state, strict=True):
+        for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Running):
                 body.running[argument] = item
             else:
                 body.values[argument] = item
-        return body.body(ops)
+        return body.body(list(loop.body.block.ops))
 
-    def late_sums(self, ops: Sequence[Operation]) -> frozenset[SSAValue]:
+    def late_sums(self, loop: tile.LoopOp) -> frozenset[SSAValue]:
         """The sums of products over the streamed axis that a walk only carries on."""
         found: set[SSAValue] = set()
-        for op in ops:
+        uses = self.uses(loop)
+        for op in loop.body.block.ops:
             if isinstance(op, ContractOp) and op.axis.data == self.axes.streamed:
                 other, result = self.start_of(op)
                 carried = [each for each in users(result) if not isinstance(each, tile.YieldOp)]
-                uses = self.uses(ops)
                 if other is not None and not carried and uses[self.products[op].brought] == 1:
                     found.add(result)
         return frozenset(found)
@@ -209,24 +207,14 @@ class Consumer:
             release(self.build, retired)
             self.values[value] = settled
 
-    def needed_slots(self, ops: Iterable[Operation]) -> list[tile.LoadOp]:
-        """The loads that go through shared memory and that these ops read, in the order of the rings."""
-        used = self.uses(ops)
+    def needed_slots(self, loop: tile.LoopOp) -> list[tile.LoadOp]:
+        """The loads that go through shared memory and that a walk reads, in the order of the rings."""
+        used = self.uses(loop)
         return [load for load in self.rings if load in used]
 
-    def uses(self, ops: Iterable[Operation]) -> dict[tile.LoadOp, int]:
-        found: dict[tile.LoadOp, int] = {}
-        for op in ops:
-            if isinstance(op, ContractOp):
-                product = self.products[op]
-                sides = [product.brought]
-                if op.axis.data != self.axes.streamed and isinstance(product.held.owner, tile.LoadOp):
-                    sides.append(product.held.owner)
-                for load in sides:
-                    found[load] = found.get(load, 0) + 1
-            elif isinstance(op, tile.LoadOp) and self.is_read(op):
-                found[op] = found.get(op, 0) + 1
-        return found
+    def uses(self, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
+        """How often a tile of a walk reads each load that goes through shared memory."""
+        return loads_of_walk(loop, list(self.products.values()), self.rings)
 
     def is_read(self, load: tile.LoadOp) -> bool:
         """Whether a load is brought into shared memory to be read into registers."""
@@ -357,7 +345,7 @@ class Consumer:
 
     def first(self, axis: str) -> SSAValue:
         """The first element of the tile along an axis of columns."""
-        return self.place.first(self.build, axis, self.d, self.walked) or self.zero()
+        return self.place.first(self.build, axis, self.d) or self.zero()
 
     # ------------------------------------------------------------ folds and products
 
@@ -417,15 +405,75 @@ class Consumer:
     def product_of_slots(
         self, product: Product, properties: dict[str, Attribute], kinds: list[Attribute], starts: list[SSAValue]
     ) -> SSAValue:
-        """Both operands out of slots: what stays for the tile, and what comes with the streamed axis."""
+        """Both operands out of slots: what stays for the tile, and what comes with the streamed axis; or slice by slice
+        of the axis that they share."""
+        left = product.held.owner
+        assert isinstance(left, tile.LoadOp)
+        if self.rings[left].decision.sliced:
+            return self.product_of_slices(product, left, properties, kinds, starts)
+        issued = self.issue(product, (self.wait(left), self.wait(product.brought)), properties, kinds, starts)
+        self.settle()
+        inflight, b_reading, a_reading = issued
+        retired, settled = wgmma_wait(self.build, b_reading, inflight)
+        (stays,) = wgmma_wait(self.build, a_reading, None)
+        self.done(product.brought, retired)
+        self.done(left, stays)
+        return settled
+
+    def product_of_slices(
+        self,
+        product: Product,
+        left: tile.LoadOp,
+        properties: dict[str, Attribute],
+        kinds: list[Attribute],
+        starts: list[SSAValue],
+    ) -> SSAValue:
+        """The sum over an axis that comes slice by slice; each slice's slots are released when the next is issued."""
+        loads = (left, product.brought)
+        inflight, *readings = self.issue(product, self.next_slots(loads), properties, kinds, starts)
+        self.settle()
+        carried = [*(self.cursors[load] for load in loads), inflight, *readings]
+        symbol = slices_symbol(product.op.axis.data)
+        inner, block, loop = counted_loop(self.build, 1, carried, symbol=symbol)
+        a_cursor, b_cursor, running, *before = block.args[1:]
+        body = replace(self, build=inner, cursors=self.cursors | dict(zip(loads, (a_cursor, b_cursor), strict=True)))
+        running, *readings = body.issue(product, body.next_slots(loads), properties, kinds, [running])
+        for reading in before:
+            (retired,) = wgmma_wait(inner, reading, None, pending=1)
+            release(inner, retired)
+        inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running, *readings]))
+        a_cursor, b_cursor, running, *last = loop.outputs
+        self.cursors |= dict(zip(loads, (a_cursor, b_cursor), strict=True))
+        retired, settled = wgmma_wait(self.build, last[0], running)
+        release(self.build, retired)
+        (retired,) = wgmma_wait(self.build, last[1], None)
+        release(self.build, retired)
+        return settled
+
+    def next_slots(self, loads: tuple[tile.LoadOp, tile.LoadOp]) -> tuple[SSAValue, SSAValue]:
+        """The next slots of two loads, full."""
+        first, second = (self.wait(load) for load in loads)
+        for load in loads:
+            del self.held[load]
+        return first, second
+
+    def issue(
+        self,
+        product: Product,
+        phases: tuple[SSAValue, SSAValue],
+        properties: dict[str, Attribute],
+        kinds: list[Attribute],
+        starts: list[SSAValue],
+    ) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """Multiply two slots, that of the held operand first; (accumulator, what is read of the other and of it)."""
         left = product.held.owner
         assert isinstance(left, tile.LoadOp)
         a, b, over = self.rings[left], self.rings[product.brought], product.op.axis.data
-        depth = -(-self.program.extents[over] // _STEP) * _STEP
+        depth = self.d.slice_depth if b.decision.sliced else -(-self.program.extents[over] // _STEP) * _STEP
         major, leading, stride, steps = matrix_layout(a.decision, over, depth)
         # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
         apart = 64 * 128 if major == "K" else a.decision.box_bytes
-        held, phase = self.wait(left), self.wait(product.brought)
+        held, phase = phases
         self.build.add(ac.WgmmaFenceOp.create())
         op = ac.WgmmaIssueOp.build(
             operands=[phase, a.buffer, b.buffer, self.unit, starts[0] if starts else None, held],
@@ -444,12 +492,8 @@ class Consumer:
         )
         self.build.add(op)
         self.build.add(ac.WgmmaCommitOp.create())
-        self.settle()
-        retired, settled = wgmma_wait(self.build, op.results[1], op.results[0])
-        (stays,) = wgmma_wait(self.build, op.results[2], None)
-        self.done(product.brought, retired)
-        self.done(left, stays)
-        return settled
+        inflight, b_reading, a_reading = op.results
+        return inflight, b_reading, a_reading
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
         """What the product is added to, if the program adds it to one value and uses it for nothing else; and what the
@@ -473,10 +517,8 @@ class Consumer:
     def operand(self, value: SSAValue, element: Element) -> SSAValue:
         """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end."""
         value = bare(value)
-        owner = value.owner
-        while isinstance(owner, tile.CastOp):
-            value = bare(owner.operand)
-            owner = value.owner
+        if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
+            value = bare(value.owner.operand)  # the packing rounds
         (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)])
         return found
 
@@ -564,12 +606,17 @@ class Consumer:
             positions[owner] = None
         elif isinstance(owner, tile.ConstantOp) or (isinstance(owner, tile.FullOp) and value not in self.values):
             pass
-        elif value in self.values or value in self.running or (value is not top and self.is_shared(value)) or isinstance(owner, tile.LoadOp | ReduceOp | ContractOp):
+        elif self.is_at_hand(value) or (value is not top and self.is_shared(value)):
             inputs[value] = self.fragment(value)
         else:
             assert isinstance(owner, Operation)
             for operand in owner.operands:
                 self.gather(operand, inputs, positions, top)
+
+    def is_at_hand(self, value: SSAValue) -> bool:
+        """Whether a value is no expression of others."""
+        made = isinstance(value.owner, tile.LoadOp | ReduceOp | ContractOp)
+        return made or value in self.values or value in self.running
 
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value is computed once for several users."""

@@ -11,19 +11,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.ir import ac, tile
-from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import cascade_axes
+from tilewright.ir.cascade import CascadeDecisions, slices_symbol
+from tilewright.ir.cascade_facts import cascade_axes, loads_of_walk, products_of
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import buffers, loads, loops, parameter_name
 from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role
 from tilewright.lower.cascade.consumer import Consumer
-from tilewright.lower.cascade.place import fill_slot, open_tiles, tile_counts
+from tilewright.lower.cascade.place import Place, fill_slot, open_tiles, tile_counts
 from tilewright.lower.cascade.slots import Ring, declare_rings, rows_address
 
 _WARPGROUP = 128
@@ -34,8 +34,10 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = -(-program.extents[d.streamed] // d.tile_streamed)
     most = -(-tiles_m * tiles_n * matrices // d.ctas)
+    symbols = {"K": (walked, 1), "tiles": (most, 0)}
+    symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
-        program.sym_name.data, {"K": (walked, 1), "tiles": (most, 0)}, (d.ctas, 1, 1), (1, 1, 1),
+        program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
         _WARPGROUP * (1 + d.consumers), d.smem_bytes, d.launch_registers,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
@@ -95,23 +97,35 @@ def _add_producer(
     outer, place, carried = open_tiles(role, program, d, starts)
     cursors = dict(zip(listed, carried, strict=True))
 
-    def bring(at: Build, load: tile.LoadOp, walked: SSAValue | None) -> None:
-        fill_slot(at, rings[load], cursors[load], load, place, d, walked)
+    def bring(at: Build, load: tile.LoadOp, where: Place) -> None:
+        fill_slot(at, rings[load], cursors[load], load, where, d)
         cursors[load] = rings[load].advance(at, cursors[load])
+
+    def bring_in_turn(at: Build, symbol: str, axis: str, passing: list[tile.LoadOp], where: Place) -> None:
+        """Fill slots for each tile along an axis; what has slices of another is brought slice by slice."""
+        inner, block, op = counted_loop(at, 0, [cursors[load] for load in passing], symbol=symbol)
+        index, *arguments = block.args
+        cursors.update(zip(passing, arguments, strict=True))
+        here, left = where.along(axis, index), list(passing)
+        while left:
+            sliced = rings[left[0]].decision.sliced
+            if sliced in ("", axis):
+                bring(inner, left.pop(0), here)
+                continue
+            together = [load for load in left if rings[load].decision.sliced == sliced]
+            bring_in_turn(inner, slices_symbol(sliced), sliced, together, here)
+            left = [load for load in left if load not in together]
+        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in passing]))
+        cursors.update(zip(passing, op.outputs, strict=True))
 
     for load in listed:
         if rings[load].decision.resident:
-            bring(outer, load, None)
+            bring(outer, load, place)
+    products = products_of(program)
     for loop in loops(program):
-        inside: set[Operation] = set(loop.body.block.ops)
-        passing = [load for load in listed if load in inside]
-        inner, block, op = counted_loop(outer, 0, [cursors[load] for load in passing])
-        walked, *arguments = block.args
-        cursors |= dict(zip(passing, arguments, strict=True))
-        for load in passing:
-            bring(inner, load, walked)
-        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in passing]))
-        cursors |= dict(zip(passing, op.outputs, strict=True))
+        needed = loads_of_walk(loop, products, listed)
+        passing = [load for load in listed if load in needed and not rings[load].decision.resident]
+        bring_in_turn(outer, "K", d.streamed, passing, place)
     outer.add(ac.YieldOp.create(operands=[cursors[load] for load in listed]))
 
 

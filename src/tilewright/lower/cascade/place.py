@@ -26,16 +26,18 @@ RASTER_GROUP = 8
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """indices: by axis, the number of its tile (rows, columns) or of its element (the batch's)."""
+    """indices: by axis, the number of its tile (rows, columns, what is walked) or of its element (the batch's)."""
 
     indices: Mapping[str, SSAValue]
 
-    def first(self, build: Build, axis: str, d: CascadeDecisions, walked: SSAValue | None) -> SSAValue | None:
-        """The first element of the tile along an axis; None where that is always 0. walked: the tile's number along the
-        streamed axis."""
-        size = {d.row: d.tile_rows, d.column: d.tile_columns, d.streamed: d.tile_streamed}.get(axis, 1)
-        index = walked if axis == d.streamed else self.indices.get(axis)
+    def first(self, build: Build, axis: str, d: CascadeDecisions) -> SSAValue | None:
+        """The first element of the tile along an axis; None where that is always 0."""
+        size, index = d.tile_extent(axis), self.indices.get(axis)
         return None if index is None else affine(build, [(index, size)], 0) if size > 1 else index
+
+    def along(self, axis: str, index: SSAValue) -> Place:
+        """The place of a tile with this number along an axis that is walked."""
+        return Place({**self.indices, axis: index})
 
 
 def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
@@ -103,15 +105,14 @@ def fill_slot(
     load: tile.LoadOp,
     place: Place,
     d: CascadeDecisions,
-    walked: SSAValue | None,
 ) -> None:
-    """Bring a load's tile into its next slot. walked: as in `Place.first`."""
+    """Bring a load's tile into its next slot."""
     slot = ring.decision
     zero = affine(build, [], 0)
     blocks = {base_axis(axis): block_size(axis) for axis in tensor_type(load.tensor).axis_names}
     batch = [_divided(build, place.indices[axis], blocks[axis]) for axis in slot.batch]
-    inner = place.first(build, slot.inner, d, walked)
-    outer = place.first(build, slot.outer, d, walked) or zero
+    inner = place.first(build, slot.inner, d)
+    outer = place.first(build, slot.outer, d) or zero
     span = slot.box[0]
     coordinates: dict[int, list[SSAValue]] = {}
     for number in range(slot.boxes):

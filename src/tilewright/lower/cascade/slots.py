@@ -134,8 +134,10 @@ def matrix_layout(slot: SlotDecision, contracted: str, depth: int) -> tuple[str,
     return "MN", slot.box_bytes, 1024, [SPAN_BYTES * _STEP_ROWS * step for step in steps]
 
 
-def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None) -> tuple[SSAValue, ...]:
-    """Wait for all products; (the slot, and the accumulator if one is given)."""
+def wgmma_wait(
+    build: Build, reading: SSAValue, accumulator: SSAValue | None, pending: int = 0
+) -> tuple[SSAValue, ...]:
+    """Wait for all products but the newest `pending`; (the slot, and the accumulator if one is given)."""
     kind = reading.type
     assert isinstance(kind, ac.ReadingType)
     results: list[Attribute] = [ac.PhaseType(kind.ring, StringAttr("retired"))]
@@ -146,7 +148,7 @@ def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None) ->
     present = DenseArrayBase.from_list(i32, [1, int(accumulator is not None)])
     op = ac.WgmmaWaitOp.create(
         operands=[reading, *([accumulator] if accumulator is not None else [])],
-        properties={"pending": IntAttr(0), "operandSegmentSizes": present, "resultSegmentSizes": present},
+        properties={"pending": IntAttr(pending), "operandSegmentSizes": present, "resultSegmentSizes": present},
         result_types=results,
     )
     build.add(op)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.ir import tile
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
@@ -29,6 +29,7 @@ from tilewright.ir.cascade_facts import (
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import index_offset, loops, parameter_name
+from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import axes_text, tensor_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
@@ -41,7 +42,10 @@ _OTHER_REGISTERS = 44
 """Of a thread, for addresses, descriptors, positions and what one element's work needs at a time."""
 _STEP = 16
 """Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
-_MOST_STREAMED = 128
+_MOST_STREAMED, _MOST_ALONE = 128, 256
+"""Of a tile; where no product takes its values as an operand, it may be wider."""
+_SLICE_SPANS = 1
+"""Of the swizzle, that a slot has of an axis that is taken by slices."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _WORDS_OF_ROW = 2
@@ -50,21 +54,26 @@ _WORDS_OF_ROW = 2
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
+    """sliced: whether products take the axes that are not streamed by slices."""
+
     consumers: int
     columns: int
     streamed: int
+    sliced: bool = False
 
 
 def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> CascadeDecisions:
     """Of a program whose loops walk an axis by tiles. Raises TilewrightError at the author's line for what is not
     compiled, and where no tile fits."""
     axes = cascade_axes(program)
+    _check_values(program, axes)
     _check_stores(program, axes)
     brought = brought_loads(program, axes)
     for load in brought:
         _check_brought(program, load, wanted)
     tightest = ""
-    for choice in _tiles(program, axes, brought, target, wanted):
+    tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
+    for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
         launch, producer, consumer = register_budget(choice.consumers, target)
         needed = _registers(program, axes, choice)
         if needed > consumer:
@@ -85,7 +94,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         )
         return CascadeDecisions(
             axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns,
-            choice.streamed, slots, ROWS_BYTES, producer, consumer, launch, ctas,
+            choice.streamed, _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
             smem_bytes(slots, choice.consumers, target), words,
         )  # fmt: skip
     refuse_at(
@@ -97,6 +106,29 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
 
 def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
+
+
+def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
+    """Values that threads hold: over rows, streamed columns, a product's columns, or rows and one of these."""
+    for op in program.walk():
+        match op:
+            case ReduceOp():
+                if axes.kept(op.operand) != frozenset({axes.row, axes.streamed}) or op.axis.data != axes.streamed:
+                    shown = axes_text(value_type(op.operand).axis_names)
+                    remedy = f"fold values over {axes_text([axes.row, axes.streamed])} alone, and others in another kernel"
+                    refuse_at(op, f"a fold of {shown} over {op.axis.data} beside these products", remedy)
+            case tile.PositionOp():
+                kind = op.index.type
+                axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
+                if axis not in (axes.row, axes.streamed, axes.column):
+                    refuse_at(op, f"a number along {axis}, an axis of the batch", f"load it from a tensor over ({axis})")
+            case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp():
+                kept = axes.kept(op.result)
+                if {axes.streamed, axes.column} <= kept:
+                    shown = axes_text(value_type(op.result).axis_names)
+                    refuse_at(op, f"values over {shown}, which no product gives", "compute them in another kernel")
+            case _:
+                pass
 
 
 def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
@@ -128,7 +160,9 @@ def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile) -> int
         carried = max(carried, sum(wide if axes.column in each else _WORDS_OF_ROW for each in kept))
     scores = sum(product.op.axis.data != axes.streamed for product in products_of(program))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
-    return carried + narrow * max(scores, 1) + (narrow // 2 if held else 0) + _OTHER_REGISTERS
+    read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought_loads(program, axes))
+    packed = (read + held) * (narrow // 2)
+    return carried + narrow * max(scores, 1) + packed + _OTHER_REGISTERS
 
 
 def _tiles(
@@ -146,7 +180,9 @@ def _tiles(
         columns = [whole] if whole <= most else [most, most // 2, span]
     step = span if axes.streamed in inner else _STEP
     reach = -(-program.extents[axes.streamed] // step) * step
-    widths = [width for width in range(_MOST_STREAMED, 0, -_STEP) if width % step == 0 and width <= reach]
+    held = any(product.op.axis.data == axes.streamed for product in products_of(program))
+    widest = _MOST_STREAMED if held else _MOST_ALONE
+    widths = [width for width in range(widest, 0, -_STEP) if width % step == 0 and width <= reach]
     if wanted.depth is not None:
         widths = [width for width in (wanted.depth,) if width % step == 0 and 0 < width <= most]
     few = program.extents[axes.row] <= BLOCK_ROWS
@@ -202,6 +238,8 @@ def _slot(
     width = tensor.element_kind.bytes
     span = SPAN_BYTES // width
     sizes = {axes.row: BLOCK_ROWS * choice.consumers, axes.column: choice.columns, axes.streamed: choice.streamed}
+    sliced = next((axis for axis in spread if axis not in sizes), "") if choice.sliced else ""
+    sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
     extents = {axis: sizes.get(axis, -(-program.extents[axis] // _STEP) * _STEP) for axis in spread}
     strides = dict(zip(named, tensor.stride_elements, strict=True))
     shapes = dict(zip(named, tensor.extents, strict=True))
@@ -216,11 +254,11 @@ def _slot(
     if broken:
         said = "; ".join(broken)
         refuse_at(load, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
-    resident = is_resident(load)
+    resident = is_resident(load) and not sliced
     return SlotDecision(
         load_number(program, load), name, tensor.element_kind.value, width, inner, outer, batch,
         -(-extents[inner] // span) * span, extents[outer], 1 if resident else count, int(resident), dims,
-        strides_bytes, box,
+        strides_bytes, box, sliced,
     )  # fmt: skip
 
 
