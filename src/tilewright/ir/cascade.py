@@ -25,7 +25,8 @@ class SlotDecision:
     load: its number among the program's loads. buffer: the parameter. inner, outer: the program's axes along which the
     array is contiguous, and of the rows that a box has. inner_elements: of a slot, whole spans of the swizzle; rows: of
     a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
-    is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims, strides_bytes, box: of the tensor map, the batch's dimensions last; batch: their axes.
+    is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims,
+    strides_bytes, box: of the tensor map, the batch's dimensions last; batch: their axes.
     """
 
     load: int

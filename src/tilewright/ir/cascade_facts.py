@@ -123,21 +123,23 @@ def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:
     return loads(program).index(load)
 
 
-def brought_loads(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.LoadOp, ...]:
-    """The loads that go through shared memory, each once: operands of products, and what stands over rows and streamed
-    columns."""
+def multiplied_loads(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.LoadOp, ...]:
+    """The loads that are operands of products as they are, each once."""
     found: dict[tile.LoadOp, None] = {}
     for product in products_of(program):
         held = product.held.owner
         if product.op.axis.data != axes.streamed and isinstance(held, tile.LoadOp):
             found[held] = None
         found[product.brought] = None
-    found |= dict.fromkeys(load for load in loads(program) if _is_read(load, axes))
     return tuple(found)
 
 
-def _is_read(load: tile.LoadOp, axes: CascadeAxes) -> bool:
-    """Whether a load is of 16-bit rows along the streamed axis, which threads read out of shared memory."""
+def rows_loaded(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.LoadOp, ...]:
+    """The loads of 16-bit rows along the streamed axis, which threads may read out of shared memory."""
+    return tuple(load for load in loads(program) if _is_of_rows(load, axes))
+
+
+def _is_of_rows(load: tile.LoadOp, axes: CascadeAxes) -> bool:
     tensor = tensor_type(load.tensor)
     strides = zip(tensor.axis_names, tensor.stride_elements, strict=True)
     dense = [base_axis(axis) for axis, stride in strides if stride == 1]

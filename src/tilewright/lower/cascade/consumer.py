@@ -65,9 +65,10 @@ class Running:
 
 @dataclass(slots=True)
 class Consumer:
-    """One tile of one unit, as ops are added. values: fragments, and settled accumulators, of values of the program;
-    cursors, held: of each ring, and its slot where this unit has it; left: products and reads of a load that are still to come, in this tile of the streamed axis; running: by what
-    the program calls their sums; late: those sums that are only carried on."""
+    """One tile of one unit, as ops are added. values: fragments, and settled accumulators, of values of the
+    program; cursors, held: of each ring, and its slot where this unit has it; left: products and reads of a load
+    that are still to come, in this tile of the streamed axis; running: by what the program calls their sums; late:
+    those sums that are only carried on."""
 
     build: Build
     program: tile.ProgramOp

@@ -19,18 +19,19 @@ from tilewright.ir import tile
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
-    brought_loads,
     cascade_axes,
     is_resident,
     load_number,
+    multiplied_loads,
     products_of,
     refuse_at,
+    rows_loaded,
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import index_offset, loops, parameter_name
 from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import axes_text, tensor_type
+from tilewright.ir.tile_types import axes_text, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.register_budget import register_budget
@@ -68,14 +69,22 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     _check_values(program, axes)
     _check_stores(program, axes)
-    brought = brought_loads(program, axes)
+    brought = multiplied_loads(program, axes)
     for load in brought:
         _check_brought(program, load, wanted)
+    tiniest = _Tile(1, target.limit("wgmma.n_step"), SPAN_BYTES // 2)
+    brought += tuple(
+        load
+        for load in rows_loaded(program, axes)
+        if load not in brought
+        and parameter_name(program, load.tensor) not in wanted.misaligned
+        and not obstacles(program, axes, load, tiniest, target)
+    )
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
         launch, producer, consumer = register_budget(choice.consumers, target)
-        needed = _registers(program, axes, choice)
+        needed = _registers(program, axes, choice, brought)
         if needed > consumer:
             tightest = f"values of {needed} registers a thread, of {consumer}"
             continue
@@ -94,7 +103,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         )
         return CascadeDecisions(
             axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns,
-            choice.streamed, _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
+            choice.streamed, _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer,
+            consumer, launch, ctas,
             smem_bytes(slots, choice.consumers, target), words,
         )  # fmt: skip
     refuse_at(
@@ -115,13 +125,14 @@ def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
             case ReduceOp():
                 if axes.kept(op.operand) != frozenset({axes.row, axes.streamed}) or op.axis.data != axes.streamed:
                     shown = axes_text(value_type(op.operand).axis_names)
-                    remedy = f"fold values over {axes_text([axes.row, axes.streamed])} alone, and others in another kernel"
+                    remedy = f"fold values over {axes_text([axes.row, axes.streamed])}, and others in another kernel"
                     refuse_at(op, f"a fold of {shown} over {op.axis.data} beside these products", remedy)
             case tile.PositionOp():
                 kind = op.index.type
                 axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
                 if axis not in (axes.row, axes.streamed, axes.column):
-                    refuse_at(op, f"a number along {axis}, an axis of the batch", f"load it from a tensor over ({axis})")
+                    remedy = f"load it from a tensor over ({axis})"
+                    refuse_at(op, f"a number along {axis}, an axis of the batch", remedy)
             case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp():
                 kept = axes.kept(op.result)
                 if {axes.streamed, axes.column} <= kept:
@@ -151,7 +162,9 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -
         refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
 
 
-def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile) -> int:
+def _registers(
+    program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...]
+) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
     wide, narrow = choice.columns // 2, choice.streamed // 2
     carried = 0
@@ -160,7 +173,7 @@ def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile) -> int
         carried = max(carried, sum(wide if axes.column in each else _WORDS_OF_ROW for each in kept))
     scores = sum(product.op.axis.data != axes.streamed for product in products_of(program))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
-    read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought_loads(program, axes))
+    read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
     return carried + narrow * max(scores, 1) + packed + _OTHER_REGISTERS
 
@@ -209,7 +222,7 @@ def _slots(
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit; None where two of each do not."""
     for count in _SLOTS:
-        found = tuple(_slot(program, axes, load, choice, count, target) for load in brought)
+        found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
         if smem_bytes(found, choice.consumers, target) <= target.limit("cta.shared_bytes_max"):
             return found
     return None
@@ -221,6 +234,35 @@ def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) 
     return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
 
 
+def _legal_slot(
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, count: int, target: Target
+) -> SlotDecision:
+    broken = obstacles(program, axes, load, choice, target)
+    if broken:
+        name = parameter_name(program, load.tensor)
+        said = "; ".join(broken)
+        refuse_at(load, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
+    return _slot(program, axes, load, choice, count, target)
+
+
+def obstacles(
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, target: Target
+) -> list[str]:
+    """Why no tensor map brings a load's tiles into slots, in words; nothing where one does."""
+    tensor = tensor_type(load.tensor)
+    spread = [axis for axis in map(base_axis, tensor.axis_names) if axis not in axes.batch]
+    if len(spread) != 2 or _inner_axis(load) not in spread:
+        return [f"{axes_text(tensor.axis_names)} is contiguous along none of {axes_text(spread)}"]
+    slot = _slot(program, axes, load, choice, 1, target)
+    map_ = TensorMap(
+        slot.element, slot.dims, slot.strides_bytes, slot.box, swizzle=slot.swizzle, l2_promotion=slot.l2_promotion
+    )
+    broken = [item.message for item in check(map_, target).violations]
+    if any(index_offset(index) for index in load.indices):
+        broken.append("it is displaced, and elements past an end must not count")
+    return broken
+
+
 def _slot(
     program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, count: int, target: Target
 ) -> SlotDecision:
@@ -228,12 +270,6 @@ def _slot(
     named = [base_axis(axis) for axis in tensor.axis_names]
     spread = [axis for axis in named if axis not in axes.batch]
     inner = _inner_axis(load)
-    if len(spread) != 2 or inner not in spread:
-        refuse_at(
-            load,
-            f"{name} over {axes_text(tensor.axis_names)} is contiguous along none of {axes_text(spread)}",
-            "give it another layout, or copy it before",
-        )
     (outer,) = (axis for axis in spread if axis != inner)
     width = tensor.element_kind.bytes
     span = SPAN_BYTES // width
@@ -247,13 +283,6 @@ def _slot(
     dims = tuple(shapes[axis] for axis in (inner, outer, *batch))
     strides_bytes = tuple(strides[axis] * width for axis in (outer, *batch))
     box = (span, extents[outer], *([1] * len(batch)))
-    map_ = TensorMap(tensor.element_kind.value, dims, strides_bytes, box, swizzle="128B", l2_promotion="128B")
-    broken = [item.message for item in check(map_, target).violations]
-    if any(index_offset(index) for index in load.indices):
-        broken.append("it is displaced, and elements past an end must not count")
-    if broken:
-        said = "; ".join(broken)
-        refuse_at(load, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
     resident = is_resident(load) and not sliced
     return SlotDecision(
         load_number(program, load), name, tensor.element_kind.value, width, inner, outer, batch,
