@@ -26,6 +26,7 @@ from lowered_programs import (
     residual,
     two_results,
 )
+from tests.ac_samples import modules_of
 from xdsl.dialects import test as foreign
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.rewriter import Rewriter
@@ -175,6 +176,8 @@ def test_what_has_no_form_is_refused_by_name():
     role.body.block.add_op(foreign.TestOp())
     with pytest.raises(TilewrightError, match=r"test\.op cannot be written"):
         lower_to_nvgpu([unknown_op])
+    with pytest.raises(TilewrightError, match=r"ac\.fragment\.full cannot be written"):
+        lower_to_nvgpu(modules_of("attention"))
     outside = lower(blur, {"M": 8, "N": 8}).kernels[0].clone()
     kernel_of(outside).body.block.add_op(ac.WgmmaFenceOp.create())
     with pytest.raises(TilewrightError, match=r"ac\.wgmma\.fence cannot be written"):

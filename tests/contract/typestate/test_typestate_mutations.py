@@ -10,8 +10,9 @@ import pytest
 from gemm_program import RING, Shape, gemm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntAttr, ModuleOp, StringAttr, i32
 from xdsl.ir import Operation
+from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.rules.typestate_codes import RULES
@@ -191,6 +192,7 @@ def fresh_accumulator_lost(module: ModuleOp) -> None:
     """The loop's wgmma overwrites instead of accumulating: what the loop carries in is lost."""
     issue = first(module, ac.WgmmaIssueOp, 1)
     issue.operands = list(issue.operands)[:-1]
+    issue.properties[AttrSizedOperandSegments.attribute_name] = DenseArrayBase.from_list(i32, [1, 1, 1, 1, 0, 0])
 
 
 def accumulator_of_other_shape(module: ModuleOp) -> None:

@@ -68,7 +68,7 @@ def argument_more(module: ModuleOp) -> None:
         (function_of_fewer_values, "of 1 values"),
         (used_before_it_is_made, "nothing before it in its region defines"),
         (yield_dropped, "yields nothing"),
-        (nothing_yielded, "does not end its region with one value"),
+        (nothing_yielded, "does not end its region with 1 value"),
         (argument_more, "a region of 3 arguments for 2 values"),
     ],
 )

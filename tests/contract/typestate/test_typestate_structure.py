@@ -116,3 +116,10 @@ def test_an_output_whose_rows_overlap_is_not_proven() -> None:
     assert rows > 1
     op.properties["strides"] = int_array((columns - 1, 1))
     assert "may lie at one place" in doubts(module)
+
+
+def test_an_operand_fewer_than_an_operation_says_is_not_proven() -> None:
+    module = pipeline_of("plain")
+    issue = next(op for op in every(module, ac.WgmmaIssueOp) if op.accumulator is not None)
+    issue.operands = list(issue.operands)[:-1]
+    assert "is malformed" in doubts(module)

@@ -15,10 +15,12 @@ from functools import cache
 from inspect import getclosurevars
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, ArrayOfConstraint, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ArrayOfConstraint, DenseArrayBase, ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult
 from xdsl.irdl import (
     AnyAttr,
+    AttrSizedOperandSegments,
+    AttrSizedResultSegments,
     BaseAttr,
     IRDLOperation,
     OpDef,
@@ -38,8 +40,8 @@ _KNOWN: set[Shape] = set()
 
 
 def is_well_formed(module: ModuleOp, findings: Findings) -> bool:
-    """Doubt operations whose operands or properties are not of the dialect's shape; False where one lacks a
-    property."""
+    """Doubt operations whose operands or properties are not of the dialect's shape; False where one lacks what is asked
+    of it by name."""
     complete = True
     for op in module.walk():
         for name in op.attributes:
@@ -49,7 +51,7 @@ def is_well_formed(module: ModuleOp, findings: Findings) -> bool:
         if isinstance(op, IRDLOperation) and op.name.startswith("ac."):
             needed = _needed(type(op))
             complete = complete and needed.properties <= op.properties.keys()
-            complete = complete and len(op.regions) == needed.regions
+            complete = complete and len(op.regions) == needed.regions and _segments_fit(op)
             complete = complete and all(len(region.blocks) == 1 for region in op.regions)
     return complete
 
@@ -73,6 +75,15 @@ class _Needed:
 
     properties: frozenset[str]
     regions: int
+
+
+def _segments_fit(op: IRDLOperation) -> bool:
+    """Does an operation have the operands and results that it says it has? Else none can be asked for by its name."""
+    for name, values in ((AttrSizedOperandSegments, op.operands), (AttrSizedResultSegments, op.results)):
+        sizes = op.properties.get(name.attribute_name)
+        if isinstance(sizes, DenseArrayBase) and sum(sizes.get_values()) != len(values):
+            return False
+    return True
 
 
 @cache
