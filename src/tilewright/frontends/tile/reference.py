@@ -2,10 +2,12 @@
 
 Theory: the dialect's rules make a program's meaning blind to the size of tiles, so one tile per axis, the whole axis,
 gives the answer: a loop's body runs once and each dot is one matrix product. Of an axis cut into groups, the elements
-of one group are its tile, and groups are computed one by one. Values of element f32 are held in float64 (or float32 on
-request); `tile.cast` and stores round to narrower elements as the program says, to 8 bits with saturation. So with
-float64 the result differs from a kernel's by the kernel's own float32 rounding (of a dot of 8-bit operands, the tensor
-core's coarser one) and by at most one rounding of the output.
+of one group are its tile, and groups are computed one by one. A loop that the compiler derived visits tiles of the size
+that the caller names, since whether its result depends on them is the question there. Values of element f32 are held in
+float64 (or float32 on request); `tile.cast` and stores round to narrower elements as the program says, to 8 bits with
+saturation. So with float64 the result differs from a kernel's by the kernel's own float32 rounding (of a dot of 8-bit
+operands, the tensor core's coarser one) and by at most one rounding of the output. An operand of a contraction that
+kernels round as they multiply is exact here.
 
 Not handled: speed and memory; whole arrays are materialized, broadcasts included.
 Checked by tests/frontends/test_tile_reference.py.
@@ -48,6 +50,7 @@ from tilewright.ir.tile import (
     YieldOp,
 )
 from tilewright.ir.tile_axes import base_axis, block_size, covers
+from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import (
     Access,
     Grouping,
@@ -86,14 +89,16 @@ def evaluate(
     *,
     rounded: bool = True,
     held: Mapping[str, Array] | None = None,
+    tile_elements: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
     """The output tensors by name.
 
     arrays: every input tensor by name, of the program's shape and element; any strides. precision: float64 or float32.
     rounded: give outputs in their tensors' elements; False gives them before the last rounding, for error measures.
     held: what outputs hold before, by name; zeros where not given. Elements in no group keep it.
-    Raises TilewrightError if arrays are missing, unknown or of the wrong shape or element, and for bounds of groups
-    that decrease or leave their axis.
+    tile_elements: of the tiles that derived loops visit, by axis; the whole axis where not given.
+    Raises TilewrightError if arrays are missing, unknown or of the wrong shape or element, for tiles of no elements,
+    and for bounds of groups that decrease or leave their axis.
     """
     program = the_program(module)
     inputs = {buffer.name: buffer for buffer in buffers(program) if buffer.role == "input"}
@@ -109,8 +114,11 @@ def evaluate(
                 f"input {name} is {array.dtype}{list(array.shape)}, not {DTYPES[buffer.element]}{list(buffer.shape)}",
                 remedy="give an array of the program's shape and element",
             )
+    for axis, elements in (tile_elements or {}).items():
+        if elements < 1:
+            raise TilewrightError(f"tiles of {elements} elements along {axis}", remedy="give tiles of 1 or more")
     groups = grouping(program)
-    evaluator = _Evaluator(arrays, np.dtype(precision), program, rounded, held or {})
+    evaluator = _Evaluator(arrays, np.dtype(precision), program, rounded, held or {}, tile_elements or {})
     with np.errstate(all="ignore"):
         if groups is None or groups.kind == "within":
             evaluator.run(program.body.block.ops)
@@ -145,8 +153,9 @@ def apply(function: Function, *operands: Array) -> Array:
 
 
 class _Evaluator:
-    """extents: of every axis, in the group at hand; begins: the first element of an axis that a group limits; picked:
-    the group's number, by its axis; kept: which elements of the outputs are in a tile, by axes."""
+    """extents: of every axis, in the group and in the tile of a derived loop at hand; begins: the first element of an
+    axis that these limit; picked: the group's number, by its axis; kept: which elements of the outputs are in a
+    tile, by name."""
 
     def __init__(
         self,
@@ -155,10 +164,12 @@ class _Evaluator:
         program: ProgramOp,
         rounded: bool,
         held: Mapping[str, Array],
+        tile_elements: Mapping[str, int],
     ) -> None:
         self.arrays = arrays
         self.precision = precision
         self.extents = program.extents
+        self.tile_elements = tile_elements
         self.begins: dict[str, int] = {}
         self.picked: dict[str, int] = {}
         self.rounded = rounded
@@ -166,11 +177,10 @@ class _Evaluator:
         self.outputs: dict[str, Array] = {}
         self.kept: dict[str, Array] = {}
         groups = grouping(program)
-        if groups is not None:
-            for buffer in buffers(program):
-                if buffer.role == "output":
-                    dtype = DTYPES[buffer.element] if rounded else self.precision
-                    self.outputs[buffer.name] = held.get(buffer.name, np.zeros(buffer.shape)).astype(dtype)
+        for buffer in buffers(program):
+            if buffer.role == "output":
+                dtype = DTYPES[buffer.element] if rounded else self.precision
+                self.outputs[buffer.name] = held.get(buffer.name, np.zeros(buffer.shape)).astype(dtype)
         if groups is not None and groups.kind == "within":
             ranges = group_ranges(groups, arrays[groups.bounds], program.extents)
             counts = np.array([end for _, end in ranges])
@@ -227,6 +237,30 @@ class _Evaluator:
             total = total + part
         return total
 
+    def contracted(self, op: ContractOp) -> Array:
+        """left times right, summed over an axis: a product of matrices for each place along the axes of both."""
+        wanted, summed = axes_of(op.result), op.axis.data
+        sides = [self.elements(side, (*wanted, summed)) for side in (op.left, op.right)]
+        (left, left_axes), (right, right_axes) = sides
+        batch = [axis for axis in wanted if axis in left_axes and axis in right_axes]
+        rows = [axis for axis in wanted if axis not in right_axes]
+        columns = [axis for axis in wanted if axis not in left_axes]
+        places, count = [self.extents[axis] for axis in batch], self.extents[summed]
+        matrices = left.transpose([left_axes.index(axis) for axis in (*batch, *rows, summed)])
+        others = right.transpose([right_axes.index(axis) for axis in (*batch, summed, *columns)])
+        height, width = (math.prod(self.extents[axis] for axis in side) for side in (rows, columns))
+        product = matrices.reshape(*places, height, count) @ others.reshape(*places, count, width)
+        made = (*batch, *rows, *columns)
+        return product.reshape([self.extents[axis] for axis in made]).transpose([made.index(axis) for axis in wanted])
+
+    def elements(self, value: SSAValue, within: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+        """A value and its axes, with a number for each element of those among `within` of which it has blocks."""
+        axes = tuple(
+            axis if axis in within else next(finer for finer in within if covers((finer,), axis))
+            for axis in axes_of(value)
+        )
+        return self.spread(self.values[value].astype(self.precision), axes_of(value), axes), axes
+
     def run(self, ops: Iterable[Operation]) -> None:
         for op in ops:
             self.step(op)
@@ -276,6 +310,8 @@ class _Evaluator:
             case ReduceOp():
                 along = axes_of(op.operand).index(op.axis.data)
                 self.values[op.result] = _FOLDS[op.function.data](self.values[op.operand], axis=along)
+            case ContractOp():
+                self.values[op.result] = self.contracted(op)
             case DotOp():
                 self.values[op.result] = self.values[op.accumulator] + self.product(op)
             case LoopOp():
@@ -286,27 +322,37 @@ class _Evaluator:
                 raise TilewrightError(f"the reference does not know {op.name}", remedy="give a traced tile program")
 
     def loop(self, op: LoopOp) -> None:
-        block = op.body.block
-        for argument, initial in zip(block.args[1:], op.carried, strict=True):
-            self.values[argument] = self.values[initial]
-        self.run(block.ops)
-        last = block.last_op
-        assert isinstance(last, YieldOp)
-        for output, final in zip(op.outputs, last.values, strict=True):
-            self.values[output] = self.values[final]
+        """The body for one tile after the other, with the carried values."""
+        block, axis = op.body.block, op.axis.data
+        first, extent = self.begins.get(axis), self.extents[axis]
+        step = self.tile_elements.get(axis, extent) if op.streamed is not None else extent
+        held = [self.values[initial] for initial in op.carried]
+        for begin in range(0, extent, max(step, 1)):
+            if op.streamed is not None:
+                self.begins[axis] = (first or 0) + begin
+                self.extents[axis] = min(step, extent - begin)
+            self.values.update(zip(block.args[1:], held, strict=True))
+            self.run(block.ops)
+            last = block.last_op
+            assert isinstance(last, YieldOp)
+            held = [self.values[final] for final in last.values]
+        self.values.update(zip(op.outputs, held, strict=True))
+        self.extents[axis] = extent
+        if op.streamed is not None:
+            self.begins.pop(axis, None)
+        if first is not None:
+            self.begins[axis] = first
 
     def store(self, access: Access, value: Array) -> None:
-        """Elements outside every group keep what the output holds."""
-        if self.begins:
-            where = (
-                slice(self.begins[axis], self.begins[axis] + self.extents[axis]) if axis in self.begins else slice(None)
-                for axis in access.axes
-            )
-            self.outputs[access.tensor][tuple(where)] = value
-        elif access.tensor in self.kept:
-            self.outputs[access.tensor] = np.where(self.kept[access.tensor], value, self.outputs[access.tensor])
-        else:
-            self.outputs[access.tensor] = value
+        """Elements outside every group, or outside a derived loop's tile, keep what the output holds."""
+        where = tuple(
+            slice(self.begins[axis], self.begins[axis] + self.extents[axis]) if axis in self.begins else slice(None)
+            for axis in access.axes
+        )
+        output = self.outputs[access.tensor]
+        if access.tensor in self.kept:
+            value = np.where(np.broadcast_to(self.kept[access.tensor], output.shape)[where], value, output[where])
+        output[where] = value
 
     def stored(self, op: StoreOp) -> Array:
         if self.rounded:
