@@ -167,8 +167,11 @@ def _streams(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
 
 def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     stored: set[SSAValue] = set()
-    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp | ContractOp)}
-    # What is folded along an axis does not depend on the place there: all tiles along it would store the same.
+    # What is folded along an axis does not depend on the place there: all tiles along it would store the same. Where
+    # products are values, nothing that is stored depends on a place along an axis that it does not have.
+    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp)}
+    if any(isinstance(op, ContractOp) for op in program.walk()):
+        reduced = set(grid.tile_axes)
     needed = {
         index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced
     }
