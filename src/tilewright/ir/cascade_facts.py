@@ -20,7 +20,7 @@ from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import loads, loops
+from tilewright.ir.tile_facts import index_offset, loads, loops
 from tilewright.ir.tile_rules import place_of
 from tilewright.ir.tile_types import axes_text, tensor_type, value_type
 
@@ -41,7 +41,7 @@ class CascadeAxes:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """held: the operand with the rows; brought: the other one, a load."""
+    """held: the operand with the rows; brought: the other one, a load. A load stands for all that are like it."""
 
     op: ContractOp
     held: SSAValue
@@ -83,8 +83,19 @@ def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
             refuse_at(op, f"a product over {over} of computed operands", "compute one of them in a kernel before")
         held, brought = chosen
         assert isinstance(brought.owner, tile.LoadOp)
-        found.append(Product(op, held, brought.owner))
+        if over != streamed and isinstance(held.owner, tile.LoadOp):
+            held = first_alike(program, held.owner).result
+        found.append(Product(op, held, first_alike(program, brought.owner)))
     return tuple(found)
+
+
+def first_alike(program: tile.ProgramOp, load: tile.LoadOp) -> tile.LoadOp:
+    """The first of the program's loads that brings the same tiles: several walks may load one array."""
+    return next(each for each in loads(program) if _tiles_of(each) == _tiles_of(load))
+
+
+def _tiles_of(load: tile.LoadOp) -> tuple[object, ...]:
+    return (load.tensor, *(index_offset(index) for index in load.indices), *load.result.type.parameters)
 
 
 def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
@@ -135,8 +146,9 @@ def multiplied_loads(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.L
 
 
 def rows_loaded(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.LoadOp, ...]:
-    """The loads of 16-bit rows along the streamed axis, which threads may read out of shared memory."""
-    return tuple(load for load in loads(program) if _is_of_rows(load, axes))
+    """The loads of 16-bit rows along the streamed axis, which threads may read out of shared memory; of those that are
+    alike, the first."""
+    return tuple(dict.fromkeys(first_alike(program, load) for load in loads(program) if _is_of_rows(load, axes)))
 
 
 def _is_of_rows(load: tile.LoadOp, axes: CascadeAxes) -> bool:
@@ -161,9 +173,12 @@ def loads_of_walk(
                 sides.append(product.held.owner)
             for load in sides:
                 found[load] = found.get(load, 0) + 1
-    for load in brought:
-        if load in inside and load not in found:
-            found[load] = 1
+    program = loop.parent_op()
+    assert isinstance(program, tile.ProgramOp)
+    for op in inside:
+        first = first_alike(program, op) if isinstance(op, tile.LoadOp) else None
+        if first is not None and first in brought and first not in found:
+            found[first] = 1
     return found
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from tilewright.ir import tile
 from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import first_alike, load_number
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import loads, parameter_name
@@ -24,8 +25,8 @@ def reached_by_maps(program: tile.ProgramOp, decisions: Decisions) -> frozenset[
     """The parameters that only tensor maps reach."""
     if isinstance(decisions, CascadeDecisions):
         brought = {slot.load for slot in decisions.slots}
-        listed = loads(program)
-        plain = {parameter_name(program, load.tensor) for at, load in enumerate(listed) if at not in brought}
+        read = [load for load in loads(program) if load_number(program, first_alike(program, load)) not in brought]
+        plain = {parameter_name(program, load.tensor) for load in read}
         return frozenset({slot.buffer for slot in decisions.slots} - plain)
     if not isinstance(decisions, PipelineDecisions):
         return frozenset()

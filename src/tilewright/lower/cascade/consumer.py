@@ -32,7 +32,7 @@ from tilewright.ir.ac_fragment import (
     FragmentReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import CascadeAxes, Product, loads_of_walk, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
@@ -219,7 +219,8 @@ class Consumer:
 
     def is_read(self, load: tile.LoadOp) -> bool:
         """Whether a load is brought into shared memory to be read into registers."""
-        return load in self.rings and set(self.axes.kept(load.result)) == {self.axes.row, self.axes.streamed}
+        of_rows = set(self.axes.kept(load.result)) == {self.axes.row, self.axes.streamed}
+        return of_rows and first_alike(self.program, load) in self.rings
 
     def order(self, value: SSAValue) -> tuple[int, int]:
         """Of values outside a loop, which comes first."""
@@ -269,7 +270,7 @@ class Consumer:
         if isinstance(owner, Block | tile.ConstantOp | tile.FullOp | tile.PositionOp | tile.GridOp):
             return
         if isinstance(owner, tile.LoadOp):
-            if owner not in self.rings:
+            if first_alike(self.program, owner) not in self.rings:
                 self.fragment(value)
         elif isinstance(value.type, tile.ValueType) and self.axes.row in self.axes.kept(value):
             self.fragment(value)
@@ -299,7 +300,7 @@ class Consumer:
                 )
                 found = self.build.value(op)
             case tile.LoadOp():
-                found = self.read(owner) if self.is_read(owner) else self.load(owner)
+                found = self.read(first_alike(self.program, owner)) if self.is_read(owner) else self.load(owner)
             case ReduceOp():
                 found = self.fold(owner)
             case ContractOp():

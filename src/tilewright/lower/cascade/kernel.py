@@ -17,7 +17,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.ir import ac, tile
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import cascade_axes, loads_of_walk, products_of
+from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import buffers, loads, loops, parameter_name
@@ -69,7 +69,8 @@ def _declare_arrays(
     build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
 ) -> dict[str, SSAValue]:
     """The arrays that threads reach by themselves: results, and what is loaded and not brought."""
-    plain = {parameter_name(program, load.tensor) for load in loads(program) if load not in rings}
+    read = [load for load in loads(program) if first_alike(program, load) not in rings]
+    plain = {parameter_name(program, load.tensor) for load in read}
     arrays: dict[str, SSAValue] = {}
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
         if buffer.role == "output":
