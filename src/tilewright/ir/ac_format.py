@@ -261,7 +261,7 @@ def _print_results(printer: Printer, op: AcOperation, operands: Values, results:
     types = {name: tuple([each.type for each in values]) for name, values in results.items()}
     if types == _inferred(type(op), operands, op.properties, _carried_types(op, operands)):
         return
-    named = _are_named(op.get_irdl_definition())
+    named = _may_be_absent(op.get_irdl_definition()) and len(op.results) != _always_there(op.get_irdl_definition())
     texts = [f"{_shown(name)} {each}" if named else str(each) for name, of_name in types.items() for each in of_name]
     printer.print_string(f" -> {', '.join(texts)}")
 
@@ -273,9 +273,15 @@ def _carried_types(op: AcOperation, operands: Values) -> tuple[Attribute, ...]:
     return tuple([each.type for each in arguments[len(arguments) - len(carried) :]])
 
 
-def _are_named(definition: OpDef) -> bool:
-    """Must types of results say whose they are, because some results may be absent?"""
+def _may_be_absent(definition: OpDef) -> bool:
+    """Must types of results say whose they are, because some results may be absent? Where all of those are, they need
+    not."""
     return len(definition.results) > 1 and any(isinstance(each, VariadicDef) for _, each in definition.results)
+
+
+def _always_there(definition: OpDef) -> int:
+    """How many results can't be absent."""
+    return sum(not isinstance(each, VariadicDef) for _, each in definition.results)
 
 
 def _inferred(
@@ -446,10 +452,12 @@ def _parse_results(
     found: dict[str, list[Attribute]] = {name: [] for name, _ in definition.results}
     if not found:
         parser.raise_error(f"{kind.name} has no result")
-    if _are_named(definition):
-        shown = {_shown(name): name for name in found}
+    shown = {_shown(name): name for name in found}
+    first = parser.parse_optional_keyword_in(list(shown)) if _may_be_absent(definition) else None
+    if first is not None or (_may_be_absent(definition) and not _always_there(definition)):
         while True:
-            name = parser.parse_keyword_in(list(shown), f" and the type of this result of {kind.name}")
+            wanted = f" and the type of this result of {kind.name}"
+            name, first = first or parser.parse_keyword_in(list(shown), wanted), None
             found[shown[name]].append(parser.parse_type())
             if parser.parse_optional_punctuation(",") is None:
                 break
