@@ -23,6 +23,7 @@ from tilewright.ir.tile import (
     StoreOp,
 )
 from tilewright.ir.tile_axes import base_axis, blocks_of, derived_extent
+from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import parameter_name
 from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, axes_text, tensor_type
@@ -42,7 +43,7 @@ def violations(program: ProgramOp) -> Iterator[Violation]:
         return
     yield from _axes(program, grids[0])
     yield from _positions(program)
-    yield from _reductions(program, grids[0])
+    yield from _sums(program, grids[0])
     yield from _stores(program, grids[0])
     yield from _loads(program)
 
@@ -120,26 +121,36 @@ def _positions(program: ProgramOp) -> Iterator[Violation]:
                 yield op, RuleViolation(f"numbers along {axis} past 2^24 are no float32", "use a shorter axis")
 
 
-def _reductions(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+def _sums(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
+    """Reductions and contractions: over an axis of the grid, or of the streamed loop that they stand in."""
     for op in program.walk():
-        if not isinstance(op, ReduceOp):
+        if not isinstance(op, ReduceOp | ContractOp):
             continue
-        axis = op.axis.data
-        if op.parent is not program.body.block:
-            yield op, RuleViolation(f"a reduction over {axis} inside a loop", "reduce before the loop or after it")
-        if axis not in grid.tile_axes:
-            yield op, RuleViolation(f"a reduction over {axis}, which is no axis of the grid", "name it in tw.grid")
+        axis, what = op.axis.data, "a reduction" if isinstance(op, ReduceOp) else "a product"
+        loop = _loop_around(op)
+        if loop is not None and loop.streamed is None:
+            yield op, RuleViolation(f"{what} over {axis} inside a loop", "reduce before the loop or after it")
+        elif axis not in grid.tile_axes and (loop is None or loop.axis.data != axis):
+            yield op, RuleViolation(f"{what} over {axis}, which is no axis of the grid", "name it in tw.grid")
         if grid.ragged is not None and grid.ragged.data == axis:
-            yield op, RuleViolation(f"a reduction over {axis}, which groups cut", "reduce over another axis")
+            yield op, RuleViolation(f"{what} over {axis}, which groups cut", "reduce over another axis")
+
+
+def _loop_around(op: Operation) -> LoopOp | None:
+    parent = op.parent_op()
+    return parent if isinstance(parent, LoopOp) else None
 
 
 def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     stored: set[SSAValue] = set()
-    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp)}
+    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp | ContractOp)}
     # What is folded along an axis does not depend on the place there: all tiles along it would store the same.
     needed = {
         index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced
     }
+    if any(isinstance(op, ContractOp) for op in program.walk()):
+        # Such a program names all of its axes, so that of several results each has those it depends on.
+        needed -= {index for op in program.walk() if isinstance(op, StoreOp) for index in op.indices}
     for op in program.body.block.ops:
         if not isinstance(op, StoreOp):
             continue
