@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Kernel,
         Tensor,
         abs,
+        axes,
         bf16,
         dot,
         equal,
@@ -81,8 +82,8 @@ _HOMES = {
     **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.compile.gemm"),
     **dict.fromkeys(
         (
-            "Kernel", "Tensor", "abs", "bf16", "dot", "equal", "exp", "f16", "f32", "f8e4m3", "f8e5m2", "gelu", "grid",
-            "group", "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum", "relu",
+            "Kernel", "Tensor", "abs", "axes", "bf16", "dot", "equal", "exp", "f16", "f32", "f8e4m3", "f8e5m2", "gelu",
+            "grid", "group", "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum", "relu",
             "rsqrt", "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "where", "within", "zeros",
         ),
         _LANGUAGE,
@@ -96,6 +97,7 @@ __all__ = [
     "Tensor",
     "TilewrightError",
     "abs",
+    "axes",
     "bf16",
     "check",
     "compile",

@@ -25,7 +25,7 @@ def no_grid(x: C, y: C):
     pass
 
 
-@refused(r"the kernel calls tw.grid twice \(call it once, at the start\)")
+@refused(r"the kernel calls tw.grid or tw.axes twice \(call one of them once, at the start\)")
 def two_grids(x: C, y: C):
     i, j = tw.grid("M", "N")
     i, j = tw.grid("M", "N")  # here
@@ -41,9 +41,30 @@ def grid_of_number(x: C, y: C):
     i, j = tw.grid(3, "N")  # here
 
 
-@refused(r"a grid over \(M, N, K, L\) has 4 axes")
-def grid_of_four(a: A, b: B, x: tw.Tensor["L"], y: C):
-    tw.grid("M", "N", "K", "L")  # here
+@refused(r"a grid over \(M, N, K, L, A, B, C, D, E\) has 9 axes \(use one to 8\)")
+def grid_of_nine(a: A, b: B, x: tw.Tensor["L"], y: tw.Tensor["A", "B", "C", "D", "E"]):
+    tw.grid("M", "N", "K", "L", "A", "B", "C", "D", "E")  # here
+
+
+@refused(r"kernel misspelt_axes has no axis Nn \(did you mean N\?\)")
+def misspelt_axes(x: C, y: C):
+    tw.axes("M Nn")  # here
+
+
+@refused(r"5 is no axis name")
+def axes_of_numbers(x: C, y: C):
+    tw.axes("M", 5)  # here
+
+
+@refused(r"tw.axes names no axis")
+def axes_of_nothing(x: C, y: C):
+    tw.axes(" ")  # here
+
+
+@refused(r"the kernel calls tw.grid or tw.axes twice")
+def axes_after_a_grid(x: C, y: C):
+    i, j = tw.grid("M", "N")
+    tw.axes("M N")  # here
 
 
 @refused(r"a grid over \(\) has 0 axes")
@@ -337,7 +358,7 @@ def dot_over_grid_axis(a: tw.Tensor["K", "M"], b: C, y: tw.Tensor["M", "N"]):
         acc += tw.dot(a[k, i], b[i, j])  # here
 
 
-@refused(r"tw.dot outside a loop sums over one tile of its contracted axis only")
+@refused(r"tw.dot outside a loop does not say what it sums over \(name the axis")
 def dot_without_loop(x: C, y: COLUMN):
     i, j = tw.grid("M", "N")
     y[i] = tw.dot(x[i, j], x[i, j].T)  # here
@@ -460,13 +481,10 @@ def add_transposed(x: C, y: C):
     y[i, j] = x[i, j] + x[i, j].T  # here
 
 
-@refused(r"tiles over \(L, M, N\) and \(K\) do not broadcast")
-def add_fourth_axis(x: tw.Tensor["L", "M", "N"], z: tw.Tensor["K"], a: A, b: B, y: tw.Tensor["L", "M", "N"]):
-    p, i, j = tw.grid("L", "M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], (b[k, j] * z[k]).to(tw.bf16))
-        x[p, i, j] + z[k]  # here
+@refused(r"tiles over \(L, M, N\) and \(C, D, E\) make one of 6 axes")
+def add_sixth_axis(x: tw.Tensor["L", "M", "N"], z: tw.Tensor["C", "D", "E"], y: C):
+    c, d, e, p, i, j = tw.axes("C D E L M N")
+    x[p, i, j] + z[c, d, e]  # here
 
 
 @refused(r"'1' is neither a tile nor a number")

@@ -178,7 +178,7 @@ def test_wrong_declarations_are_refused_with_a_remedy(declare, message):
         ("two words", "'two words' is no axis name"),
         (("M", 4), "4 is no axis name"),
         (("M", "M"), "names axis M twice"),
-        (("A", "B", "C", "D"), "a tensor with 4 axes"),
+        (tuple("ABCDEF"), "a tensor with 6 axes"),
         ((), "a tensor with 0 axes"),
         ("K/0", "'K/0' is no axis name"),
         ("K/8/2", "'K/8/2' is no axis name"),

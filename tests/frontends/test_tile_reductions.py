@@ -57,7 +57,7 @@ def test_equal_reductions_are_one():
     assert len(reductions(the_program(module))) == 4  # sum, max, min, sum of exponentials
 
 
-@refused(r"a reduction over 'N' \(give an index of tw.grid, as in tw.sum\(x\[i, j\], over=j\)\)")
+@refused(r"a reduction over 'N' \(give an index of tw.axes or tw.grid as it is, as in tw.sum\(x\[i, j\], over=j\)\)")
 def over_a_name(x: X, y: Y):
     i, j = tw.grid("M", "N")
     y[i] = tw.sum(x[i, j], over="N")  # here

@@ -81,6 +81,9 @@ SECOND_STORE = PROGRAM[PROGRAM.index("    tile.store") : PROGRAM.index("    tile
 SECOND_GRID = '    %p, %q = tile.grid ["M", "N"] at "m.py:9" : !tile.index<"M">, !tile.index<"N">\n'
 
 
+NINE_INDICES = "(" + ", ".join(f'!tile.index<"{axis}">' for axis in "ABCDEFGHI") + ")"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -195,9 +198,9 @@ def op_text(body):
         ),
         ('%r = "tile.full"() <{{value = 0.0 : f32}}> : () -> ' + MN, "place"),
         (
-            '%r, %s, %u, %v = "tile.grid"() <{{axes = ["A", "B", "C", "D"], place = "p:1"}}> : () -> '
-            '(!tile.index<"A">, !tile.index<"B">, !tile.index<"C">, !tile.index<"D">)',
-            "a grid over (A, B, C, D) has 4 axes",
+            '%r:9 = "tile.grid"() <{{axes = ["A", "B", "C", "D", "E", "F", "G", "H", "I"], place = "p:1"}}> : () -> '
+            + NINE_INDICES,
+            "a grid over (A, B, C, D, E, F, G, H, I) has 9 axes",
         ),
     ],
 )
@@ -273,7 +276,7 @@ def test_violations_name_the_op_to_blame():
         ('!tile.tensor<["M"], [8, 8], [8, 1], bf16>', "has 2 extents and 2 strides"),
         ("!tile.tensor<[], [], [], bf16>", "a tensor has no axis"),
         ('!tile.tensor<["M", "M"], [8, 8], [8, 1], bf16>', "names an axis twice"),
-        ('!tile.tensor<["A", "B", "C", "D"], [1, 8, 8, 8], [8, 64, 8, 1], bf16>', "has 4 axes"),
+        ('!tile.value<["A", "B", "C", "D", "E", "F"], bf16>', "has 6 axes"),
         ('!tile.tensor<["M/0"], [8], [1], bf16>', "has an axis 'M/0'"),
         ('!tile.value<["M"], i32>', "i32 is not an element of tile programs"),
         ('!tile.tensor<["M"], [8], [1], f64>', "f64 is not an element of tile programs"),

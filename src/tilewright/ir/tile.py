@@ -11,8 +11,9 @@ Elements outside a tensor read as zero. A loop over K contracts exactly the K el
 tile holds past them must not count.
 
 Each op carries `place`, the author's "file:line". Text form: custom assembly, which round-trips.
-Not here: nested loops, gathers, more than three axes. What multiplies is in `tile_product`, what is computed element by
-element in `tile_elementwise`, what is folded in `tile_reduce`; whole-program rules are in `tile_rules`.
+Not here: nested loops, gathers, tiles of more than five axes. What multiplies is in `tile_product` and `tile_contract`,
+what is computed element by element in `tile_elementwise`, what is folded in `tile_reduce`; whole-program rules are in
+`tile_rules`.
 Checked by tests/ir/test_tile_dialect.py.
 """
 
@@ -206,7 +207,7 @@ class GridOp(IRDLOperation):
     def verify_(self) -> None:
         axes = self.axis_names
         if not 1 <= len(axes) <= MAX_GRID_AXES:
-            raise RuleViolation(f"a grid over {axes_text(axes)} has {len(axes)} axes", "use one, two or three")
+            raise RuleViolation(f"a grid over {axes_text(axes)} has {len(axes)} axes", f"use one to {MAX_GRID_AXES}")
         if len(set(axes)) != len(axes):
             raise RuleViolation(f"a grid over {axes_text(axes)} names an axis twice", "name the axes apart")
         for axis in axes:
@@ -479,6 +480,8 @@ class StoreOp(IRDLOperation):
             remedy = f"give a tile over {axes_text(tensor.axis_names)}"
             if value.axis_names == tensor.axis_names[::-1]:
                 remedy = "transpose the tile with .T"
+            elif set(value.axis_names) == set(tensor.axis_names):
+                remedy = f"name the axes in this order: {axes_text(tensor.axis_names)}"
             raise RuleViolation(
                 f"a tile over {axes_text(value.axis_names)} is stored to a tensor over {axes_text(tensor.axis_names)}",
                 remedy,

@@ -149,7 +149,7 @@ class TransposeOp(IRDLOperation):
         source = value_type(self.operand)
         if len(source.axis_names) < 2:
             raise RuleViolation(
-                f"a tile over {axes_text(source.axis_names)} has no transpose", "give a tile of two or three axes"
+                f"a tile over {axes_text(source.axis_names)} has no transpose", "give a tile of two axes or more"
             )
         if self.result.type != ValueType.of(_transposed(source.axis_names), source.element_kind):
             raise RuleViolation(

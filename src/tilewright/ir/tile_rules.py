@@ -167,14 +167,14 @@ def _streams(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
 
 def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     stored: set[SSAValue] = set()
-    # What is folded along an axis does not depend on the place there: all tiles along it would store the same. Where
-    # products are values, nothing that is stored depends on a place along an axis that it does not have.
-    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp)}
-    if any(isinstance(op, ContractOp) for op in program.walk()):
-        reduced = set(grid.tile_axes)
+    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp | ContractOp)}
+    # What is folded along an axis does not depend on the place there: all tiles along it would store the same.
     needed = {
         index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced
     }
+    if any(isinstance(op, ContractOp) for op in program.walk()):
+        # Such a program names all of its axes, so that of several results each has those it depends on.
+        needed -= {index for op in program.walk() if isinstance(op, StoreOp) for index in op.indices}
     for op in program.walk():
         if not isinstance(op, StoreOp):
             continue

@@ -3,7 +3,7 @@
 Theory: an axis is a name with an extent; the program's `axes` attribute holds the extents. No type says how large a
 tile is: the synthesiser chooses that, and the dialect's rules see to it that the meaning does not depend on the choice.
 
-Limits: at most three axes per tensor; elements are those of ELEMENT_TYPES, and 32-bit integers for the tensors that cut
+Limits: at most five axes per tensor; elements are those of ELEMENT_TYPES, and 32-bit integers for the tensors that cut
 a grid into groups; strides at least one element. Ops are in `tile`.
 Checked by tests/ir/test_tile_dialect.py.
 """
@@ -166,7 +166,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         _verify_axes(axes, "a tensor")
         _element_of(self.element, TENSOR_ELEMENT_TYPES)
         if not axes:
-            raise RuleViolation("a tensor has no axis", "give it one, two or three")
+            raise RuleViolation("a tensor has no axis", f"give it one to {MAX_RANK}")
         if not len(axes) == len(extents) == len(strides):
             raise RuleViolation(
                 f"a tensor over {axes_text(axes)} has {len(extents)} extents and {len(strides)} strides",

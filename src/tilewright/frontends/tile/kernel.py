@@ -23,7 +23,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir.tile_axes import base_axis, is_axis_name
 
-MAX_TENSOR_AXES = 3
+MAX_TENSOR_AXES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,9 @@ def tensor_axes(axes: object) -> TensorAxes:
             )
         checked.append(name)
     if not 1 <= len(checked) <= MAX_TENSOR_AXES:
-        raise TilewrightError(f"a tensor with {len(checked)} axes", remedy="give it one, two or three axes")
+        raise TilewrightError(
+            f"a tensor with {len(checked)} axes", remedy=f"give it one to {MAX_TENSOR_AXES} axes"
+        )
     if len(set(checked)) != len(checked):
         raise TilewrightError(
             f"a tensor names axis {checked[0]} twice", remedy="name the axes apart; two may have the same extent"

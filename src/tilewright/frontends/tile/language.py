@@ -5,14 +5,17 @@ handle tells the tracer of the moment, which builds IR. Loop bodies run once too
 index that stands for them all. So Python `if` and `for` on numbers happen while tracing, and tiles have no truth value.
 
 Rules of the language (each is checked, with an error at the author's line):
-- `i, j = tw.grid("M", "N")` once; the program computes one tile over these axes. `i + 1` displaces a load by one
-  element; elements outside a tensor read as zero.
+- `i, j, k = tw.axes("M N K")` once; the program names its axes and says what is computed over them: no loops.
+- `i, j = tw.grid("M", "N")` instead, once; the program computes one tile over these axes, and loops over others.
+- `i + 1` displaces a load by one element; elements outside a tensor read as zero.
 - `tw.group` and `tw.within` in a grid cut an axis into groups by a tensor of integers; tiles straddle no two groups.
 - `k // 128` is the index of blocks of an axis, along `K/128`; such tiles scale products and broadcast along K.
 - `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves one.
+- `tw.dot(x, y, over=k)` is a value, of tiles over any axes, as reductions are.
 - `tw.sum(x, over=j)`, and `max`, `min`, `mean`, `logsumexp`, `softmax`, fold all of an axis of the grid; the result is
   a tile without it (but for `softmax`), and may be stored without it. How the axis is walked is the compiler's affair.
-- comparisons give tiles of 1 and 0, for `tw.where`; an index in one, or in arithmetic, is its elements' numbers.
+- comparisons give tiles of 1 and 0, for `tw.where`; an index in one, or in arithmetic, is its elements' numbers. So is
+  a tensor of integers that is loaded.
 - arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
 - tiles broadcast by axis name: a tile over ("N",) meets one over ("M", "N") along N.
 
@@ -41,6 +44,7 @@ __all__ = [
     "Tile",
     "Within",
     "abs",
+    "axes",
     "bf16",
     "dot",
     "equal",
@@ -86,6 +90,7 @@ f8e5m2 = Element.F8E5M2
 class Tracer(Protocol):
     """What turns operations on handles into IR. Operands arrive unchecked; every method may raise TilewrightError."""
 
+    def axes(self, names: tuple[object, ...]) -> tuple[Index, ...]: ...
     def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]: ...
     def divide(self, index: Index, size: object) -> Index: ...
     def scale(self, product: Product, scale: object) -> Product: ...
@@ -97,6 +102,7 @@ class Tracer(Protocol):
     def store(self, tensor: TensorHandle, indices: object, value: object) -> None: ...
     def accumulate(self, accumulator: Accumulator, product: object) -> None: ...
     def dot(self, left: object, right: object) -> Product: ...
+    def contract(self, left: object, right: object, over: object) -> Tile: ...
     def unary(self, function: Function, operand: object) -> Tile: ...
     def binary(self, function: Function, left: object, right: object) -> Tile: ...
     def select(self, condition: object, chosen: object, other: object) -> Tile: ...
@@ -187,6 +193,10 @@ class Index(_Compared):
 
     __truediv__ = __rfloordiv__ = __mod__ = __rsub__ = _refuse
 
+    def __iter__(self) -> Iterator[Index]:
+        """Itself alone: `(i,) = tw.axes("M")` names one axis, as `i = tw.grid("M")` does."""
+        yield self
+
     def __bool__(self) -> bool:
         self._refuse(None)
 
@@ -267,7 +277,7 @@ class Expression(_Compared):
         return self.tracer.binary(Function.EQ, self, 0.0)
 
     def _matmul(self, other: object) -> NoReturn:
-        self.tracer.refuse("`@` is not an operator of tiles", "write `acc += tw.dot(x, y)` in a loop")
+        self.tracer.refuse("`@` is not an operator of tiles", "write tw.dot(x, y, over=k)")
 
     __matmul__ = __rmatmul__ = _matmul
 
@@ -407,10 +417,22 @@ def grid(groups: Groups, axis: str, /) -> tuple[Index, Index, Index]: ...
 def grid(axis: str, groups: Groups, /) -> tuple[Index, Index, Index]: ...
 @overload
 def grid(first: str, second: str | Within, third: str | Within, /) -> tuple[Index, Index, Index]: ...
+@overload
+def grid(
+    first: str | Groups, second: str | Groups | Within, third: str | Groups | Within, /, *more: str | Groups | Within
+) -> tuple[Index, ...]: ...
 def grid(*axes: str | Groups | Within) -> Index | tuple[Index, ...]:
-    """The indices of this program's tile: one program per tile over these axes. One index for one axis."""
+    """The indices of this program's tile: one program per tile over these axes, of which there are one to eight. One
+    index for one axis."""
     indices = _tracer("tw.grid").grid(axes)
     return indices[0] if len(indices) == 1 else indices
+
+
+def axes(*names: str) -> tuple[Index, ...]:
+    """Indices over a program's axes, those included that products and reductions sum over: `tw.axes("M N K")`, or
+    `tw.axes("M", "N", "K")`. One to eight, in the order that joined tiles have them. One index for one axis."""
+    indices = _tracer("tw.axes").axes(names)
+    return indices[0] if len(indices) == 1 else indices  # pyright: ignore[reportReturnType]
 
 
 class _Loop(Iterator[Index]):
@@ -439,11 +461,22 @@ def zeros(*indices: Index) -> Accumulator:
     return _tracer("tw.zeros").zeros(indices)
 
 
-def dot(left: Expression, right: Expression) -> Product:
-    """The product of a tile over (P, Q) and one over (Q, R), contracted over Q. Both operands of one element: bf16,
-    f16, f8e4m3 or f8e5m2. Sums are float32; of 8-bit operands, tensor cores keep fewer bits of them.
+@overload
+def dot(left: Expression, right: Expression) -> Product: ...
+@overload
+def dot(left: Expression, right: Expression, *, over: Index) -> Tile: ...
+def dot(left: Expression, right: Expression, *, over: Index | None = None) -> Product | Tile:
+    """The product of two tiles, summed over an axis of the grid that both have: a tile over their other axes.
+
+    Axes that only one has, and axes that both have, stay; blocks of an axis (`h // 4`) meet the axis. Operands are of
+    one element: bf16, f16, f8e4m3 or f8e5m2. One of them may be a float32 tile: it is rounded to the other's element as
+    it is multiplied. Sums are float32; of 8-bit operands, tensor cores keep fewer bits of them.
+
+    Without `over`, in a loop: a tile over (P, Q) times one over (Q, R), of one element, contracted over the loop's axis
+    Q, for an accumulator.
     """
-    return _tracer("tw.dot").dot(left, right)
+    tracer = _tracer("tw.dot")
+    return tracer.dot(left, right) if over is None else tracer.contract(left, right, over)
 
 
 def maximum(left: Expression | float, right: Expression | float) -> Tile:

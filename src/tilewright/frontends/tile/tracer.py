@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar, cast
 
@@ -62,6 +62,7 @@ from tilewright.ir.tile import (
     YieldOp,
 )
 from tilewright.ir.tile_axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
+from tilewright.ir.tile_contract import ContractOp, contracted_axes
 from tilewright.ir.tile_product import check_contraction, check_scale, product_type
 from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_rules import place_of, violations
@@ -248,9 +249,17 @@ class KernelTracer:
 
     # ------------------------------------------------------------ structure
 
+    def axes(self, names: tuple[object, ...]) -> tuple[Index, ...]:
+        listed: list[object] = []
+        for name in names:
+            listed += name.split() if isinstance(name, str) else [name]
+        if not listed:
+            self.refuse("tw.axes names no axis", 'name the axes, as in tw.axes("M N K")')
+        return self.grid(tuple(listed))
+
     def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]:
         if self.grid_indices:
-            self.refuse("the kernel calls tw.grid twice", "call it once, at the start")
+            self.refuse("the kernel calls tw.grid or tw.axes twice", "call one of them once, at the start")
         names: list[str] = []
         groupings: list[tuple[GroupingKind, str, SSAValue]] = []
         for axis in axes:
@@ -429,8 +438,8 @@ class KernelTracer:
                 self.refuse(f"tw.dot of the number {operand!r}", "multiply by numbers with *, on the accumulator")
         if len(self.scopes) == 1:
             self.refuse(
-                "tw.dot outside a loop sums over one tile of its contracted axis only",
-                "write `acc += tw.dot(x, y)` in `for k in tw.loop(...)`",
+                "tw.dot outside a loop does not say what it sums over",
+                "name the axis, as in tw.dot(x, y, over=k), or write `acc += tw.dot(x, y)` in a loop",
             )
         left_value, right_value = self.value_of(left), self.value_of(right)
         try:
@@ -439,6 +448,28 @@ class KernelTracer:
         except VerifyException as violation:
             self._refuse_violation(violation)
         return self._product(_Factors(left_value, right_value, (), self.place()))
+
+    def contract(self, left: object, right: object, over: object) -> Tile:
+        for operand in (left, right):
+            if isinstance(operand, numbers.Real):
+                self.refuse(f"tw.dot of the number {operand!r}", "multiply by numbers with *")
+        axis = self._summed_axis(over, "a product")
+        if len(self.scopes) > 1:
+            self.refuse(
+                f"a product summed over {axis} inside a loop",
+                f"compute it outside the loop, or loop over {axis} and leave out `over`",
+            )
+        values = [self.value_of(operand) for operand in (left, right)]
+        try:
+            axes = contracted_axes(value_type(values[0]), value_type(values[1]), axis)
+        except VerifyException as violation:
+            self._refuse_violation(violation)
+        return self.tile(self.build(ContractOp, *values, axis, self._in_order(axes)).result)
+
+    def _in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """Axes in the grid's order, blocks of an axis in its place."""
+        grid = [index.axis for index in self.grid_indices]
+        return tuple(sorted(axes, key=lambda axis: (grid.index(base_axis(axis)), axis)))
 
     def _product(self, factors: _Factors) -> Product:
         product = Product(self)
@@ -523,31 +554,31 @@ class KernelTracer:
         finer = {axis: next((other for other in right if covers((other,), axis)), axis) for axis in left}
         joined = tuple(dict.fromkeys((*finer.values(), *(axis for axis in right if not covers(left, axis)))))
         in_order = tuple(index.axis for index in self.grid_indices if index.axis in joined)
-        if len(in_order) == len(joined):
-            return in_order
         if len(joined) > MAX_RANK:
             self.refuse(
-                f"tiles over {axes_text(left)} and {axes_text(right)} do not broadcast", "use tiles over common axes"
+                f"tiles over {axes_text(left)} and {axes_text(right)} make one of {len(joined)} axes",
+                f"use tiles over at most {MAX_RANK} axes together",
             )
-        return joined
+        return in_order if len(in_order) == len(joined) else joined
 
-    def _reduced_axis(self, over: object) -> str:
+    def _summed_axis(self, over: object, what: str = "a reduction") -> str:
         if not isinstance(over, Index) or over not in self.grid_indices:
-            self.refuse(f"a reduction over {over!r}", "give an index of tw.grid, as in tw.sum(x[i, j], over=j)")
-        self._refuse_group(self.resolve(over), f"a reduction over the groups {over.axis}, of which a program has one")
+            example = "tw.sum(x[i, j], over=j)" if what == "a reduction" else "tw.dot(x[i, k], y[k, j], over=k)"
+            self.refuse(f"{what} over {over!r}", f"give an index of tw.axes or tw.grid as it is, as in {example}")
+        self._refuse_group(self.resolve(over), f"{what} over the groups {over.axis}, of which a program has one")
         return over.axis
 
     def reduce(self, function: Function, operand: object, over: object) -> Tile:
         if isinstance(operand, numbers.Real):
             self.refuse(f"a reduction of the number {operand!r}", "compute it in Python")
-        axis = self._reduced_axis(over)
+        axis = self._summed_axis(over)
         if len(self.scopes) > 1:
             self.refuse(f"a reduction over {axis} inside a loop", "reduce before the loop or after it")
         return self.tile(self.build(ReduceOp, function, self.widened(self.value_of(operand)), axis).result)
 
     def extent(self, over: object) -> int:
         """Elements along an axis that is reduced over."""
-        return self.extents[self._reduced_axis(over)]
+        return self.extents[self._summed_axis(over)]
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
