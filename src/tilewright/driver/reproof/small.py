@@ -24,6 +24,7 @@ test_small_teams.py; tests/end_to_end/test_mutations_text.py.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -35,7 +36,7 @@ from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, compact_strides, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
 from tilewright.driver.reproof.small_teams import TeamGrid, slices_of_teams
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Label, Module
+from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir import tile
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
@@ -423,6 +424,14 @@ def _agree(one: Instruction, other: Instruction, pairs: Pairs) -> bool:
             case Immediate(value), Immediate(small_value) if one.row in _EXTENT_ROWS:
                 if (value, small_value) not in pairs:
                     return False
+            case FloatImmediate(bits, 32), FloatImmediate(small_bits, 32) if one.row in _EXTENT_ROWS:
+                # An extent that a position is compared with.
+                if (_float32(bits), _float32(small_bits)) not in pairs:
+                    return False
             case _:
                 return False
     return True
+
+
+def _float32(bits: int) -> float:
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
