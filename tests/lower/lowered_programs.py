@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
+from tilewright.driver.compile.compile import walked
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
@@ -132,7 +133,7 @@ def lower(
 ) -> Lowered:
     """elements: bf16 where unnamed."""
     kinds = {parameter.name: Element.BF16 for parameter in kernel.parameters} | dict(elements or {})
-    module = trace(kernel, dims, kinds, strides)
+    module = walked(trace(kernel, dims, kinds, strides))
     return lower_decided(module, decide(the_program(module), target(TARGET), wanted))
 
 

@@ -1,0 +1,136 @@
+"""Programs that walk an axis by tiles: each element's value on the CPU machine, against the program's own meaning."""
+
+import numpy as np
+import pytest
+from cascade_programs import INFINITY, PROGRAMS, SCALE, attention, causal, dims_of, matmul_softmax
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowered_programs import Lowered, lower, random_inputs, run
+
+from tilewright.base.element import Element
+from tilewright.frontends.tile.reference import evaluate
+from tilewright.frontends.tile.trace import trace
+from tilewright.synth.decide import Wanted
+
+UNITS = {Element.F32: 2.0**-18, Element.BF16: 2.0**-8, Element.F16: 2.0**-10}
+"""Of a result of this element, the relative error allowed for its rounding."""
+OPERANDS = {Element.BF16: 2.0**-8, Element.F16: 2.0**-11}
+"""A computed operand is rounded to the element of the array that it meets: by up to half of this, independently for
+each term of a sum. Of normal numbers, the largest of a few thousand sums is about four times as large as one is on
+average, and the largest error about six deviations of one: some 0.6 of this, of the largest sum."""
+
+
+def elements_of(name: str, element: Element) -> dict[str, Element]:
+    return {each.name: each.element or element for each in PROGRAMS[name].parameters}
+
+
+def meaning(name: str, dims, elements, arrays):
+    """The results in float64, of the program as it was traced."""
+    return evaluate(trace(PROGRAMS[name], dims, elements), arrays, rounded=False)
+
+
+def assert_near(name: str, dims, lowered: Lowered, arrays, elements) -> None:
+    expected, got = meaning(name, dims, elements, arrays), run(lowered, arrays)
+    narrow = next(each for each in elements.values() if each is not Element.F32)
+    for buffer in lowered.plan.buffers:
+        if buffer.role == "output":
+            wanted = expected[buffer.name]
+            size = np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-30)
+            allowed = UNITS[buffer.element] * np.abs(wanted) + OPERANDS[narrow] * size
+            found = got[buffer.name].astype(np.float64)
+            same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+            with np.errstate(invalid="ignore"):
+                assert np.all(same | (np.abs(found - wanted) <= allowed)), (buffer.name, np.abs(found - wanted).max())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_at_lengths_around_tiles(name):
+    for rows, streamed in ((1, 8), (63, 64), (65, 72), (130, 264)):
+        dims, elements = dims_of(name, rows, streamed), elements_of(name, Element.BF16)
+        lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(depth=64))
+        assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
+
+
+@pytest.mark.parametrize("streamed", [1, 2, 63, 65, 127, 129])
+def test_odd_lengths_of_what_is_walked(streamed):
+    for name in ("attention", "causal", "window", "grouped_heads"):
+        dims, elements = dims_of(name, 70, streamed), elements_of(name, Element.F16)
+        lowered = lower(PROGRAMS[name], dims, elements)
+        assert_near(name, dims, lowered, random_inputs(lowered, streamed), elements)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(list(PROGRAMS)),
+    st.integers(1, 200),
+    st.integers(1, 40),
+    st.sampled_from([8, 16, 40, 64, 72, 136]),
+    st.sampled_from([8, 24, 64, 104]),
+    st.sampled_from([Element.BF16, Element.F16]),
+    st.sampled_from([None, 16, 32, 64]),
+)
+def test_drawn_extents(name, rows, eighths, held, columns, element, depth):
+    dims, elements = dims_of(name, rows, 8 * eighths, held, columns), elements_of(name, element)
+    if name == "rms_norm_matmul" and depth is not None:
+        depth = 64  # rows along the streamed axis are read by whole spans
+    lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(depth=depth))
+    assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
+
+
+def test_products_of_long_axes_go_by_slices():
+    dims, elements = {"M": 70, "N": 200, "K": 2056}, elements_of("matmul_softmax", Element.BF16)
+    lowered = lower(matmul_softmax, dims, elements)
+    assert lowered.decisions.sliced == ("K",)
+    arrays = random_inputs(lowered)
+    arrays = {name: (array.astype(np.float32) / 8).astype(array.dtype) for name, array in arrays.items()}
+    assert_near("matmul_softmax", dims, lowered, arrays, elements)
+
+
+def test_one_consumer_and_two_give_the_same():
+    dims = dims_of("attention", 100, 96)
+    arrays = random_inputs(lower(attention, dims))
+    one, two = (run(lower(attention, dims, wanted=Wanted(consumers=count, depth=48)), arrays)["o"] for count in (1, 2))
+    assert np.array_equal(one, two)
+
+
+def softmax_of(scores):
+    with np.errstate(all="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("spike", [0, 40, 99])
+def test_maxima_that_rise_late_correct_what_came_before(spike):
+    dims = {"B": 1, "H": 1, "Q": 3, "T": 100, "E": 16, "F": 16}
+    lowered = lower(attention, dims, wanted=Wanted(depth=16))
+    arrays = random_inputs(lowered)
+    arrays["k"][0, 0, spike] *= 60
+    q, k, v = (arrays[name][0, 0].astype(np.float64) for name in "qkv")
+    wanted = softmax_of(q @ k.T * SCALE) @ v
+    assert np.abs(run(lowered, arrays)["o"][0, 0].astype(np.float64) - wanted).max() < 0.03
+
+
+def test_rows_without_anything_are_not_numbers_and_others_are_right():
+    dims = {"B": 1, "Q": 40, "T": 40, "E": 16, "F": 16}
+    lowered = lower(causal, dims, wanted=Wanted(depth=16))
+    arrays = random_inputs(lowered)
+    arrays["k"][0, 0] = -INFINITY  # what the first row sees alone
+    arrays["q"][...] = np.abs(arrays["q"].astype(np.float32)).astype(arrays["q"].dtype)
+    got = run(lowered, arrays)["o"][0].astype(np.float64)
+    q, k, v = (arrays[name][0].astype(np.float64) for name in "qkv")
+    with np.errstate(all="ignore"):
+        scores = np.where(np.tri(40, dtype=bool), q @ k.T * SCALE, -np.inf)
+    wanted = softmax_of(scores) @ v
+    assert np.isnan(got[0]).all() and np.isnan(wanted[0]).all()
+    assert np.abs(got[1:] - wanted[1:]).max() < 0.03
+
+
+def test_what_is_not_a_number_stays_so_in_its_row():
+    dims = dims_of("attention", 8, 50, 16, 16)
+    lowered = lower(attention, dims, wanted=Wanted(depth=16))
+    arrays = random_inputs(lowered)
+    arrays["q"][0, 1, 3, 5] = np.nan
+    got = run(lowered, arrays)["o"].astype(np.float64)
+    assert np.isnan(got[0, 1, 3]).all() and np.isnan(got).sum() == 16
+
+
