@@ -548,7 +548,8 @@ def _lower_release(lowering: Lowering, op: ac.ArriveOp) -> None:
 
 
 def _lower_wgmma_wait(lowering: Lowering, op: ac.WgmmaWaitOp) -> None:
-    lowering.text.emit("wgmma.wait_group.sync.aligned", op.pending.data)
+    if not isinstance(before := op.prev_op, ac.WgmmaWaitOp) or before.pending != op.pending:
+        lowering.text.emit("wgmma.wait_group.sync.aligned", op.pending.data)
     if op.retired is not None and op.reading is not None:
         lowering.places[op.retired] = lowering.place(op.reading)
     if op.settled is not None and op.accumulator is not None:

@@ -202,9 +202,10 @@ class Consumer:
 
     def settle(self) -> None:
         """Wait for the products of the iteration before."""
-        for value in [value for value in self.running if value not in self.late]:
-            item = self.running.pop(value)
-            retired, settled = wgmma_wait(self.build, item.reading, item.inflight)
+        before = {value: item for value, item in self.running.items() if value not in self.late}
+        waited = [wgmma_wait(self.build, item.reading, item.inflight) for item in before.values()]
+        for value, (retired, settled) in zip(before, waited, strict=True):
+            del self.running[value]
             release(self.build, retired)
             self.values[value] = settled
 
@@ -386,7 +387,6 @@ class Consumer:
             held = self.operand(product.held, Element(element))
             depth = self.d.tile_streamed
             phase = self.wait(product.brought)
-            self.build.add(ac.WgmmaFenceOp.create())
             op_ = FragmentIssueOp.create(
                 operands=[held, phase, ring.buffer, *starts],
                 properties=properties | {"steps": IntAttr(depth // _STEP)} | b_properties(ring.decision, over, depth),
@@ -414,10 +414,10 @@ class Consumer:
         if self.rings[left].decision.sliced:
             return self.product_of_slices(product, left, properties, kinds, starts)
         issued = self.issue(product, (self.wait(left), self.wait(product.brought)), properties, kinds, starts)
-        self.settle()
         inflight, b_reading, a_reading = issued
         retired, settled = wgmma_wait(self.build, b_reading, inflight)
         (stays,) = wgmma_wait(self.build, a_reading, None)
+        self.settle()
         self.done(product.brought, retired)
         self.done(left, stays)
         return settled
@@ -440,16 +440,15 @@ class Consumer:
         a_cursor, b_cursor, running, *before = block.args[1:]
         body = replace(self, build=inner, cursors=self.cursors | dict(zip(loads, (a_cursor, b_cursor), strict=True)))
         running, *readings = body.issue(product, body.next_slots(loads), properties, kinds, [running])
-        for reading in before:
-            (retired,) = wgmma_wait(inner, reading, None, pending=1)
+        for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
             release(inner, retired)
         inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running, *readings]))
         a_cursor, b_cursor, running, *last = loop.outputs
         self.cursors |= dict(zip(loads, (a_cursor, b_cursor), strict=True))
         retired, settled = wgmma_wait(self.build, last[0], running)
-        release(self.build, retired)
-        (retired,) = wgmma_wait(self.build, last[1], None)
-        release(self.build, retired)
+        (other,) = wgmma_wait(self.build, last[1], None)
+        for phase in (retired, other):
+            release(self.build, phase)
         return settled
 
     def next_slots(self, loads: tuple[tile.LoadOp, tile.LoadOp]) -> tuple[SSAValue, SSAValue]:

@@ -1,0 +1,184 @@
+"""Kernels of programs over a streamed axis: proven as `ac` and as text, and no more once something is left out."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from xdsl.ir import Operation
+
+from tilewright.base.element import Element
+from tilewright.base.verdict import Proven
+from tilewright.contract.typestate.typestate import judge, protocol_claims
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.reproof.reproof import replay_plan
+from tilewright.driver.reproof.small import small_instance
+from tilewright.driver.reproof.whole_results import whole_results
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir import ac
+from tilewright.ir.ac_fragment import AccumulatorStartOp
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.lower.plan import launch_plan
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
+from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax
+
+
+def compiled(name: str, dims: dict[str, int], **wanted):
+    elements = {each.name: each.element or Element.BF16 for each in PROGRAMS[name].parameters}
+    return compile_kernel(PROGRAMS[name], dims=dims, dtype=elements, assembled=False, wanted=Wanted(**wanted))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_program_is_proven_twice(name):
+    for rows, streamed in ((1, 8), (1000, 1000), (130, 4096)):
+        made = compiled(name, dims_of(name, rows, streamed))
+        assert isinstance(made.proof, Proven) and isinstance(made.text_proof, Proven), (rows, streamed)
+
+
+def test_products_by_slices_are_proven_twice():
+    made = compiled("matmul_softmax", {"M": 300, "N": 520, "K": 4096})
+    assert made.decisions.sliced and isinstance(made.text_proof, Proven)
+
+
+def test_batches_of_several_axes_are_reduced_to_two_places_each():
+    made = compiled("grouped_heads", dims_of("grouped_heads", 100, 100) | {"H": 64})
+    small = the_program(small_instance(made.tile)).extents
+    assert (small["H"], small["H/2"]) == (4, 2)
+
+
+# ---------------------------------------------------------------- the text
+
+
+def small_of(kernel, dims, **wanted):
+    """The small instance of a program: its text, plan, claims and results."""
+    made = compile_kernel(kernel, dims=dims, assembled=False, rerun=False, wanted=Wanted(**wanted))
+    instance = small_instance(made.tile)
+    small = lower_program(the_program(instance))
+    modules = {each.name: each.module for each in small.kernels}
+    claims = {name: protocol_claims(module, target("sm_90a"), boundaries=False)[0] for name, module in modules.items()}
+    text = lower_to_ptx(list(modules.values()), "sm_90a")
+    return text, launch_plan(small), claims, whole_results(the_program(instance))
+
+
+@pytest.fixture(scope="module")
+def small_attention():
+    return small_of(attention, {"B": 1, "H": 2, "Q": 256, "T": 640, "E": 64, "F": 64}, depth=64)
+
+
+def judged(small, text):
+    _, plan, claims, whole = small
+    return replay_plan(read(text), plan, claims, (0,), whole=whole)
+
+
+def test_the_text_alone_is_proven(small_attention):
+    assert isinstance(judged(small_attention, small_attention[0]), Proven)
+
+
+PROTOCOL = {
+    "a wait for a slot": r"mbarrier\.try_wait",
+    "an announcement": r"mbarrier\.arrive\.expect_tx",
+    "a copy": r"cp\.async\.bulk\.tensor",
+    "a release": r"mbarrier\.arrive\.release",
+    "a wait for products": r"wgmma\.wait_group",
+    "a commit": r"wgmma\.commit_group",
+    "a fence of products": r"wgmma\.fence",
+    "an initialisation": r"mbarrier\.init",
+    "a store": r"st\.global\.b32",
+}
+
+
+REDUNDANT = {
+    # What runs on from the first tile is committed with the next product of scores, and waited for with it.
+    "a commit": [1],
+    # In the loop, the fence of one kind of product serves the other, too.
+    "a fence of products": [2],
+}
+"""By number, parts that others make up for."""
+
+
+@pytest.mark.parametrize("what", PROTOCOL)
+def test_without_a_part_of_its_protocol_the_text_is_not_proven(small_attention, what):
+    lines = small_attention[0].split("\n")
+    places = [number for number, line in enumerate(lines) if re.search(PROTOCOL[what], line)]
+    assert places
+    redundant: list[int] = []
+    for number, place in enumerate(places):
+        edited = list(lines)
+        if what == "a wait for a slot":
+            # The wait's loop with it: what is branched on is found at once.
+            register = re.search(r"%p\d+", edited[place])[0]
+            edited[place] = f"\tsetp.eq.u32 {register}, 0, 0;"
+        else:
+            del edited[place]
+        if isinstance(judged(small_attention, "\n".join(edited)), Proven):
+            redundant.append(number)
+    assert redundant == REDUNDANT.get(what, []), [lines[places[number]] for number in redundant]
+
+
+# ---------------------------------------------------------------- ac
+
+
+def operations(module, kind):
+    return [op for op in module.walk() if isinstance(op, kind)]
+
+
+def without(op: Operation, *results_and_operands):
+    for result, operand in results_and_operands:
+        result.replace_all_uses_with(operand)
+    op.detach()
+    op.erase()
+
+
+def kernel_of(name="attention", **wanted):
+    made = compiled(name, dims_of(name, 200, 200), **wanted)
+    (module,) = made.modules.values()
+    return module
+
+
+def verdict(module):
+    return judge(module, target("sm_90a"))[0]
+
+
+@pytest.mark.parametrize("name", ["attention", "matmul_softmax", "rms_norm_matmul", "mlp"])
+def test_ac_without_a_release_or_a_commit_is_not_proven(name):
+    count = {kind: len(operations(kernel_of(name), kind)) for kind in (ac.ArriveOp, ac.WgmmaCommitOp)}
+    for kind, many in count.items():
+        for place in range(many):
+            module = kernel_of(name)
+            without(operations(module, kind)[place])
+            assert not isinstance(verdict(module), Proven), (kind.name, place)
+
+
+@pytest.mark.parametrize("name", ["attention", "matmul_softmax", "mlp"])
+def test_ac_without_the_first_fence_is_not_proven(name):
+    module = kernel_of(name)
+    without(operations(module, ac.WgmmaFenceOp)[0])
+    assert not isinstance(verdict(module), Proven)
+
+
+def test_a_sum_that_goes_on_from_a_value_is_begun_behind_a_wait():
+    module = kernel_of()
+    for op in operations(module, AccumulatorStartOp):
+        assert isinstance(op.parent_op(), ac.LoopOp | ac.TilesOp)
+    waits = [op for op in operations(module, ac.WgmmaWaitOp) if op.settled is not None]
+    for op in waits:
+        op.properties["pending"] = type(op.pending)(1)
+    assert not isinstance(verdict(module), Proven)
+
+
+def test_a_slot_that_stays_is_released_once():
+    module = kernel_of()
+    queries = next(op for op in operations(module, ac.RingOp) if op.sym_name.data == "q_ring")
+    (release,) = [op for op in operations(module, ac.ArriveOp) if op.phase.type.ring == queries.sym_name]
+    release.parent_block().insert_op_after(release.clone(), release)
+    assert not isinstance(verdict(module), Proven)
+
+
+def test_matmul_softmax_walks_twice_and_brings_each_array_through_one_ring():
+    made = compile_kernel(matmul_softmax, dims={"M": 200, "N": 520, "K": 64}, assembled=False, rerun=False)
+    assert len(operations(made.tile, Operation)) and [slot.buffer for slot in made.decisions.slots] == ["x", "w"]
