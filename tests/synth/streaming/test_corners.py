@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-
 from tests.synth.streaming.programs import attention, attention_of_logsumexp, logsumexp, rows, softmax, softmin
 from tests.synth.streaming.test_streamed import inputs
 from tests.synth.streaming.tracing import exp, log
+
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.ir.tile_facts import the_program
 from tilewright.synth.streaming import streamed

@@ -1,7 +1,7 @@
 """Numbers that keep every identity of fields and of exp, so that equal expressions give equal numbers.
 
-Theory: arithmetic modulo a prime P obeys the laws of fields, and if P = 2 Q + 1 with Q prime, the powers 4^u modulo P, u
-modulo Q, obey exp(a + b) = exp(a) exp(b). So a number is kept modulo a chain of primes, each 2 times the next + 1:
+Theory: arithmetic modulo a prime P obeys the laws of fields, and if P = 2 Q + 1 with Q prime, the powers 4^u modulo P,
+u modulo Q, obey exp(a + b) = exp(a) exp(b). So a number is kept modulo a chain of primes, each 2 times the next + 1:
 modulo the first as a value, modulo the second as an exponent, and so on; the last one's exp is not known, and then
 neither is what is computed of it. What has no such laws here (log, tanh, a rounding) is a fixed scrambling of the
 operand. Two expressions that are equal by these laws give equal numbers; of two that are not, the numbers differ at a
@@ -46,7 +46,8 @@ class Exact:
     def __neg__(self) -> Exact:
         if not math.isfinite(self.about):
             return special(-self.about)
-        return Exact(tuple(None if a is None else -a % p for a, p in zip(self.residues, PRIMES, strict=True)), -self.about)
+        negated = tuple(None if a is None else -a % p for a, p in zip(self.residues, PRIMES, strict=True))
+        return Exact(negated, -self.about)
 
     def __sub__(self, other: Exact) -> Exact:
         return self + -other
@@ -118,7 +119,8 @@ def exponential(x: Exact) -> Exact:
     if math.isnan(x.about):
         return x
     residues: list[int | None] = [
-        None if exponent is None else pow(_ROOT, exponent, p) for p, exponent in zip(PRIMES, x.residues[1:], strict=False)
+        None if exponent is None else pow(_ROOT, exponent, prime)
+        for prime, exponent in zip(PRIMES, x.residues[1:], strict=False)
     ]
     return Exact((*residues, None), math.exp(min(x.about, 700.0)))
 
@@ -194,6 +196,14 @@ def _where(condition: Exact, chosen: Exact, other: Exact) -> Exact:
     return other if condition.is_zero else chosen
 
 
+def _absolute(x: Exact) -> Exact:
+    return -x if x.about < 0 else x
+
+
+def _rectified(x: Exact) -> Exact:
+    return ZERO if x.about < 0 else x
+
+
 FUNCTIONS: dict[Function, Callable[..., Exact]] = {
     Function.ADD: Exact.__add__,
     Function.SUB: Exact.__sub__,
@@ -202,11 +212,11 @@ FUNCTIONS: dict[Function, Callable[..., Exact]] = {
     Function.MAX: _extreme(1),
     Function.MIN: _extreme(-1),
     Function.NEG: Exact.__neg__,
-    Function.ABS: lambda x: -x if x.about < 0 else x,
+    Function.ABS: _absolute,
     Function.EXP: exponential,
     Function.TANH: _of_float("tanh", math.tanh, 0.0),
     Function.SIGMOID: _of_float("sigmoid", _sigmoid, 0.0),
-    Function.RELU: lambda x: ZERO if x.about < 0 else x,
+    Function.RELU: _rectified,
     Function.GELU: _of_float("gelu", _gelu, 0.0),
     Function.SILU: _of_float("silu", _silu, 0.0),
     Function.SQRT: _of_float("sqrt", math.sqrt, 0.0, 1.0),
