@@ -179,7 +179,7 @@ def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
         if not isinstance(op, StoreOp):
             continue
         name, loop = parameter_name(program, op.tensor), _loop_around(op)
-        own = set(grid.indices)
+        own: set[SSAValue] = set(grid.indices)
         if loop is not None:
             own.add(loop.body.block.args[0])
             if loop.streamed is None or loop.body.block.args[0] not in op.indices:

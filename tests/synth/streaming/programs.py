@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.synth.streaming.tracing import INFINITY, Program, exp, log, neg, rsqrt, sigmoid, silu
+
 from tilewright.base.element import Element
 from tilewright.ir.function import Function
 
@@ -77,13 +78,13 @@ def attention(masked=None, lse=False, cast=False, groups=2):
         s = s + p.load("bias", "H", "Q", "T", element=BF16).to(Element.F32)
     m = p.max(s, "T")
     e = exp(s - m)
-    l = p.sum(e, "T")
-    weights = e / l
+    total = p.sum(e, "T")
+    weights = e / total
     if cast:
         weights = weights.to(BF16)
     p.store(p.dot(weights, v, "T"), "o", "B", "H", "Q", "F", element=BF16)
     if lse:
-        p.store(m + log(l), "lse", "B", "H", "Q")
+        p.store(m + log(total), "lse", "B", "H", "Q")
     return p.module()
 
 

@@ -4,10 +4,10 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from tests.synth.streaming.programs import PROGRAMS
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from tests.synth.streaming.programs import PROGRAMS
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.ir import context
 from tilewright.ir.tile_facts import buffers, grid_axes, loops, the_program

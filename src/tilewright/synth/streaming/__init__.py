@@ -3,8 +3,9 @@
 `streamed` rewrites a `tile` program whose grid has all axes. One of them, T, leaves the grid; loops over it carry the
 states of its folds and contractions, corrected where one reads another's result (online softmax), and ops behind them
 finish. The modules, in order: `graph` (values, equal ones once), `axis` (which axis), `along_axis` (what changes along
-it), `factors` with `affine`, and `extremes` (what can be carried while results still move), `derive` (walks and states),
-`emit` (the program), `certificate` (what was derived, checked anew in exact arithmetic).
+it), `factors` with `affine`, and `extremes` (what can be carried while results still move), `derive` (walks and
+states), `emit` (the program), `certificate` with `exact` and `meaning` (what was derived, checked anew in exact
+arithmetic).
 
 Not handled: two axes streamed in one program, axes that groups cut, states of more than one term for a sum (the
 variance in one walk), orders that matter (scans). Checked by: tests/synth/streaming.
@@ -19,8 +20,9 @@ from xdsl.dialects.builtin import ModuleOp
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
-from tilewright.ir.tile_facts import grouping, the_grid
+from tilewright.ir.tile_facts import grouping, the_grid, the_program
 from tilewright.synth.streaming.axis import streamed_axes
+from tilewright.synth.streaming.certificate import require
 from tilewright.synth.streaming.derive import Streaming, Wait, derived
 from tilewright.synth.streaming.emit import emitted
 from tilewright.synth.streaming.graph import Node, read
@@ -53,6 +55,7 @@ def streamed(program: tile.ProgramOp) -> Streamed | None:
     streaming = derived(graph, stored, axis)
     module = emitted(program, streaming)
     module.verify()
+    require(program, the_program(module), streaming)
     return Streamed(module, axis, streaming.walks, streaming.waits, streaming)
 
 

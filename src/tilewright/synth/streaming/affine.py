@@ -1,8 +1,8 @@
 """Which terms does a value add up, and how does it follow one of them?
 
 Theory: additions, subtractions, signs, products with numbers and quotients by them. A broadcast or a transposition does
-not count: axes have names, so a term is the same whatever it is repeated along. Slopes are rationals, so that equal ones
-compare equal. Checked by: tests/synth/streaming/test_factors.py.
+not count: axes have names, so a term is the same whatever it is repeated along. Slopes are rationals, so that equal
+ones compare equal. Checked by: tests/synth/streaming/test_factors.py.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def _slope(graph: Graph, node: Node, term: Node, step: Node) -> Node | None:
             if function is Function.MUL and is_finite_constant(first):
                 part = _slope(graph, second, term, step)
                 return part and graph.binary(function, _number(graph, first, part), part, place)
-    return None
+            return None
+        case _:
+            return None
 
 
 def _number(graph: Graph, constant: Node, like: Node) -> Node:

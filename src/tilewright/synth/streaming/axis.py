@@ -25,7 +25,8 @@ def streamed_axes(roots: Sequence[Node]) -> dict[str, Node]:
     for node in sums:
         read = [other for other in below(node.operands) if other.is_sum]
         again = any(other.axis == node.axis for other in read)
-        product = any(other.what is ContractOp and other.axis != node.axis and node.axis in other.axes for other in read)
+        elsewhere = [other for other in read if other.what is ContractOp and other.axis != node.axis]
+        product = any(node.axis in other.axes for other in elsewhere)
         both = {other.what for other in sums if other.axis == node.axis} == {ReduceOp, ContractOp}
         if again or product or both:
             asking.setdefault(node.axis, node)

@@ -2,14 +2,14 @@
 
 Theory: a sum over T stands in the first walk in which all results that it reads are known, or can be followed: a sum of
 products by `factors`, an extreme by `extremes`. Where neither works it stands in the walk after, in which those results
-are final. That choice is made sum by sum, each after those it reads, and gives every sum its first walk; so there are no
-more walks than 1 + the largest number of edges that are not followed on a path. A value that changes along T and is
+are final. That choice is made sum by sum, each after those it reads, and gives every sum its first walk; so there are
+no more walks than 1 + the largest number of edges that are not followed on a path. A value that changes along T and is
 stored is computed in a walk in which all it reads is final.
 
-A state starts as what leaves a sum or an extreme as it is: 0, -inf or +inf. While no element, or only -inf, was seen, the
-largest so far is -inf, and -inf - -inf would be NaN; so the reference is 0 as long as the extreme is infinite to that
-side. What the state then holds is 0, and exp(-inf - reference) = 0 corrects it. At the end the sum is aimed from the
-reference at the extreme itself, by exp(reference - extreme): 1, unless no element was finite; then it is inf, and
+A state starts as what leaves a sum or an extreme as it is: 0, -inf or +inf. While no element, or only -inf, was seen,
+the largest so far is -inf, and -inf - -inf would be NaN; so the reference is 0 as long as the extreme is infinite to
+that side. What the state then holds is 0, and exp(-inf - reference) = 0 corrects it. At the end the sum is aimed from
+the reference at the extreme itself, by exp(reference - extreme): 1, unless no element was finite; then it is inf, and
 0 inf = NaN, which is what the definition gives.
 
 Checked by: tests/synth/streaming/test_derive.py, and each program's derivation by `certificate`.
@@ -48,7 +48,9 @@ class Correction:
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
     """What a walk carries of one sum. initial: of every element; old, final: the leaves that stand for it at an
-    iteration's begin and after the loop; update: its value at an iteration's end."""
+    iteration's begin and after the loop; update: its value at an iteration's end, from `part`, the tile's own sum of
+    the product of `terms`; corrections: why it is more than the fold of old and part. definition: what the program
+    sums, of final results."""
 
     number: int
     walk: int
@@ -56,7 +58,10 @@ class State:
     initial: float
     old: Node
     final: Node
+    part: Node
     update: Node
+    terms: tuple[Node, ...]
+    definition: tuple[Node, ...]
     corrections: tuple[Correction, ...]
     place: str
 
@@ -81,11 +86,12 @@ class Walked:
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """A program's walks along `axis`."""
+    """A program's walks along `axis`. results: of each state's number, the value of its sum, of final states."""
 
     graph: Graph
     axis: str
     states: tuple[State, ...]
+    results: Mapping[int, Node]
     stores: tuple[Walked, ...]
     waits: tuple[Wait, ...]
 
@@ -106,6 +112,8 @@ class _Deriver:
     results: dict[Node, Node] = field(default_factory=dict[Node, Node])
     """Of each sum: its value after the loop, of final states."""
     walk_of: dict[Node, int] = field(default_factory=dict[Node, int])
+    finished: dict[int, Node] = field(default_factory=dict[int, Node])
+    """Of each state's number, the value of its sum."""
     waits: list[Wait] = field(default_factory=list[Wait])
 
     # -------------------------------------------------------- what sums read
@@ -145,7 +153,7 @@ class _Deriver:
         operands = [self.final(operand) for operand in over.operands]
         state = self._state(over, operands, walk, ())
         self.plain[node] = state
-        self.results[node] = state.final
+        self.results[node] = self.finished[state.number] = state.final
         self.walk_of[node] = walk
         return state
 
@@ -162,7 +170,7 @@ class _Deriver:
         inner = [self.graph.replaced(part.inner, extremes) for part in parts]
         corrections = [self._correction(reference, node) for reference in references]
         state = self._state(node, inner, walk, corrections)
-        self.results[node] = self._finish(node, state, parts, corrections)
+        self.results[node] = self.finished[state.number] = self._finish(node, state, parts, corrections)
         self.walk_of[node] = walk
 
     def _follow_extreme(self, node: Node, operand: Node, walk: int, moving: Moving) -> None:
@@ -204,8 +212,20 @@ class _Deriver:
             corrected = graph.binary(Function.MUL, corrected, self._spread(each.step, node), place)
         update = graph.binary(function, corrected, part, place)
         final = graph.leaf("final", number, node.type, place)
+        definition = tuple(self.final(operand) for operand in node.operands)
         state = State(
-            number, walk, function, IDENTITIES[function], old, final, update, tuple(corrections), place
+            number,
+            walk,
+            function,
+            IDENTITIES[function],
+            old,
+            final,
+            part,
+            update,
+            tuple(operands),
+            definition,
+            tuple(corrections),
+            place,
         )
         self.states.append(state)
         return state
@@ -293,7 +313,8 @@ def derived(graph: Graph, stored: Sequence[Stored], axis: str) -> Streaming:
         if deriver.is_sum(node):
             deriver.derive(node)
     stores = tuple(deriver.store(each) for each in stored)
-    return Streaming(graph, axis, tuple(_needed(deriver.states, stores)), stores, tuple(deriver.waits))
+    states = tuple(_needed(deriver.states, stores))
+    return Streaming(graph, axis, states, dict(deriver.finished), stores, tuple(deriver.waits))
 
 
 def _needed(states: Sequence[State], stores: Sequence[Walked]) -> Iterator[State]:

@@ -1,8 +1,8 @@
 """How does the largest of phi(x, d) follow from the largest of x?
 
-Theory: a function that never decreases commutes with the maximum, exactly, in floats too; one that never increases turns
-it into the minimum. phi is followed from the folded operand down to what no longer depends on d, through additions,
-signs, exponentials, extremes and products with what is known not to be negative. All else is `Mixed`.
+Theory: a function that never decreases commutes with the maximum, exactly, in floats too; one that never increases
+turns it into the minimum. phi is followed from the folded operand down to what no longer depends on d, through
+additions, signs, exponentials, extremes and products with what is known not to be negative. All else is `Mixed`.
 
 Checked by: tests/synth/streaming/test_extremes.py.
 """
@@ -56,7 +56,8 @@ def _step(node: Node, moving: Moving) -> tuple[int, bool]:
                 return along, True
             if node.function is Function.SUB:
                 return along, along == 0
-            if _not_negative(other) and (node.function is Function.MUL or (node.function is Function.DIV and not along)):
+            scales = node.function is Function.MUL or (node.function is Function.DIV and along == 0)
+            if scales and _not_negative(other):
                 return along, True
     raise Mixed(f"{described(node)} is not known to rise or to fall with what changes", node.place)
 

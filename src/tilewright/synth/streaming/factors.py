@@ -1,7 +1,7 @@
 """What is one element of a sum, as a factor that stays in the loop times factors that do not change along it?
 
-Theory: let d be results of the walk that is under way, x what changes along the axis. A sum of f(x, d) can be kept while
-d still moves if f(x, d) = g(x, R(d)) h(d): the sum of g is carried and h is applied once, at the end, to the final d.
+Theory: let d be results of the walk that is under way, x what changes along the axis. A sum of f(x, d) can be kept
+while d still moves if f(x, d) = g(x, R(d)) h(d): the sum of g is carried and h is applied once, to the final d.
 R are references, which g keeps because without them it would leave the range of float32: g = ... exp(u), u = a x - b m,
 with m the largest (b > 0; or the smallest, b < 0) of all x so far and b m the bound of a x, so that no exp exceeds 1.
 When m moves to m', what was summed is right after a multiplication by exp(b (m - m')), as
@@ -169,8 +169,6 @@ def _bounds(extreme: Node, factor: Fraction, terms: dict[Node | None, Fraction])
     if extreme.function is not (Function.MAX if factor > 0 else Function.MIN):
         return False
     folded = affine(extreme.operands[0])
-    if folded is None:
-        return False
     if terms == {term: rate * factor for term, rate in folded.items()}:
         return True
     if len(terms) != 1:

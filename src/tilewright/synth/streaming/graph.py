@@ -6,7 +6,8 @@ computed from the same operands is computed once. Leaves are what the program is
 what a streamed loop has: its index, what it carries and what it leaves.
 
 Nodes are made through `Graph`, which applies a few identities on the way: those that are exact in float32 but for the
-sign of zero. Not here: which nodes change along an axis (`along_axis`). Checked by: tests/synth/streaming/test_graph.py.
+sign of zero. Not here: which nodes change along an axis (`along_axis`).
+Checked by: tests/synth/streaming/test_graph.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,237 @@
+"""Is what was derived right? It is checked anew, in exact arithmetic, without the rules that derived it.
+
+Laws, for each state that is corrected, at points (values of everything its terms are computed from; an extreme R before
+and R' after an iteration, with the term's own element no further out than R). g(x, R) is the product of the terms,
+u(a, b) the update of the state a by the tile's part b:
+- re-aim: u(g(x, R), 0) = g(x, R') for R to R': what was summed under R becomes what would have been summed under R';
+- additive: u(a, b) + u(c, d) = u(a + c, b + d), u(0, b) = b and u(0, 0) = 0 whatever R and R' are: so what holds for
+  one element holds for sums, and an empty state stays empty, without a NaN;
+- composed: from R to R' to R'' is from R to R'';
+- finish: the finished g(x, R) is the definition at x and the final results.
+By induction over the elements these give the sum that the program defines, for every cut of the axis into tiles.
+
+Whole: the streamed program and the original give equal numbers at lengths 1 to 3, cut in every way, other axes having
+one element. That covers what no law sees: which state is read where, broadcasts, what was moved out of loops.
+
+Points are finite but for elements that an extreme is taken of, which may be -inf or +inf; where a program divides by 0
+the two forms may differ, and no point is such. A failure is a fault of this compiler.
+Checked by: tests/synth/streaming/test_certificate.py, which breaks derivations and sees them refuted.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.ir import tile
+from tilewright.ir.function import Function
+from tilewright.ir.tile_axes import blocks_of
+from tilewright.ir.tile_facts import buffers
+from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_types import tensor_type
+from tilewright.synth.streaming.derive import State, Streaming
+from tilewright.synth.streaming.exact import FUNCTIONS, ONE, ZERO, Exact, exact, scrambled
+from tilewright.synth.streaming.graph import Node, below, constant_of
+from tilewright.synth.streaming.meaning import Array, cuts, filled, meaning
+
+POINTS = 20
+"""Of each state's laws."""
+LONGEST = 3
+"""Elements along the axis for which whole programs are compared."""
+Values = dict[Node, Exact]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A law that does not hold. place: the author's line of the sum."""
+
+    law: str
+    place: str
+    detail: str = ""
+
+
+def require(program: tile.ProgramOp, streamed: tile.ProgramOp, streaming: Streaming) -> None:
+    """Raises TilewrightError if the derivation does not hold."""
+    for broken in (*broken_laws(streaming), *differences(program, streamed, streaming.axis)):
+        raise TilewrightError(
+            f"the streamed form of the program breaks the law `{broken.law}` at {broken.place}: {broken.detail}",
+            remedy="this is a fault of the compiler; please report the program",
+        )
+
+
+# ---------------------------------------------------------------- laws
+
+
+def broken_laws(streaming: Streaming, points: int = POINTS, seed: int = 0) -> Iterator[Broken]:
+    """The laws that states with corrections or factors break."""
+    for state in streaming.states:
+        if state.function is Function.ADD and (state.corrections or state.terms != state.definition):
+            chance = random.Random(f"{seed} {state.number}")
+            for _ in range(points):
+                law = _broken_at(state, streaming.results[state.number], chance)
+                if law:
+                    yield Broken(law, state.place, "at a point of exact arithmetic")
+                    break
+
+
+def _broken_at(state: State, result: Node, chance: random.Random) -> str:
+    """The first law that a state breaks at a random point, or ""."""
+    extremes = list(dict.fromkeys(correction.extreme for correction in state.corrections))
+    point = _point(state, result, extremes, chance)
+    bounds = {each: value_at(_folded(each), point) for each in extremes}
+    before, first, second, third = ({each: _beyond(bounds[each], each, chance) for each in extremes} for _ in range(4))
+    for each in extremes:
+        ordered = sorted((first[each], second[each], third[each]), key=lambda value: value.about)
+        ordered = ordered if each.function is Function.MAX else ordered[::-1]
+        first[each], second[each], third[each] = ordered
+
+    def term(old: Mapping[State, Exact], extreme: Mapping[State, Exact]) -> Exact:
+        given = dict(point) | {each.update: value for each, value in extreme.items()}
+        given |= {each.old: value for each, value in old.items()}
+        product = ONE
+        for node in state.terms:
+            product = product * value_at(node, given)
+        return product
+
+    def updated(old: Exact, part: Exact, before: Mapping[State, Exact], after: Mapping[State, Exact]) -> Exact:
+        given = dict(point) | {state.old: old, state.part: part}
+        given |= {each.old: value for each, value in before.items()}
+        given |= {each.update: value for each, value in after.items()}
+        return value_at(state.update, given)
+
+    if not updated(ZERO, ZERO, first, second).is_zero:
+        return "an empty state stays empty"
+    summed = term(before, first)
+    if not updated(summed, ZERO, first, second).same(term(first, second)):
+        return "re-aim"
+    a, b, c, d = (_number(chance) for _ in range(4))
+    if not updated(ZERO, b, first, second).same(b):
+        return "additive"
+    split = updated(a, b, second, third) + updated(c, d, second, third)
+    if not updated(a + c, b + d, second, third).same(split):
+        return "additive"
+    between = updated(summed, ZERO, first, second)
+    if not updated(between, ZERO, second, third).same(updated(summed, ZERO, first, third)):
+        return "composed"
+    at_end = dict(point) | {each.final: value for each, value in first.items()}
+    defined = ONE
+    for node in state.definition:
+        defined = defined * value_at(node, at_end)
+    finished = value_at(result, {**at_end, state.final: summed})
+    return "" if finished.same(defined) else "finish"
+
+
+def _folded(state: State) -> Node:
+    (operand,) = state.part.operands
+    assert state.part.what is ReduceOp
+    return operand
+
+
+def _beyond(bound: Exact, extreme: State, chance: random.Random) -> Exact:
+    """A value that the extreme may have when an element is at `bound`."""
+    step = chance.choice((ZERO, exact(Fraction(chance.randint(1, 64), 16))))
+    if math.isinf(bound.about) and chance.random() < 0.5:
+        return _number(chance)
+    return bound + step if extreme.function is Function.MAX else bound - step
+
+
+def _number(chance: random.Random) -> Exact:
+    """A number that is not 0, and is seldom met twice."""
+    return exact(Fraction(chance.choice((-1, 1)) * (2 * chance.randint(0, 127) + 1), 64))
+
+
+def _point(state: State, result: Node, extremes: Sequence[State], chance: random.Random) -> Values:
+    """Values of all that the laws' nodes are computed from, but for extremes. An element of an extreme may be such that
+    the extreme stays at its identity."""
+    roots = [*state.terms, *state.definition, result, *(_folded(each) for each in extremes)]
+    held = {node for each in extremes for node in (each.update, each.old, each.final)} | {state.old, state.final}
+    empty = chance.random() < 0.2
+    point: Values = {}
+    for node in below(roots, lambda node: node in held or not _is_elementwise(node)):
+        if node in held or _is_elementwise(node) or not node.is_tile:
+            continue
+        point[node] = _number(chance)
+    if empty:
+        for each in extremes:
+            point[_folded(each)] = exact(each.initial)
+    return point
+
+
+def _is_elementwise(node: Node) -> bool:
+    return node.what in (
+        tile.ConstantOp, tile.FullOp, tile.BroadcastOp, tile.TransposeOp, tile.CastOp, tile.UnaryOp, tile.BinaryOp,
+        tile.SelectOp,
+    )  # fmt: skip
+
+
+def value_at(node: Node, given: Mapping[Node, Exact]) -> Exact:
+    """One element of a node, from values of what it is computed from."""
+    known = dict(given)
+
+    def visit(each: Node) -> Exact:
+        if each not in known:
+            known[each] = _applied(each, [visit(operand) for operand in each.operands])
+        return known[each]
+
+    return visit(node)
+
+
+def _applied(node: Node, operands: Sequence[Exact]) -> Exact:
+    constant = constant_of(node) if node.what in (tile.ConstantOp, tile.FullOp) else None
+    if constant is not None:
+        return exact(constant)
+    if node.what is tile.CastOp:
+        (operand,) = operands
+        same = node.element in (Element.F32, node.operands[0].element)
+        return operand if same else scrambled(f"to {node.element.value}", operand, operand.about)
+    if node.what is tile.SelectOp:
+        return FUNCTIONS[Function.WHERE](*operands)
+    if node.function is None:
+        (operand,) = operands
+        return operand
+    return FUNCTIONS[node.function](*operands)
+
+
+# ---------------------------------------------------------------- whole programs
+
+
+def differences(
+    program: tile.ProgramOp, streamed: tile.ProgramOp, axis: str, longest: int = LONGEST, seed: int = 0
+) -> Iterator[Broken]:
+    """Where the two programs differ at few elements, for each cut of the axis."""
+    chance = random.Random(seed)
+    for length in range(1, longest + 1):
+        extents = {each: length if each == axis else 1 for each in program.extents if blocks_of(each) is None}
+        inputs = _inputs(program, extents, chance)
+        yield from compared(program, streamed, extents, inputs, length)
+
+
+def _inputs(program: tile.ProgramOp, extents: Mapping[str, int], chance: random.Random) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for argument, buffer in zip(program.body.block.args, buffers(program), strict=True):
+        if buffer.role == "input":
+            axes = tensor_type(argument).axis_names
+            found[buffer.name] = filled([extents.get(axis, 1) for axis in axes], lambda: _number(chance))
+    return found
+
+
+def compared(
+    program: tile.ProgramOp,
+    streamed: tile.ProgramOp,
+    extents: Mapping[str, int],
+    inputs: Mapping[str, Array],
+    length: int,
+) -> Iterator[Broken]:
+    """Where two programs store different numbers. length: of the axis along which one of them walks."""
+    expected = meaning(program, extents, inputs, (length,))
+    for cut in cuts(length):
+        actual = meaning(streamed, extents, inputs, cut)
+        for name, values in expected.items():
+            if not all(a is not None and a.same(b) for a, b in zip(actual[name].flat, values.flat, strict=True)):
+                yield Broken("the same numbers", program.place.data, f"{name} differs for tiles of {cut}")
+
