@@ -67,7 +67,7 @@ class ContractOp(IRDLOperation):
     def verify_(self) -> None:
         wanted = contracted_axes(value_type(self.left), value_type(self.right), self.axis.data)
         result = value_type(self.result)
-        if result.element_kind is not Element.F32 or set(result.axis_names) != wanted:
+        if result.element_kind is not Element.F32 or frozenset(result.axis_names) != wanted:
             raise RuleViolation(
                 f"a product over {axes_text(sorted(wanted))} gives {result}", "keep these axes, in float32"
             )
