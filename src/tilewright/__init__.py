@@ -83,8 +83,8 @@ _HOMES = {
     **dict.fromkeys(
         (
             "Kernel", "Tensor", "abs", "axes", "bf16", "dot", "equal", "exp", "f16", "f32", "f8e4m3", "f8e5m2", "gelu",
-            "grid", "group", "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum", "relu",
-            "rsqrt", "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "where", "within", "zeros",
+            "grid", "group", "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum",
+            "relu", "rsqrt", "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "where", "within", "zeros",
         ),
         _LANGUAGE,
     ),

@@ -15,6 +15,7 @@ from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.tile_axes import base_axis, block_size, blocks_of
+from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import dots, grid_axes, grouping, index_offset, loads, reductions, stores, the_grid
 from tilewright.ir.tile_products import shared_products
 from tilewright.ir.tile_rules import place_of
@@ -30,6 +31,7 @@ def refuse_unsupported(program: tile.ProgramOp) -> None:
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
+    yield from _contractions(program)
     products = dots(program)
     groups = grouping(program)
     if groups is not None and not products:
@@ -61,6 +63,18 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
     yield from _blocks(program, grid[:-2])
     yield from _reductions(program)
     yield from _choices(program)
+
+
+def _contractions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
+    """Products as values that are not those of a loop (`frontends.tile.loop_form`)."""
+    for op in program.walk():
+        if isinstance(op, ContractOp):
+            yield (
+                op,
+                f"this product over {op.axis.data} is not compiled yet: it is none of two matrices, or stands beside a "
+                "reduction, tw.where, a product over another axis or one of its result",
+                "store it as it is, and go on from there in a kernel of its own",
+            )
 
 
 def _choices(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:

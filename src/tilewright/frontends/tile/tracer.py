@@ -37,6 +37,7 @@ from tilewright.frontends.tile.language import (
     Tile,
     Within,
 )
+from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.frontends.tile.shapes import element_name
 from tilewright.ir.function import Function
 from tilewright.ir.tile import (
@@ -620,7 +621,7 @@ class KernelTracer:
         for op, violation in violations(program):
             raise TilewrightError(str(violation), span=span_of(op), remedy=violation.remedy) from violation
         module.verify()
-        return module
+        return in_loop_form(module)
 
 
 def _is_own(module: str) -> bool:
