@@ -1,3 +1,4 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Programs of products, folds and products of them, in plain words: what is computed, and nothing of how."""
 
 import tilewright as tw

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
-from tilewright.driver.compile.compile import walked
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read

@@ -26,6 +26,7 @@ from tilewright.driver.check.collector import collector_paused
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.driver.compile.spills import spilled, without_spills
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.reproof.schedule_proof import settle_schedule
@@ -52,7 +53,6 @@ from tilewright.runtime.assemble import Assembly, find_ptxas
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.demanded_maps import check_demanded_maps
-from tilewright.synth.streaming import streamed
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
@@ -271,13 +271,6 @@ def _compile_once(
         kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
         clock.seconds,
     )  # fmt: skip
-
-
-def walked(module: ModuleOp) -> ModuleOp:
-    """A program of products as values with the loops by which they are computed; any other as it is."""
-    program = the_program(module)
-    found = streamed(program) if contractions(program) else None
-    return module if found is None else found.module
 
 
 def aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -66,7 +67,7 @@ def decided_tiles(
 def _decided(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
 ) -> tuple[PipelineDecisions, TaskGraph, Schedule]:
-    program = the_program(trace(kernel, dims, elements_of(kernel, dtype), None))
+    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None)))
     demanded = tuple(item.name for item in kernel.parameters if item.by_map)
     decisions = settle_schedule(program, decide(program, target, replace(wanted, mapped=demanded)), wanted.schedule)
     found = schedule_of(decisions) if isinstance(decisions, PipelineDecisions) else None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import aligned, elements_of
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
@@ -98,7 +99,7 @@ def writable(
         elements = elements_of(kernel, dtype)
         there, wishes = aligned(kernel, elements, wanted)
         demanded = tuple(item.name for item in there.parameters if item.by_map)
-        program = the_program(trace(there, dims, elements, strides))
+        program = the_program(walked(trace(there, dims, elements, strides)))
         decisions = decide(program, facts, replace(wishes, mapped=demanded))
         if not isinstance(decisions, PipelineDecisions):
             return wanted, tuple(left_out)

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir import tile
-from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.tile_facts import dots, grouping, the_program
 from tilewright.report.roofline import ResourceLine, RooflineReport
 from tilewright.synth.decide import decide
@@ -46,8 +48,14 @@ def kernel_roofline(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
 ) -> RooflineReport:
     """Raises TilewrightError for a program that is not compiled."""
-    program = the_program(trace(kernel, dims, elements_of(kernel, dtype), None))
+    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None)))
     decisions = decide(program, target, wanted)
+    if isinstance(decisions, CascadeDecisions):
+        raise TilewrightError(
+            f"no roofline is known of {kernel.name}, which walks {decisions.streamed} by tiles",
+            span=kernel.span,
+            remedy="time it: tilewright compile, then tilewright profile on a GPU",
+        )
     roofline = program_roofline(program, decisions, target)
     notes = tuple(_notes(program, decisions, target, wanted))
     units = [each for each in roofline.resources if each.kind == "operations"]
@@ -80,8 +88,16 @@ def kernel_roofline(
 
 
 def _words(decisions: Decisions) -> str:
-    if not isinstance(decisions, PipelineDecisions):
-        return f"{decisions.ctas} CTAs of {decisions.threads} threads"
+    match decisions:
+        case ElementwiseDecisions():
+            return f"{decisions.ctas} CTAs of {decisions.threads} threads"
+        case CascadeDecisions(row=row, streamed=streamed):
+            return f"tiles of {decisions.tile_rows} rows along {row}, {streamed} walked by {decisions.tile_streamed}"
+        case PipelineDecisions():
+            return _pipeline_words(decisions)
+
+
+def _pipeline_words(decisions: PipelineDecisions) -> str:
     consumers = f"{decisions.consumers} consumer warpgroup{'s' if decisions.consumers > 1 else ''}"
     how = f"by {consumers}{', ping-pong' if decisions.turns else ''}"
     if decisions.swapped:
