@@ -23,6 +23,7 @@ _BENCHES = {
     "few-rows": "few_rows",
     "fp8": "fp8",
     "corpus": "corpus",
+    "fused": "fused",
     "fuzz": "fuzz",
     "grouped": "grouped",
     "guarded": "guarded",

@@ -10,6 +10,7 @@ from bench.moe_shapes import Grouped
 
 if TYPE_CHECKING:
     from bench.cliffs import Case
+    from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
     from bench.rows import RowCase
     from tilewright.frontends.tile.kernel import Kernel
@@ -29,6 +30,7 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     """The tile program of a case, and `compile_kernel`'s dims, dtype, strides and wanted for it. Raises TilewrightError
     where there is none."""
     from bench.cliffs import Case
+    from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
     from bench.rows import RowCase
     from tilewright.base.error import TilewrightError
@@ -36,6 +38,8 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     match case:
         case RowCase():
             return _rows(case)
+        case FusedCase():
+            return _fused(case)
         case Case():
             return _views(case)
         case Product(dtype="bf16" | "f16"):
@@ -75,6 +79,12 @@ def _rows(case: RowCase) -> tuple[Kernel, dict[str, Any]]:
     from examples import rows
 
     return getattr(rows, case.program), {"dims": {"M": case.rows, "N": case.length}, "dtype": "bf16"}
+
+
+def _fused(case: FusedCase) -> tuple[Kernel, dict[str, Any]]:
+    from examples import fused
+
+    return getattr(fused, case.program), {"dims": dict(case.dims), "dtype": "bf16"}
 
 
 def _sixteen_bit(case: Product) -> tuple[Kernel, dict[str, Any]]:
