@@ -184,12 +184,6 @@ def groups_of_two(x: C, ends: ENDS, y: C):
     tw.grid(tw.group("G", "M", ends), tw.within("N", ends))  # here
 
 
-@refused(r"a tensor of integers is read as a tile \(give it to tw.group or tw.within alone\)")
-def ends_loaded(x: C, ends: ENDS, y: C):
-    g, i, j = tw.grid(tw.group("G", "M", ends), "N")
-    y[i, j] = x[i, j] * ends[g]  # here
-
-
 @refused(r"a tensor of integers is stored as a tile")
 def integers_stored(x: C, y: tw.Tensor["M", "N", tw.i32]):
     i, j = tw.grid("M", "N")

@@ -91,8 +91,8 @@ from tilewright.ir.tile_types import (
 
 def _check_indices(tensor: TensorType, indices: Sequence[SSAValue], verb: str) -> None:
     axes = tuple(index.type.axis.data for index in indices if isinstance(index.type, IndexType | GroupType))
-    if tensor.element_kind is Element.S32:
-        raise RuleViolation(f"a tensor of integers is {verb} as a tile", "give it to tw.group or tw.within alone")
+    if tensor.element_kind is Element.S32 and verb == "stored":
+        raise RuleViolation("a tensor of integers is stored to", "store to a tensor of floats")
     if axes == tensor.axis_names:
         return
     remedy = f"index it by {axes_text(tensor.axis_names)}"
@@ -415,21 +415,23 @@ class YieldOp(IRDLOperation):
 
 
 def _read_type(tensor: TensorType, indices: Sequence[SSAValue]) -> ValueType:
-    """The tile that a load at `indices` gives: without the axes where a group picks a part."""
-    if len(indices) != len(tensor.axis_names) or tensor.element_kind not in ELEMENT_TYPES:
+    """The tile that a load at `indices` gives: without the axes where a group picks a part; of integers, in float32."""
+    if len(indices) != len(tensor.axis_names):
         axes: tuple[str, ...] = ()  # which the check of indices refuses
         return ValueType.of(axes, Element.F32)
     kept = tuple(
         axis for axis, index in zip(tensor.axis_names, indices, strict=True) if not isinstance(index.type, GroupType)
     )
-    return ValueType.of(kept, tensor.element_kind)
+    return ValueType.of(kept, tensor.element_kind if tensor.element_kind in ELEMENT_TYPES else Element.F32)
 
 
 @irdl_op_definition
 class LoadOp(IRDLOperation):
     """A tensor's tile at `indices`, one per axis in the tensor's order. Elements outside the tensor are zero.
 
-    At the index of a group, the tile is of the part of that group, and has no such axis."""
+    At the index of a group, the tile is of the part of that group, and has no such axis. Integers become float32:
+    exactly up to 2^24, rounded to nearest even beyond.
+    """
 
     name = "tile.load"
     tensor = operand_def(TensorType)
@@ -452,7 +454,10 @@ class LoadOp(IRDLOperation):
         tensor = tensor_type(self.tensor)
         _check_indices(tensor, self.indices, "read")
         if self.result.type != _read_type(tensor, self.indices):
-            raise RuleViolation(f"a load from {tensor} gives {self.result.type}", "keep the tensor's axes and element")
+            raise RuleViolation(
+                f"a load from {tensor} gives {self.result.type}",
+                "keep the tensor's axes and element; of integers, give float32",
+            )
 
 
 @irdl_op_definition

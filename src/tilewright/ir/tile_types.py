@@ -33,7 +33,7 @@ ELEMENT_TYPES: dict[Element, TypeAttribute] = {
 }
 """The elements that tiles are made of, as xDSL types."""
 TENSOR_ELEMENT_TYPES: dict[Element, TypeAttribute] = {**ELEMENT_TYPES, Element.S32: i32}
-"""The elements of tensors: integers too, which say where groups end and are loaded into no tile."""
+"""The elements of tensors: integers too, which say where groups end, and are float32 once they are loaded."""
 
 MAX_RANK = 5
 MAX_TENSOR_ELEMENTS = 2**31

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Operation
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
@@ -32,6 +33,7 @@ def refuse_unsupported(program: tile.ProgramOp) -> None:
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
     yield from _contractions(program)
+    yield from _integers(program)
     products = dots(program)
     groups = grouping(program)
     if groups is not None and not products:
@@ -75,6 +77,12 @@ def _contractions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str
                 "reduction, tw.where, a product over another axis or one of its result",
                 "store it as it is, and go on from there in a kernel of its own",
             )
+
+
+def _integers(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
+    for load in loads(program):
+        if tensor_type(load.tensor).element_kind is Element.S32:
+            yield load, "a tensor of integers as numbers is not compiled yet", "give it as a tensor of tw.f32"
 
 
 def _choices(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:

@@ -285,6 +285,8 @@ class _Evaluator:
                         for axis in access.axes
                     )
                 ]
+                if array.dtype == DTYPES[Element.S32]:
+                    array = array.astype(np.float32)
                 self.values[op.result] = array.astype(self.held_in(value_type(op.result).element_kind))
             case FullOp() | ConstantOp():
                 shape = tuple(self.extents[axis] for axis in axes_of(op.result))
