@@ -346,12 +346,18 @@ def test_constants_are_float32(number):
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf")])
-def test_infinities_are_constants_and_no_accumulators(number):
+def test_infinities_are_constants_and_what_derived_loops_start_from(number):
     text = f"builtin.module {{\n  {ConstantOp(number, 'p:1')!s}\n}}\n"
     (op,) = Parser(context(), text).parse_module().ops
     assert isinstance(op, ConstantOp) and op.value.value.data == number
-    with pytest.raises(RuleViolation, match="is not a finite float32"):
-        FullOp(number, ("M",), "p:1")
+    assert FullOp(number, ("M",), "p:1").value.value.data == number
+
+
+@pytest.mark.parametrize("number", ["0x7f800000", "0xff800000"])
+def test_no_accumulator_of_a_written_loop_is_infinite(number):
+    assert PROGRAM.count("tile.full 0.000000e+00") == 1
+    with pytest.raises(VerifyException, match="starts from an infinity"):
+        parsed(PROGRAM.replace("tile.full 0.000000e+00", f"tile.full {number}")).verify()
 
 
 def test_the_largest_float32_is_a_constant():

@@ -19,6 +19,7 @@ Checked by tests/ir/test_tile_dialect.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, get_args
 
@@ -375,6 +376,9 @@ class LoopOp(IRDLOperation):
             raise RuleViolation(f"the loop over {axis} does not yield what it carries", "yield the carried values")
         if self.streamed is not None:
             return
+        for initial in self.carried:
+            if isinstance(initial.owner, FullOp) and math.isinf(initial.owner.value.value.data):
+                raise RuleViolation(f"a sum in the loop over {axis} starts from an infinity", "start from 0")
         for argument, final in zip(block.args[1:], last.values, strict=True):
             self._verify_chain(argument, final)
 

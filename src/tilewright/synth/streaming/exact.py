@@ -24,8 +24,8 @@ from tilewright.ir.function import Function
 
 PRIMES = (1152921504610699199, 576460752305349599, 288230376152674799, 144115188076337399)
 """Each is 2 times the next + 1."""
-_ROOT = 4
-"""A square: of prime order modulo each of the first three."""
+_ROOT, _OTHER_ROOT = 4, 9
+"""Squares: of prime order modulo each of the first three. One stands for e, the other for 2."""
 Residues = tuple[int | None, ...]
 _UNKNOWN: Residues = (None,) * len(PRIMES)
 
@@ -118,11 +118,20 @@ def exponential(x: Exact) -> Exact:
         return ZERO if x.about < 0 else x
     if math.isnan(x.about):
         return x
-    residues: list[int | None] = [
-        None if exponent is None else pow(_ROOT, exponent, prime)
+    return Exact(_powers(_ROOT, x), math.exp(min(x.about, 700.0)))
+
+
+def _exponential2(x: Exact) -> Exact:
+    """2 to the x."""
+    return exponential(x) if not math.isfinite(x.about) else Exact(_powers(_OTHER_ROOT, x), 2.0 ** min(x.about, 1000.0))
+
+
+def _powers(root: int, x: Exact) -> Residues:
+    powers = [
+        None if exponent is None else pow(root, exponent, prime)
         for prime, exponent in zip(PRIMES, x.residues[1:], strict=False)
     ]
-    return Exact((*residues, None), math.exp(min(x.about, 700.0)))
+    return (*powers, None)
 
 
 def scrambled(name: str, x: Exact, about: float) -> Exact:
@@ -192,6 +201,10 @@ def _sigmoid(x: float) -> float:
     return 0.0 if x == -math.inf else 1 / (1 + math.exp(-x))
 
 
+def _fused(a: Exact, b: Exact, c: Exact) -> Exact:
+    return a * b + c
+
+
 def _where(condition: Exact, chosen: Exact, other: Exact) -> Exact:
     return other if condition.is_zero else chosen
 
@@ -214,6 +227,7 @@ FUNCTIONS: dict[Function, Callable[..., Exact]] = {
     Function.NEG: Exact.__neg__,
     Function.ABS: _absolute,
     Function.EXP: exponential,
+    Function.EXP2: _exponential2,
     Function.TANH: _of_float("tanh", math.tanh, 0.0),
     Function.SIGMOID: _of_float("sigmoid", _sigmoid, 0.0),
     Function.RELU: _rectified,
@@ -226,5 +240,6 @@ FUNCTIONS: dict[Function, Callable[..., Exact]] = {
     Function.LE: _holds(-1, 0),
     Function.EQ: _holds(0),
     Function.WHERE: _where,
+    Function.FMA: _fused,
 }
 """Every elementwise function, on these numbers."""

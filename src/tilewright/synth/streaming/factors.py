@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from tilewright.base.element import Element
 from tilewright.ir import tile
 from tilewright.ir.function import Function
 from tilewright.ir.tile_reduce import ReduceOp
@@ -83,6 +84,9 @@ def factored(node: Node, moving: Moving) -> Factored:
         case tile.TransposeOp:
             part = factored(node.operands[0], moving)
             return replace(part, inner=graph.transpose(part.inner, place))
+        case tile.CastOp if node.element is Element.F32:
+            factored(node.operands[0], moving)  # which names the rounding to what is widened here
+            raise Mixed(f"{described(node)} of results", place)
         case tile.UnaryOp if node.function is Function.NEG:
             part = factored(node.operands[0], moving)
             return replace(part, inner=graph.unary(Function.NEG, part.inner, place))
