@@ -10,7 +10,7 @@ from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.places import GlobalPlace
 from tilewright.lower.scalar import widen
 
-ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1}
+ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1, "i32": 4}
 
 
 def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> str:
@@ -39,6 +39,13 @@ def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str, int
         text.emit("mov.f32", value, float_literal(0.0))
         text.emit(f"{source.load}.f32", value, address, guard=guard)
         return value
+    if element == "i32":
+        number = text.into("b32", "mov.b32", 0)
+        text.emit(f"{source.load}.b32", number, address, guard=guard)
+        wide = text.into("f32", "cvt.rn.f32.s32", number)
+        if into:
+            text.emit("mov.f32", into, wide)
+        return into or wide
     narrow = text.into("b16", "mov.b16", 0)
     text.emit(f"{source.load}.{'u8' if element in float8.PTX_NAMES else 'b16'}", narrow, address, guard=guard)
     wide = widen(text, element, narrow)
