@@ -109,7 +109,7 @@ def _measured(torch: Any, case: FusedCase, arguments: argparse.Namespace, sample
     results = [torch.empty(each.shape, device="cuda", dtype=torch.bfloat16) for each in outputs]
 
     def ours(index: int) -> None:
-        program(*arrays[index % sets], **{each.name: result for each, result in zip(outputs, results, strict=True)})
+        program(*arrays[index % sets], out=tuple(results) if len(results) > 1 else results[0])
 
     contenders = [Contender("ours", ours, results[0], facts_of(program))]
     absent: list[Absent] = []
@@ -137,7 +137,7 @@ def _count(shape: tuple[int, ...]) -> int:
 
 
 def _filled(torch: Any, buffer: Any, generator: Any) -> Any:
-    if buffer.element.value == "s32":
+    if buffer.element.value == "i32":
         # Lengths: each of another one, the first whole.
         (count,), longest = buffer.shape, 2048
         return torch.arange(longest, 0, -longest // count, device="cuda", dtype=torch.int32)[:count]
