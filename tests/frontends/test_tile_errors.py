@@ -358,6 +358,67 @@ def dot_over_grid_axis(a: tw.Tensor["K", "M"], b: C, y: tw.Tensor["M", "N"]):
         acc += tw.dot(a[k, i], b[i, j])  # here
 
 
+@refused(r"a product of tiles over \(M, K\) and \(N\) summed over K \(name an axis that both have\)")
+def dot_over_an_axis_of_one(a: A, b: B, z: tw.Tensor["N"], y: C):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(a[i, k], z[j], over=k)  # here
+
+
+@refused(r"a product over 'K' \(give an index of tw.axes or tw.grid as it is, as in tw.dot")
+def dot_over_a_name(a: A, b: B, y: C):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(a[i, k], b[k, j], over="K")  # here
+
+
+@refused(r"a product over <index over K> \(give an index of tw.axes or tw.grid as it is")
+def dot_over_a_displaced_index(a: A, b: B, y: C):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(a[i, k], b[k, j], over=k + 1)  # here
+
+
+@refused(r"of f32, which no tensor core multiplies exactly \(cast one with .to\(tw.bf16\)\)")
+def dot_over_of_float32(a: A, b: B, y: C):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(a[i, k] * 2, b[k, j] * 2, over=k)  # here
+
+
+@refused(r"of bf16 and f16 \(cast one of them with .to\(...\)\)")
+def dot_over_of_two_elements(a: A, b: B, y: C):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(a[i, k], b[k, j].to(tw.f16), over=k)  # here
+
+
+@refused(r"tw.dot of the number 2.0 \(multiply by numbers with \*\)")
+def dot_over_of_a_number(a: A, b: B, y: C):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(a[i, k], 2.0, over=k)  # here
+
+
+@refused(r"a product summed over L inside a loop \(compute it outside the loop, or loop over L")
+def dot_over_in_a_loop(a: A, b: B, x: tw.Tensor["M", "L"], z: tw.Tensor["N", "L"], y: C):
+    i, j, e = tw.axes("M N L")
+    for k in tw.loop("K"):
+        tw.dot(x[i, e], z[j, e], over=e)  # here
+
+
+@refused(r"a product over M, which groups cut \(reduce over another axis\)")
+def dot_over_what_groups_cut(a: A, ends: tw.Tensor["G", tw.i32], y: tw.Tensor["K", "N"], x: C):
+    g, i, j, k = tw.grid(tw.group("G", "M", ends), "N", "K")
+    y[k, j] = tw.dot(a[i, k], x[i, j], over=i).T  # here
+
+
+@refused(r"a tile over \(M, N\) is stored to a tensor over \(N, M\) \(transpose the tile with .T\)")
+def dot_over_stored_across(a: A, b: B, y: tw.Tensor["N", "M"]):
+    i, j, k = tw.axes("M N K")
+    y[j, i] = tw.dot(a[i, k], b[k, j], over=k)  # here
+
+
+@refused(r"is stored to a tensor over \(M, G, N\) \(name the axes in this order: \(M, G, N\)\)")
+def dot_over_stored_in_another_order(a: tw.Tensor["M", "G", "K"], b: B, y: tw.Tensor["M", "G", "N"]):
+    g, i, j, k = tw.axes("G M N K")
+    y[i, g, j] = tw.dot(a[i, g, k], b[k, j], over=k)  # here
+
+
 @refused(r"tw.dot outside a loop does not say what it sums over \(name the axis")
 def dot_without_loop(x: C, y: COLUMN):
     i, j = tw.grid("M", "N")

@@ -47,6 +47,27 @@ def spread(x: tw.Tensor["B", "M", "N"], low: tw.Tensor["B", "N"], y: tw.Tensor["
 
 
 @tw.kernel
+def of_four_axes(x: tw.Tensor["A", "B", "M", "N"], y: tw.Tensor["A", "B", "M", "N"], sums: tw.Tensor["A", "B", "M"]):
+    a, b, i, j = tw.axes("A B M N")
+    y[a, b, i, j] = tw.softmax(x[a, b, i, j], over=j)
+    sums[a, b, i] = tw.logsumexp(x[a, b, i, j], over=j)
+
+
+@tw.kernel
+def across_four_axes(x: tw.Tensor["A", "M", "B", "N"], y: tw.Tensor["A", "B", "N"]):
+    a, i, b, j = tw.axes("A M B N")
+    y[a, b, j] = tw.sum(x[a, i, b, j], over=i)
+
+
+@tw.kernel
+def of_five_axes(
+    x: tw.Tensor["A", "B", "C", "M", "N"], z: tw.Tensor["C", "N"], y: tw.Tensor["A", "B", "C", "M", "N"]
+):
+    a, b, c, i, j = tw.axes("A B C M N")
+    y[a, b, c, i, j] = tw.softmax(tw.where(j <= i + 40, x[a, b, c, i, j], -math.inf), over=j) * z[c, j]
+
+
+@tw.kernel
 def neighbours(x: tw.Tensor["M", "N"], factor: tw.Tensor["N/4"], y: tw.Tensor["M"]):
     """Shifted loads, and numbers for blocks."""
     i, j = tw.grid("M", "N")
@@ -93,6 +114,6 @@ PROGRAMS = {
     each.name: each
     for each in (
         softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, spread, neighbours, twice_the_row,
-        causal_softmax, sloped, first_largest, picked_loss,
+        causal_softmax, sloped, first_largest, picked_loss, of_four_axes, across_four_axes, of_five_axes,
     )
 }  # fmt: skip

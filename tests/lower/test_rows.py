@@ -33,6 +33,8 @@ def assert_near(lowered: Lowered, arrays) -> None:
 
 def dims_of(name: str, rows: int, length: int) -> dict[str, int]:
     dims = {"M": rows, "N": length}
+    if "axes" in name:
+        dims |= dict(zip(["A", "B", "C"] if "five" in name else ["A", "B"], (2, 3, 2), strict=False))
     if name == "spread":
         return {"B": 3, "M": length, "N": rows}
     return dims
