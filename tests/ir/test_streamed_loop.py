@@ -15,25 +15,25 @@ X, Y, ROW = (
     '!tile.value<["M"], f32>',
 )
 WIDE = '!tile.value<["M", "N"], f32>'
-I, J = '!tile.index<"M">', '!tile.index<"N">'
+ROWS, COLUMNS = '!tile.index<"M">', '!tile.index<"N">'
 PROGRAM = f"""builtin.module {{
   tile.program @shares ["x", "y"] axes {{M = 3 : i64, N = 7 : i64}} at "m.py:1" {{
   ^bb0(%x: {X}, %y: {Y}):
-    %i = tile.grid ["M"] at "m.py:2" : {I}
+    %i = tile.grid ["M"] at "m.py:2" : {ROWS}
     %zero = tile.full 0.000000e+00 : f32 at "m.py:3" : {ROW}
     %sum = tile.loop "N" streamed(%zero) at "m.py:3" : {ROW} -> {ROW} {{
-    ^bb1(%j: {J}, %old: {ROW}):
-      %a = tile.load %x[%i, %j] at "m.py:3" : {X}, {I}, {J} -> {WIDE}
+    ^bb1(%j: {COLUMNS}, %old: {ROW}):
+      %a = tile.load %x[%i, %j] at "m.py:3" : {X}, {ROWS}, {COLUMNS} -> {WIDE}
       %part = tile.reduce add %a over "N" at "m.py:3" : {WIDE} -> {ROW}
       %new = tile.binary add %old, %part at "m.py:3" : {ROW}
       tile.yield %new : {ROW}
     }}
     tile.loop "N" streamed() at "m.py:4" : -> {{
-    ^bb2(%j2: {J}):
-      %a2 = tile.load %x[%i, %j2] at "m.py:4" : {X}, {I}, {J} -> {WIDE}
+    ^bb2(%j2: {COLUMNS}):
+      %a2 = tile.load %x[%i, %j2] at "m.py:4" : {X}, {ROWS}, {COLUMNS} -> {WIDE}
       %wide = tile.broadcast %sum at "m.py:4" : {ROW} -> {WIDE}
       %share = tile.binary div %a2, %wide at "m.py:4" : {WIDE}
-      tile.store %share, %y[%i, %j2] at "m.py:4" : {WIDE}, {Y}, {I}, {J}
+      tile.store %share, %y[%i, %j2] at "m.py:4" : {WIDE}, {Y}, {ROWS}, {COLUMNS}
       tile.yield :
     }}
     tile.return
@@ -62,13 +62,13 @@ WRONG = {
         r"a tile over \(M, N\) where only \(M\) are walked",
     ),
     "an axis of the grid": (
-        f'%i = tile.grid ["M"] at "m.py:2" : {I}',
-        f'%i, %k = tile.grid ["M", "N"] at "m.py:2" : {I}, {J}',
+        f'%i = tile.grid ["M"] at "m.py:2" : {ROWS}',
+        f'%i, %k = tile.grid ["M", "N"] at "m.py:2" : {ROWS}, {COLUMNS}',
         "an axis of the grid",
     ),
     "a store that is not the tile's own": (
-        f'tile.store %share, %y[%i, %j2] at "m.py:4"',
-        f'%s = tile.shift %j2 by 1 : i64 at "m.py:4" : {J}\n      tile.store %share, %y[%i, %s] at "m.py:4"',
+        'tile.store %share, %y[%i, %j2] at "m.py:4"',
+        f'%s = tile.shift %j2 by 1 : i64 at "m.py:4" : {COLUMNS}\n      tile.store %share, %y[%i, %s] at "m.py:4"',
         "stored in each iteration|outside the program's own tile",
     ),
 }

@@ -41,8 +41,8 @@ class Mixed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """exp of an argument that follows a running extreme. extreme: the reduction; followed: itself, or the further out of
-    it and of what does not move; argument: the exponent, an affine function of `followed`; rate: its slope there."""
+    """exp of an argument that follows a running extreme. extreme: the reduction; followed: itself, or the further out
+    of it and of what does not move; argument: the exponent, an affine function of `followed`; rate: its slope there."""
 
     extreme: Node
     followed: Node
