@@ -252,6 +252,46 @@ def zero_under_selection():
     return p.module()
 
 
+def attention_with_sink():
+    """One more score, of a value 0, for each head."""
+    p = Program(H=2, Q=3, T=7, E=3, F=2)
+    q, k = p.load("q", "H", "Q", "E", element=BF16), p.load("k", "H", "T", "E", element=BF16)
+    v, sink = p.load("v", "H", "T", "F", element=BF16), p.load("sink", "H")
+    s = p.dot(q, k, "E")
+    m = p.binary(Function.MAX, p.max(s, "T"), sink)
+    weights = exp(s - m)
+    p.store(p.dot(weights / (p.sum(weights, "T") + exp(sink - m)), v, "T"), "o", "H", "Q", "F")
+    return p.module()
+
+
+def attention_with_weights():
+    """The weights are stored besides: a further walk."""
+    p = Program(Q=3, T=7, E=3, F=2)
+    q, k = p.load("q", "Q", "E", element=BF16), p.load("k", "T", "E", element=BF16)
+    weights = p.softmax(p.dot(q, k, "E"), "T")
+    p.store(p.dot(weights, p.load("v", "T", "F", element=BF16), "T"), "o", "Q", "F")
+    p.store(weights, "p", "Q", "T")
+    return p.module()
+
+
+def blocks_along_the_axis():
+    p = rows(**{"N/2": 4})
+    x = p.load("x", "M", "N") * p.load("scale", "M", "N/2")
+    m = p.max(x, "N")
+    p.store(m + log(p.sum(exp(x - m), "N")), "y", "M")
+    return p.module()
+
+
+def fold_within():
+    """Scores are sums over another axis, of what is no product."""
+    p = Program(Q=3, T=7, E=4)
+    x, k = p.load("x", "Q", "E"), p.load("k", "T", "E")
+    s = neg(p.sum((x - k) * (x - k), "E"))
+    m = p.max(s, "T")
+    p.store(m + log(p.sum(exp(s - m), "T")), "y", "Q")
+    return p.module()
+
+
 PROGRAMS = {
     "softmax": (softmax, "N", 2),
     "softmax of columns": (softmax_of_columns, "N", 2),
@@ -289,6 +329,10 @@ PROGRAMS = {
     "product": (plain_product, "K", 1),
     "state without axes": (global_largest, "N", 1),
     "shifted loads": (of_shifted_loads, "N", 1),
+    "attention with sink": (attention_with_sink, "T", 1),
+    "attention, weights stored": (attention_with_weights, "T", 2),
+    "blocks along the axis": (blocks_along_the_axis, "N", 1),
+    "fold within": (fold_within, "T", 1),
     "zero under selection": (zero_under_selection, "N", 2),
 }
 """Each with its axis and its walks."""

@@ -25,7 +25,7 @@ def test_two_axes_that_are_walked_are_refused():
     p = Program(M=3, N=4, K=5)
     x, w = p.load("x", "M", "K"), p.load("w", "K", "N", element=BF16)
     p.store(p.softmax(p.dot(p.softmax(x, "K"), w, "K"), "N"), "y", "M", "N")
-    with pytest.raises(TilewrightError, match=r"m.py:\d+: sums over K and over N both have to be walked along") as error:
+    with pytest.raises(TilewrightError, match=r"m.py:\d+: sums over K and over N both have to be walked") as error:
         of(p)
     assert error.value.span is not None and error.value.remedy
 

@@ -1,5 +1,6 @@
 """Exact numbers keep the laws of fields and of exp, and follow IEEE 754 where they are not finite."""
 
+import itertools
 import math
 import random
 from fractions import Fraction
@@ -18,11 +19,11 @@ def numbers(count, seed=0):
 
 
 def test_the_primes_are_a_chain():
-    for prime, following in zip(PRIMES, PRIMES[1:], strict=False):
+    for prime, following in itertools.pairwise(PRIMES):
         assert prime == 2 * following + 1
     for prime in PRIMES:
         assert all(pow(base, prime - 1, prime) == 1 for base in (2, 3, 5, 7, 11))
-    for prime, following in zip(PRIMES, PRIMES[1:], strict=False):
+    for prime, following in itertools.pairwise(PRIMES):
         assert pow(4, following, prime) == 1
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Programs in the language: what tw.softmax, tw.logsumexp and tw.dot expand to is streamed as expected."""
 
 import math

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tilewright.ir import tile
 from tilewright.ir.function import Function
@@ -166,8 +167,8 @@ class _Deriver:
             return
         parts = [factored(operand, moving) for operand in operands]
         references = [reference for part in parts for reference in part.references]
-        extremes = {each.extreme: self.graph_guard(self.plain[each.extreme]) for each in references}
-        inner = [self.graph.replaced(part.inner, extremes) for part in parts]
+        guards = {each.followed: self._guard(each, "update") for each in references}
+        inner = [self.graph.replaced(part.inner, guards) for part in parts]
         corrections = [self._correction(reference, node) for reference in references]
         state = self._state(node, inner, walk, corrections)
         self.results[node] = self.finished[state.number] = self._finish(node, state, parts, corrections)
@@ -236,28 +237,29 @@ class _Deriver:
         except ValueError:
             raise Mixed("a broadcast that also permutes its axes", like.place) from None
 
-    def graph_guard(self, extreme: State, of: Node | None = None) -> Node:
-        """The reference: the running extreme (or `of`), and 0 while that is the fold's identity."""
-        value = of or extreme.update
-        empty = self.graph.constant_like(extreme.initial, value)
-        zero = self.graph.constant_like(0.0, value)
-        return self.graph.select(
-            self.graph.binary(Function.EQ, value, empty, value.place), zero, value, value.place
-        )
+    def _followed(self, reference: Reference, when: Literal["old", "update", "final"]) -> Node:
+        """What is followed, of the extreme before an iteration, after it or after the loop."""
+        extreme = self.plain[reference.extreme]
+        now = {"old": extreme.old, "update": extreme.update, "final": extreme.final}[when]
+        return self.graph.replaced(reference.followed, {reference.extreme: now})
+
+    def _guard(self, reference: Reference, when: Literal["update", "final"]) -> Node:
+        """The reference: what is followed, and 0 while that is the identity of the extreme's fold."""
+        graph, value = self.graph, self._followed(reference, when)
+        empty = graph.constant_like(self.plain[reference.extreme].initial, value)
+        zero = graph.constant_like(0.0, value)
+        return graph.select(graph.binary(Function.EQ, value, empty, value.place), zero, value, value.place)
 
     def _correction(self, reference: Reference, node: Node) -> Correction:
-        graph, extreme = self.graph, self.plain[reference.extreme]
-        moved = graph.binary(Function.SUB, self.graph_guard(extreme), extreme.old, node.place)
-        aimed = graph.binary(
-            Function.SUB, extreme.final, self.graph_guard(extreme, extreme.final), node.place
-        )
+        graph, argument = self.graph, reference.argument
+        old, final = self._followed(reference, "old"), self._followed(reference, "final")
+        moved = graph.binary(Function.SUB, self._guard(reference, "update"), old, node.place)
+        aimed = graph.binary(Function.SUB, final, self._guard(reference, "final"), node.place)
         step, aim = (
-            graph.unary(
-                Function.EXP, slope(graph, reference.argument, reference.extreme, each), reference.argument.place
-            )
+            graph.unary(Function.EXP, slope(graph, argument, reference.followed, each), argument.place)
             for each in (moved, aimed)
         )
-        return Correction(reference, extreme, step, aim)
+        return Correction(reference, self.plain[reference.extreme], step, aim)
 
     def _finish(
         self, node: Node, state: State, parts: Sequence[Factored], corrections: Sequence[Correction]

@@ -41,10 +41,11 @@ class Mixed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """exp of an argument that follows a running extreme. extreme: the reduction; argument: the exponent, with the
-    extreme in it, of which it is an affine function; rate: its slope there."""
+    """exp of an argument that follows a running extreme. extreme: the reduction; followed: itself, or the further out
+    of it and of what does not move; argument: the exponent, an affine function of `followed`; rate: its slope there."""
 
     extreme: Node
+    followed: Node
     argument: Node
     rate: Fraction
 
@@ -135,7 +136,7 @@ def _sum(node: Node, moving: Moving) -> Factored:
     assert node.function is not None
 
     def key(part: Factored) -> tuple[object, ...]:
-        followed = sorted((each.extreme.number, each.rate) for each in part.references)
+        followed = sorted((each.followed.number, each.rate) for each in part.references)
         return (sorted(n.number for n in part.over), sorted(n.number for n in part.under), followed)
 
     if key(left) != key(right):
@@ -154,16 +155,29 @@ def _exponential(node: Node, moving: Moving) -> Factored:
     if changing:
         raise Mixed(f"{described(changing[0])} in an exponent mixes terms", changing[0].place)
     still = {term: rate for term, rate in terms.items() if term not in moved}
-    for extreme in moved:
-        if moving.followed(extreme) and _bounds(extreme, -terms[extreme], still):
+    for followed in moved:
+        extreme = _extreme_of(followed, moving)
+        if extreme is not None and _bounds(extreme, -terms[followed], still):
             break
     else:
         raise Mixed("the exponent is not known to stay below 0 while its terms move", node.place)
-    others = [term for term in moved if term is not extreme]
+    others = [term for term in moved if term is not followed]
     over = tuple(graph.unary(Function.EXP, slope(graph, argument, term, term), node.place) for term in others)
     inner = graph.replaced(argument, {term: graph.constant_like(0.0, term) for term in others})
-    reference = Reference(extreme, argument, terms[extreme])
+    reference = Reference(extreme, followed, argument, terms[followed])
     return Factored(graph.unary(Function.EXP, inner, node.place), over, (), (reference,))
+
+
+def _extreme_of(term: Node, moving: Moving) -> Node | None:
+    """The running extreme that a term is, or is bounded by: the largest of it and of what does not move."""
+    if moving.followed(term):
+        return term
+    if term.what is tile.BinaryOp and term.function in (Function.MAX, Function.MIN):
+        for operand, other in (term.operands, term.operands[::-1]):
+            inner = operand.operands[0] if operand.what is tile.BroadcastOp else operand
+            if moving.followed(inner) and inner.function is term.function and not moving.moves(other):
+                return inner
+    return None
 
 
 def _bounds(extreme: Node, factor: Fraction, terms: dict[Node | None, Fraction]) -> bool:
