@@ -133,7 +133,7 @@ def lower(
 ) -> Lowered:
     """elements: bf16 where unnamed."""
     kinds = {parameter.name: Element.BF16 for parameter in kernel.parameters} | dict(elements or {})
-    module = walked(trace(kernel, dims, kinds, strides))
+    module = walked(trace(kernel, dims, kinds, strides), target(TARGET), wanted)
     return lower_decided(module, decide(the_program(module), target(TARGET), wanted))
 
 

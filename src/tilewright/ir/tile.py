@@ -330,19 +330,21 @@ class LoopOp(IRDLOperation):
 
     A carried value may only pass through `tile.dot` as the accumulator, from its region argument to the yield. But for
     loops that the compiler has derived (`streamed`): there any float32 value may be carried, and reductions and
-    contractions over the axis are of the tile's own elements, those past the axis's end being absent.
+    contractions over the axis are of the tile's own elements, those past the axis's end being absent. `whole`: such a
+    loop has one iteration, of the whole axis.
     """
 
     name = "tile.loop"
     axis = prop_def(StringAttr)
     streamed = opt_prop_def(UnitAttr)
+    whole = opt_prop_def(UnitAttr)
     place = prop_def(StringAttr)
     carried = var_operand_def(ValueType)
     outputs = var_result_def(ValueType)
     body = region_def("single_block")
     traits = lazy_traits_def(lambda: (RecursiveMemoryEffect(), HasParent(ProgramOp)))
     assembly_format = (
-        "$axis (`streamed` $streamed^)? `(` $carried `)` `at` $place attr-dict-with-keyword "
+        "$axis (`streamed` $streamed^)? (`whole` $whole^)? `(` $carried `)` `at` $place attr-dict-with-keyword "
         "`:` type($carried) `->` type($outputs) $body"
     )
 
@@ -356,6 +358,10 @@ class LoopOp(IRDLOperation):
             result_types=[[value.type for value in carried]],
             regions=[body],
         )
+
+    def make_whole(self) -> None:
+        """Say that the loop has one iteration, of the whole axis."""
+        self.properties["whole"] = UnitAttr()
 
     def verify_(self) -> None:
         axis, block = self.axis.data, self.body.block

@@ -232,7 +232,7 @@ def _compile_once(
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
     with clock.step("stream"):
-        module = walked(module)
+        module = walked(module, facts, wanted)
     with clock.step("decide"):
         demanded = tuple(item.name for item in kernel.parameters if item.by_map)
         decisions = decide(the_program(module), facts, replace(wanted, mapped=demanded))

@@ -67,7 +67,7 @@ def decided_tiles(
 def _decided(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
 ) -> tuple[PipelineDecisions, TaskGraph, Schedule]:
-    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None)))
+    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None), target, wanted))
     demanded = tuple(item.name for item in kernel.parameters if item.by_map)
     decisions = settle_schedule(program, decide(program, target, replace(wanted, mapped=demanded)), wanted.schedule)
     found = schedule_of(decisions) if isinstance(decisions, PipelineDecisions) else None

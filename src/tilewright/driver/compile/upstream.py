@@ -99,7 +99,7 @@ def writable(
         elements = elements_of(kernel, dtype)
         there, wishes = aligned(kernel, elements, wanted)
         demanded = tuple(item.name for item in there.parameters if item.by_map)
-        program = the_program(walked(trace(there, dims, elements, strides)))
+        program = the_program(walked(trace(there, dims, elements, strides), facts, wishes))
         decisions = decide(program, facts, replace(wishes, mapped=demanded))
         if not isinstance(decisions, PipelineDecisions):
             return wanted, tuple(left_out)

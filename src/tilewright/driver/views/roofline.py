@@ -48,7 +48,7 @@ def kernel_roofline(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
 ) -> RooflineReport:
     """Raises TilewrightError for a program that is not compiled."""
-    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None)))
+    program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None), target, wanted))
     decisions = decide(program, target, wanted)
     if isinstance(decisions, CascadeDecisions):
         raise TilewrightError(

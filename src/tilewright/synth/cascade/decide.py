@@ -193,10 +193,13 @@ def _tiles(
         columns = [whole] if whole <= most else [most, most // 2, span]
     step = span if axes.streamed in inner else _STEP
     reach = -(-program.extents[axes.streamed] // step) * step
+    whole = any(loop.whole is not None for loop in loops(program))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -_STEP) if width % step == 0 and width <= reach]
-    if wanted.depth is not None:
+    if whole:
+        widths = [reach] if reach <= most else []
+    elif wanted.depth is not None:
         widths = [width for width in (wanted.depth,) if width % step == 0 and 0 < width <= most]
     few = program.extents[axes.row] <= BLOCK_ROWS
     counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else (_CONSUMERS, 1)
