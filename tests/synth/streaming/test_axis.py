@@ -5,7 +5,9 @@ from tests.synth.streaming.tracing import Program
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir import tile
+from tilewright.ir.tile_contract import ContractOp
+from tilewright.ir.tile_facts import loops, the_program
 from tilewright.synth.streaming import streamed
 
 BF16 = Element.BF16
@@ -46,6 +48,23 @@ def test_a_single_axis_is_refused():
     with pytest.raises(TilewrightError, match="every value is summed over N, the only axis") as error:
         of(p)
     assert "extent 1" in error.value.remedy
+
+
+def test_a_streamed_program_with_further_products_is_refused():
+    """What has loops is left alone; what has products as values besides is not understood."""
+    p = Program(M=3, N=4, K=5)
+    x, w = p.load("x", "M", "K", element=BF16), p.load("w", "K", "N", element=BF16)
+    p.store(p.dot(x, w, "K"), "y", "M", "N")
+    module = of(p).module
+    assert streamed(the_program(module)) is None
+    program = the_program(module)
+    (loop,) = loops(program)
+    side = loop.outputs[0]
+    half = tile.CastOp(side, BF16, "m.py:7")
+    beside = ContractOp(half.result, half.result, "N", ["M"], "m.py:77")
+    program.body.block.insert_ops_after([half, beside], loop)
+    with pytest.raises(TilewrightError, match=r"m.py:77: a product over N that is a value, beside a loop"):
+        streamed(program)
 
 
 def test_a_product_of_products_streams_along_the_second():

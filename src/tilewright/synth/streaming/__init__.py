@@ -20,7 +20,9 @@ from xdsl.dialects.builtin import ModuleOp
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile
+from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import grouping, the_grid, the_program
+from tilewright.ir.tile_rules import place_of
 from tilewright.synth.streaming.axis import streamed_axes
 from tilewright.synth.streaming.certificate import require
 from tilewright.synth.streaming.derive import Streaming, Wait, derived
@@ -46,6 +48,13 @@ def streamed(program: tile.ProgramOp) -> Streamed | None:
 
     program: verified. Raises TilewrightError, at the author's line, for what has no such form yet."""
     if any(isinstance(op, tile.LoopOp) for op in program.body.block.ops):
+        for op in program.body.block.ops:
+            if isinstance(op, ContractOp):
+                raise _refused(
+                    f"a product over {op.axis.data} that is a value, beside a loop",
+                    place_of(op),
+                    "write all products as values, by tw.dot(..., over=...), and no loop",
+                )
         return None
     graph, stored = read(program)
     axes = streamed_axes([each.value for each in stored])

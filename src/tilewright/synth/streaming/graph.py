@@ -13,7 +13,7 @@ Checked by: tests/synth/streaming/test_graph.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FloatAttr, StringAttr
@@ -290,8 +290,3 @@ def read(program: tile.ProgramOp) -> tuple[Graph, tuple[Stored, ...]]:
 def _place(op: Operation) -> str:
     place = op.properties.get("place")
     return place.data if isinstance(place, StringAttr) else ""
-
-
-def leaves_of(node: Node, kind: str) -> Iterator[Node]:
-    """The leaves of a kind that a node is computed from."""
-    return (each for each in below([node]) if isinstance(each.what, tuple) and each.what[0] == kind)
