@@ -36,7 +36,7 @@ ATTENTION_LAUNCH = EXAMPLES / "attention.launch.json"
 def test_every_example_is_tested() -> None:
     kernels = {"ring.ptx", "ring.launch.json", "transpose.ptx", "transpose.launch.json"}
     kernels |= {"product.ac.mlir", "product.launch.json", "attention.ac.mlir", "attention.launch.json"}
-    programs = {"linear.py", "matmul.py", "attention.py", "rows.py"}
+    programs = {"linear.py", "matmul.py", "attention.py", "rows.py", "fused.py"}
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {*kernels, *programs, "README.md"}
 
 

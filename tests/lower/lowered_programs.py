@@ -151,10 +151,15 @@ def instructions(module: Module) -> list[Instruction]:
 
 
 def random_inputs(lowered: Lowered, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Dense normal values for every input."""
+    """Dense normal values for every input; of integers, small numbers and one that float32 does not have."""
     generator = np.random.default_rng(seed)
+    numbers = [*range(-2, 40), 2**24 + 3]
     return {
-        buffer.name: generator.standard_normal(buffer.shape).astype(DTYPES[buffer.element])
+        buffer.name: (
+            generator.choice(numbers, buffer.shape)
+            if buffer.element is Element.S32
+            else generator.standard_normal(buffer.shape)
+        ).astype(DTYPES[buffer.element])
         for buffer in lowered.plan.buffers
         if buffer.role == "input"
     }

@@ -110,10 +110,27 @@ def picked_loss(x: tw.Tensor["M", "N"], wanted: tw.Tensor["M", tw.f32], loss: tw
     loss[i] = tw.logsumexp(x[i, j], over=j) - picked
 
 
+@tw.kernel
+def of_lengths(
+    x: tw.Tensor["M", "N"], lengths: tw.Tensor["M", tw.i32], shift: tw.Tensor["N", tw.i32], y: tw.Tensor["M", "N"]
+):
+    """Integers for each row, and for each element of one."""
+    i, j = tw.axes("M N")
+    weights = tw.exp(tw.where(j < lengths[i], x[i, j], -math.inf))
+    y[i, j] = weights / (1.0 + tw.sum(weights, over=j)) + shift[j]
+
+
+@tw.kernel
+def of_numbers(wanted: tw.Tensor["M", tw.i32], codes: tw.Tensor["M", "N", tw.i32], hits: tw.Tensor["M", tw.f32]):
+    i, j = tw.axes("M N")
+    hits[i] = tw.sum(tw.equal(codes[i, j], wanted[i]) * codes[i, j + 1], over=j)
+
+
 PROGRAMS = {
     each.name: each
     for each in (
         softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, spread, neighbours, twice_the_row,
         causal_softmax, sloped, first_largest, picked_loss, of_four_axes, across_four_axes, of_five_axes,
+        of_lengths, of_numbers,
     )
 }  # fmt: skip

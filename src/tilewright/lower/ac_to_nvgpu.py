@@ -80,6 +80,13 @@ def _refuse_bytes(kernel: ac.KernelOp) -> None:
                 f"kernel {kernel.sym_name.data} has floats of 8 bits, which are not written in the upstream dialects",
                 remedy="emit PTX instead",
             )
+    for op in kernel.walk():
+        source = op.source.type if isinstance(op, ac.ElementLoadOp) else None
+        if isinstance(source, ac.GlobalType) and source.element.data == "i32":
+            raise TilewrightError(
+                f"kernel {kernel.sym_name.data} reads integers as numbers, which the upstream dialects do not write here",
+                remedy="emit PTX instead",
+            )
 
 
 def _function(kernel: ac.KernelOp) -> list[str]:

@@ -1,4 +1,4 @@
-"""How elements of a global array are reached: 64-bit addresses, loads widened to float32, stores rounded from it.
+"""How elements of a global array are reached: 64-bit addresses, loads converted to float32, stores rounded from it.
 
 Not handled: vectors of elements. Checked by: tests/lower/test_extents.py and test_values.py.
 """
@@ -31,8 +31,8 @@ def constant_address(text: Text, base: str, offset_bytes: int) -> str:
 
 
 def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str, into: str = "") -> str:
-    """An element of a global array widened to float32; 0 where the guard is false. into: the register that is to hold
-    it, a fresh one if empty."""
+    """An element of a global array as float32, an integer rounded to nearest even; 0 where the guard is false. into:
+    the register that is to hold it, a fresh one if empty."""
     element = source.element
     if element == "f32":
         value = into or text.register("f32")

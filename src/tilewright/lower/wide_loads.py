@@ -114,6 +114,8 @@ def widened(text: Text, element: str, words: list[str]) -> list[str]:
     match element:
         case "f32":
             return [text.into("f32", "mov.b32", word) for word in words]
+        case "i32":
+            return [text.into("f32", "cvt.rn.f32.s32", word) for word in words]
         case "bf16":
             result: list[str] = []
             for word in words:
