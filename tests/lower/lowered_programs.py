@@ -131,8 +131,8 @@ def lower(
     strides: Mapping[str, tuple[int, ...]] | None = None,
     wanted: Wanted | None = None,
 ) -> Lowered:
-    """elements: bf16 where unnamed."""
-    kinds = {parameter.name: Element.BF16 for parameter in kernel.parameters} | dict(elements or {})
+    """elements: as declared or bf16 where unnamed."""
+    kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters} | dict(elements or {})
     module = walked(trace(kernel, dims, kinds, strides), target(TARGET), wanted)
     return lower_decided(module, decide(the_program(module), target(TARGET), wanted))
 

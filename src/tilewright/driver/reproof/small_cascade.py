@@ -1,8 +1,8 @@
 """Which small instance of a program that walks an axis by tiles stands for the large one?
 
-Two tiles along rows and columns, so many along the streamed axis that every ring comes round, two places along each axis
-of a batch: so that each of two CTAs takes several tiles, from one batch place to the next. Axes that a product takes
-whole stay as they are.
+Two tiles along rows and columns, so many along the streamed axis that every ring comes round, two places along each
+axis of a batch: so that each of two CTAs takes several tiles, from one batch place to the next. Axes that a product
+takes whole stay as they are.
 
 Checked by: tests/driver/reproof/test_small_cascade.py.
 """

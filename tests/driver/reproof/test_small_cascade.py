@@ -1,0 +1,51 @@
+"""Small instances of programs over a streamed axis: two of each tile, every ring comes round, the same text."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
+from tilewright.driver.reproof.small_cascade import reduced
+from tilewright.frontends.ptx.reader import read
+from tilewright.ir.decisions import decisions_of
+from tilewright.ir.tile_facts import the_program
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
+from cascade_programs import PROGRAMS, dims_of
+from lowered_programs import lower, lower_decided
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_text_of_the_small_instance_is_the_large_one_but_for_extents(name):
+    large = lower(PROGRAMS[name], dims_of(name, 5000, 3000))
+    instance = small_instance(large.module)
+    small = lower_decided(instance, large.decisions)
+    assert the_program(instance).extents != the_program(large.module).extents
+    pairs = immediate_pairs(the_program(large.module), the_program(instance))
+    assert same_but_for_extents(large.parsed, small.parsed, pairs) == ""
+
+
+def test_every_ring_comes_round_and_ctas_take_several_tiles():
+    large = lower(PROGRAMS["attention"], {"B": 8, "H": 16, "Q": 4096, "T": 4096, "E": 64, "F": 64})
+    instance = the_program(small_instance(large.module))
+    small = decisions_of(instance.attributes["decisions"])
+    walked = -(-instance.extents["T"] // small.tile_streamed)
+    assert all(walked > slot.slots for slot in small.slots if not slot.resident)
+    tiles = -(-instance.extents["Q"] // small.tile_rows) * instance.extents["B"] * instance.extents["H"]
+    assert (tiles, small.ctas) == (8, 2)
+
+
+def test_another_bound_of_what_is_walked_is_seen():
+    large = lower(PROGRAMS["attention"], {"B": 1, "H": 1, "Q": 4096, "T": 4001, "E": 64, "F": 64})
+    instance = small_instance(large.module)
+    small = lower_decided(instance, large.decisions)
+    pairs = immediate_pairs(the_program(large.module), the_program(instance))
+    bound = "0f457A1000"  # 4001
+    assert bound in large.ptx
+    edited = read(large.ptx.replace(bound, "0f457A2000"))
+    assert same_but_for_extents(edited, small.parsed, pairs) != ""
+
+
+def test_last_tiles_are_as_full():
+    assert [reduced(extent, 64, 2) for extent in (1, 64, 100, 128, 129, 200, 256)] == [1, 64, 100, 128, 65, 72, 128]

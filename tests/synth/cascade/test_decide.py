@@ -1,0 +1,76 @@
+"""Which tiles and slots programs over a streamed axis get: within every limit, wider where nothing is in the way."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir.decisions import decisions_of, to_attribute
+from tilewright.synth.decide import Wanted
+from tilewright.targets import target
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
+from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, mlp, rms_norm_matmul
+from lowered_programs import lower
+
+
+def attention_of(width: int, **wanted):
+    dims = {"B": 1, "H": 2, "Q": 512, "T": 512, "E": width, "F": width}
+    return lower(attention, dims, wanted=Wanted(**wanted)).decisions
+
+
+def test_decisions_are_read_back_as_they_were_written():
+    for name in PROGRAMS:
+        decisions = lower(PROGRAMS[name], dims_of(name, 100, 128)).decisions
+        assert decisions_of(to_attribute(decisions)) == decisions
+
+
+@pytest.mark.parametrize("width", [16, 64, 128, 192, 256])
+def test_wider_heads_take_narrower_tiles_within_shared_memory_and_registers(width):
+    facts, decisions = target("sm_90a"), attention_of(width)
+    assert decisions.smem_bytes <= facts.limit("cta.shared_bytes_max")
+    assert decisions.tile_streamed >= (128 if width <= 128 else 32)
+    threads = 128 * (decisions.consumers * decisions.consumer_registers + decisions.producer_registers)
+    assert threads <= facts.limit("multiprocessor.registers")
+    assert all(slot.slots >= 2 for slot in decisions.slots if not slot.resident)
+
+
+def test_queries_stay_and_keys_come_by():
+    queries, keys, values = attention_of(64).slots
+    assert (queries.resident, keys.resident, values.resident) == (1, 0, 0)
+    assert queries.rows == 128 and keys.rows == values.rows == 128
+
+
+def test_what_is_asked_for_is_done_or_refused():
+    assert attention_of(64, depth=48).tile_streamed == 48
+    assert attention_of(64, consumers=1).tile_rows == 64
+    with pytest.raises(TilewrightError, match="no tile of this program fits"):
+        attention_of(64, depth=24)
+
+
+def test_few_rows_take_one_consumer():
+    assert lower(attention, dims_of("attention", 64, 128)).decisions.consumers == 1
+    assert lower(attention, dims_of("attention", 65, 128)).decisions.consumers == 2
+
+
+def test_an_axis_that_one_tile_holds_is_walked_once():
+    once = lower(matmul_softmax, {"M": 256, "N": 256, "K": 128})
+    assert once.decisions.tile_streamed == 256 and str(once.module).count("tile.loop") == 1
+    assert str(lower(matmul_softmax, {"M": 256, "N": 264, "K": 128}).module).count("tile.loop") == 2
+
+
+def test_long_products_are_sliced_and_short_ones_stay():
+    assert lower(matmul_softmax, {"M": 256, "N": 2048, "K": 64}).decisions.sliced == ()
+    assert lower(matmul_softmax, {"M": 256, "N": 2048, "K": 4096}).decisions.sliced == ("K",)
+    assert lower(mlp, {"M": 256, "D": 4096, "H": 512, "N": 128}).decisions.sliced == ("D",)
+
+
+def test_many_columns_are_cut():
+    decisions = lower(rms_norm_matmul, {"M": 256, "K": 512, "N": 1000}).decisions
+    assert decisions.tile_columns in (128, 256) and decisions.column == "N"
+
+
+def test_arrays_that_begin_anywhere_are_refused():
+    with pytest.raises(TilewrightError, match="begins at no multiple of 16 bytes"):
+        lower(attention, dims_of("attention", 64, 64), wanted=Wanted(misaligned=("k",)))
