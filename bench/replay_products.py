@@ -2,8 +2,9 @@
 
 All suites', each product once (`bench.compile_suites`); a small case of every kind of kernel (`bench.kernel_kinds`);
 operands that no tensor map describes (`bench.unmapped`), kernels whose compilation is timed (`bench.compile_time`),
-operands that are computed first (`bench.computed`) and programs that fold rows (`bench.rows`); and what the library's
-functions and other tile programs compile to that is no plain product of two matrices.
+operands that are computed first (`bench.computed`), programs that fold rows (`bench.rows`) and programs of products and
+folds (`bench.fused`); and what the library's functions and other tile programs compile to that is no plain product of
+two matrices.
 
 A product is plain data: the tile program by module and name, and the arguments of `compile_kernel`. So a compiler of
 another commit takes it. Checked by: tests/benchmarks/test_replay.py.
@@ -83,7 +84,7 @@ def sample(products: Iterable[Asked]) -> list[Asked]:
 
 
 def _of_suites() -> Iterator[Asked]:
-    from bench import compile_time, computed, rows, unmapped
+    from bench import compile_time, computed, fused, rows, unmapped
     from bench.compile_suites import products
     from bench.kernel_kinds import KINDS
     from bench.our_products import arguments_of
@@ -93,6 +94,7 @@ def _of_suites() -> Iterator[Asked]:
     listed += [("unmapped", case.name, case) for case in unmapped.CASES]
     listed += [("compile", words, case) for words, case in (*compile_time.KERNELS, *compile_time.FEW_SLOTS)]
     listed += [("rows", case.name, case) for case in rows.cases()]
+    listed += [("fused", case.name, case) for case in fused.cases()]
     for suite, words, case in listed:
         kernel, options = arguments_of(case)
         yield Asked(
