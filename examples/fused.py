@@ -1,7 +1,7 @@
 """Programs of products, folds and products of them: each names its axes and says what is computed, and no more.
 
-The compiler takes `linear_relu` today; it refuses the others at their lines. All of them can be traced and evaluated:
-`tests/frontends/test_fused_programs.py` holds each against NumPy.
+Which of them are compiled, docs/tile-language.md says. `tests/frontends/test_fused_programs.py` holds what each means
+against NumPy.
 """
 
 import math

@@ -8,7 +8,6 @@ from examples import fused
 
 import tilewright as tw
 from tilewright.base.element import Element
-from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import trace
@@ -126,10 +125,3 @@ def test_numbers_of_integers_are_rounded_to_float32():
     numbers = np.array([2**24 - 1, 2**24 + 1, -5], np.int32)
     module = trace(widened, {"M": 3}, {"n": Element.S32, "y": Element.F32})
     assert evaluate(module, {"n": numbers}, rounded=False)["y"].tolist() == [2.0**24 - 0.5, 2.0**24 + 0.5, -4.5]
-
-
-def test_what_is_not_compiled_is_refused_at_its_line():
-    kernel = PROGRAMS["causal_attention"]
-    with pytest.raises(tw.TilewrightError, match="this product over E is not compiled yet") as caught:
-        compile_kernel(kernel, dims={axis: DIMS[axis] for axis in kernel.axes}, rerun=False, assembled=False)
-    assert caught.value.span is not None and caught.value.span.file.endswith("fused.py")

@@ -1,8 +1,6 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Products as values that are those of a loop become that loop, to the letter; every other program stays as it is."""
 
-import linecache
-
 import numpy as np
 import pytest
 
@@ -241,15 +239,9 @@ def batch_in_the_middle(a: tw.Tensor["M", "B", "K"], b: B, c: tw.Tensor["B", "M"
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_other_products_stay_and_are_refused_where_they_stand(name):
-    kernel = KEPT[name]
-    ops = [type(op) for op in traced(kernel).walk()]
+def test_other_products_stay(name):
+    ops = [type(op) for op in traced(KEPT[name]).walk()]
     assert ContractOp in ops and LoopOp not in ops
-    with pytest.raises(tw.TilewrightError, match="is not compiled yet") as caught:
-        compile_kernel(kernel, dims={axis: DIMS[axis] for axis in kernel.axes}, rerun=False, assembled=False)
-    span = caught.value.span
-    assert span is not None and "tw.dot" in linecache.getline(span.file, span.line)
-    assert caught.value.remedy
 
 
 def test_both_forms_mean_the_same():

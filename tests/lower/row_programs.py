@@ -112,7 +112,10 @@ def picked_loss(x: tw.Tensor["M", "N"], wanted: tw.Tensor["M", tw.f32], loss: tw
 
 @tw.kernel
 def of_lengths(
-    x: tw.Tensor["M", "N"], lengths: tw.Tensor["M", tw.i32], shift: tw.Tensor["N", tw.i32], y: tw.Tensor["M", "N"]
+    x: tw.Tensor["M", "N"],
+    lengths: tw.Tensor["M", tw.i32],
+    shift: tw.Tensor["N", tw.i32],
+    y: tw.Tensor["M", "N", tw.f32],
 ):
     """Integers for each row, and for each element of one."""
     i, j = tw.axes("M N")

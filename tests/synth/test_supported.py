@@ -30,6 +30,15 @@ def groups_alone(x: C, ends: ENDS, y: C):
     y[i, j] = x[i, j]
 
 
+@refused("a tensor of integers as numbers is not compiled yet beside a product")
+def integers_beside_a_product(a: A, b: B, n: tw.Tensor["M", tw.i32], y: C):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    y[i, j] = acc + n[i]  # here
+
+
 @refused("a scaled product beside another one, or over groups")
 def groups_scaled(x: A, w: tw.Tensor["G", "K", "N"], s: tw.Tensor["M", "K/128"], ends: ENDS, y: C):
     g, i, j = tw.grid(tw.group("G", "M", ends), "N")

@@ -200,9 +200,9 @@ class Consumer:
                     pass
         return []
 
-    def settle(self) -> None:
-        """Wait for the products of the iteration before."""
-        before = {value: item for value, item in self.running.items() if value not in self.late}
+    def settle(self, *, all_products: bool = False) -> None:
+        """Wait for the products of the iteration before; and for those of this one, if asked."""
+        before = {value: item for value, item in self.running.items() if all_products or value not in self.late}
         waited = [wgmma_wait(self.build, item.reading, item.inflight) for item in before.values()]
         for value, (retired, settled) in zip(before, waited, strict=True):
             del self.running[value]
@@ -526,7 +526,7 @@ class Consumer:
     def read(self, load: tile.LoadOp) -> SSAValue:
         """A tile of an array, out of its slot."""
         ring = self.rings[load]
-        self.settle()
+        self.settle(all_products=True)
         depth = self.d.tile_streamed
         major, _, _, steps = matrix_layout(ring.decision, self.axes.streamed, depth)
         assert major == "K" and slot_elements(ring.decision, self.axes.streamed) == depth
@@ -552,7 +552,7 @@ class Consumer:
         past the streamed axis's end."""
         kept = self.axes.kept(wanted[0][0])
         if any(element.bytes == 2 for _, element, _ in wanted):
-            self.settle()  # registers of a product's operand are written while none is running
+            self.settle(all_products=True)  # registers of a product's operand are written while none is running
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
         for value, _, _ in wanted:
