@@ -93,10 +93,37 @@ def mlp(
     y[i, j] = tw.dot(hidden, down[h, j], over=h) + bias[j]
 
 
+@tw.kernel
+def two_products(
+    a: tw.Tensor["M", "B", "K"],
+    b: tw.Tensor["N", "K"],
+    c: tw.Tensor["M", "B", "K"],
+    d: tw.Tensor["N", "K"],
+    y: tw.Tensor["B", "M", "N"],
+    twice: tw.Tensor["M", "B", "K", tw.f32],
+):
+    p, i, j, k = tw.axes("B M N K")
+    y[p, i, j] = tw.dot(a[i, p, k], b[j, k], over=k) * tw.dot(c[i, p, k], d[j, k], over=k)
+    twice[i, p, k] = a[i, p, k] * 2
+
+
+@tw.kernel
+def lengths(
+    q: tw.Tensor["B", "Q", "E"],
+    k: tw.Tensor["B", "T", "E"],
+    v: tw.Tensor["B", "T", "F"],
+    many: tw.Tensor["B", tw.i32],
+    o: tw.Tensor["B", "Q", "F"],
+):
+    b, i, t, e, f = tw.axes("B Q T E F")
+    scores = tw.where(t < many[b], tw.dot(q[b, i, e], k[b, t, e], over=e) * SCALE, -INFINITY)
+    o[b, i, f] = tw.dot(tw.softmax(scores, over=t), v[b, t, f], over=t)
+
+
 PROGRAMS = {
     each.name: each
     for each in (
-        attention, causal, window, grouped_heads, biased, matmul_softmax, rms_norm_matmul, mlp,
+        attention, causal, window, grouped_heads, biased, matmul_softmax, rms_norm_matmul, mlp, two_products, lengths,
     )
 }  # fmt: skip
 
@@ -108,6 +135,8 @@ def dims_of(name: str, rows: int, streamed: int, held: int = 64, columns: int = 
             return {"M": rows, "N": streamed, "K": held}
         case "rms_norm_matmul":
             return {"M": rows, "K": streamed, "N": columns}
+        case "two_products":
+            return {"B": 2, "M": rows, "K": streamed, "N": columns}
         case "mlp":
             return {"M": rows, "H": streamed, "D": held, "N": columns}
         case _:

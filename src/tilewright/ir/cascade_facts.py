@@ -101,32 +101,38 @@ def _tiles_of(load: tile.LoadOp) -> tuple[object, ...]:
 def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
     """Which part each axis of the program plays. Raises TilewrightError where they play none that this compiler
     knows."""
-    streamed = streamed_axis(program)
-    rows: dict[str, None] = {}
-    columns: dict[str, None] = {}
+    streamed, products = streamed_axis(program), products_of(program)
     batch: dict[str, None] = {}
-    for product in products_of(program):
+    rows: list[set[str]] = []
+    columns: list[set[str]] = []
+    for product in products:
         over = product.op.axis.data
         held = [base_axis(axis) for axis in value_type(product.held).axis_names if axis != over]
         brought = [base_axis(axis) for axis in value_type(product.brought.result).axis_names if axis != over]
         batch |= dict.fromkeys(axis for axis in held if axis in brought)
-        *outer, row = [axis for axis in held if axis not in brought] or [""]
-        *more, other = [axis for axis in brought if axis not in held] or [""]
-        if not row or not other:
+        own, other = set(held) - set(brought), set(brought) - set(held)
+        if not own or not other:
             refuse_at(product.op, f"a product over {over} whose operands have no axis of their own", "give each one")
-        batch |= dict.fromkeys((*outer, *more))
-        rows[row] = None
-        if over == streamed:
-            columns[other] = None
-        elif other != streamed:
+        if over != streamed and streamed not in other:
             refuse_at(product.op, f"a product over {over} beside {streamed}", f"give an operand the axis {streamed}")
-    if len(rows) != 1 or len(columns) > 1:
-        named = axes_text([*rows, *columns])
-        refuse_at(program, f"products over rows and columns {named}", "give all products the same rows and columns")
-    (row,) = rows
-    (column,) = columns or {"": None}
+        rows.append(own)
+        columns += [other] if over == streamed else []
+        batch |= dict.fromkeys(sorted(own | other))
+    row, column = _longest(program, rows), _longest(program, columns) if columns else ""
+    if row is None or column is None:
+        remedy = "give all products the same rows and columns"
+        refuse_at(products[-1].op, "products over different rows or columns in one program", remedy)
     order = list(program.extents)
-    return CascadeAxes(tuple(sorted(batch, key=order.index)), row, column, streamed)
+    further = [axis for axis in batch if axis not in (row, column, streamed)]
+    return CascadeAxes(tuple(sorted(further, key=order.index)), row, column, streamed)
+
+
+def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:
+    """The longest of the axes that all sets have, in the program's order the last of those; None where there is
+    none."""
+    order = list(program.extents)
+    common = set[str].intersection(*sets)
+    return max(common, key=lambda axis: (program.extents[axis], order.index(axis)), default=None)
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:

@@ -41,7 +41,7 @@ from tilewright.ir.tile_facts import index_offset, loops, parameter_name
 from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
-from tilewright.lower.cascade.place import Place, part_of_batch, slot_elements
+from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
 from tilewright.lower.cascade.point_values import bare, emit_exponentials, position_at, users
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
@@ -173,8 +173,11 @@ class Consumer:
         return body.body(list(loop.body.block.ops))
 
     def late_sums(self, loop: tile.LoopOp) -> frozenset[SSAValue]:
-        """The sums of products over the streamed axis that a walk only carries on."""
+        """The sums of products over the streamed axis that a walk only carries on. None where it stores: its stores
+        stand in one loop then, whose iterations tell them apart."""
         found: set[SSAValue] = set()
+        if any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
+            return frozenset()
         uses = self.uses(loop)
         for op in loop.body.block.ops:
             if isinstance(op, ContractOp) and op.axis.data == self.axes.streamed:
@@ -316,7 +319,7 @@ class Consumer:
         """Plain loads at the fragment's places; of what does not change along a row, at once."""
         tensor = tensor_type(load.tensor)
         name = parameter_name(self.program, load.tensor)
-        array = part_of_batch(self.build, load.tensor, self.arrays[name], self.place, self.d)
+        array = part_of_batch(self.build, tensor.axis_names, self.arrays[name], self.place, self.d)
         letters = {self.axes.row: "m", self.axes.streamed: "n", self.axes.column: "n"}
         indices = zip(tensor.axis_names, load.indices, strict=True)
         spread = [(axis, index) for axis, index in indices if base_axis(axis) not in self.axes.batch]
@@ -634,7 +637,8 @@ class Consumer:
             value = bare(value.owner.operand)
         kept = self.axes.kept(value)
         (held,) = self.map([(value, element, None)])
-        place = part_of_batch(self.build, op.tensor, self.arrays[name], self.place, self.d)
+        axes = rows_first(tensor_type(op.tensor).axis_names, self.d)
+        place = part_of_batch(self.build, axes, self.arrays[name], self.place, self.d)
         others = [axis for axis in (self.axes.streamed, self.axes.column) if axis in kept]
         column = self.first(others[0]) if others else self.zero()
         through = [self.rows, self.unit] if others else []

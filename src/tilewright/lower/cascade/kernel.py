@@ -8,6 +8,7 @@ Checked by: tests/lower/cascade.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
@@ -19,11 +20,10 @@ from tilewright.ir import ac, tile
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.tier import MemoryType
-from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import buffers, loads, loops, parameter_name
 from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role
 from tilewright.lower.cascade.consumer import Consumer
-from tilewright.lower.cascade.place import Place, fill_slot, open_tiles, tile_counts
+from tilewright.lower.cascade.place import Place, fill_slot, open_tiles, rows_first, tile_counts
 from tilewright.lower.cascade.slots import Ring, declare_rings, rows_address
 
 _WARPGROUP = 128
@@ -74,16 +74,15 @@ def _declare_arrays(
     arrays: dict[str, SSAValue] = {}
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
         if buffer.role == "output":
-            buffer = _rows_first(buffer, [base_axis(axis) for axis in tile.tensor_type(argument).axis_names], d)
+            buffer = _turned(buffer, tile.tensor_type(argument).axis_names, d)
         if buffer.role == "output" or buffer.name in plain:
             arrays[buffer.name] = global_array(build, buffer)
     return arrays
 
 
-def _rows_first(buffer: Buffer, axes: list[str], d: CascadeDecisions) -> Buffer:
-    """A result's array with its columns behind its rows."""
-    # In the tensor's order, but for rows and columns.
-    order = sorted(range(len(axes)), key=lambda at: 0 if axes[at] in d.batch else 1 if axes[at] == d.row else 2)
+def _turned(buffer: Buffer, axes: Sequence[str], d: CascadeDecisions) -> Buffer:
+    """A result's array with its dimensions in the order of `rows_first`."""
+    order = [axes.index(axis) for axis in rows_first(axes, d)]
     return replace(
         buffer, shape=tuple(buffer.shape[at] for at in order), strides=tuple(buffer.strides[at] for at in order)
     )

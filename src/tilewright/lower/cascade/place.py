@@ -86,16 +86,23 @@ def _divided(build: Build, index: SSAValue, size: int) -> SSAValue:
     )
 
 
-def part_of_batch(build: Build, tensor: SSAValue, array: SSAValue, place: Place, d: CascadeDecisions) -> SSAValue:
-    """The array's part at the tile's place along the batch's axes, which it has in the tensor's order."""
+def part_of_batch(
+    build: Build, axes: Sequence[str], array: SSAValue, place: Place, d: CascadeDecisions
+) -> SSAValue:
+    """The array's part at the tile's place along the batch's axes. axes: the array's, in order."""
     dimension = 0
-    for axis in tensor_type(tensor).axis_names:
+    for axis in axes:
         if base_axis(axis) in d.batch:
             index = _divided(build, place.indices[base_axis(axis)], block_size(axis))
             array = part_at(build, array, dimension, index)
         else:
             dimension += 1
     return array
+
+
+def rows_first(axes: Sequence[str], d: CascadeDecisions) -> list[str]:
+    """The axes of a result in the order in which its array is stored to: the batch's, rows, columns."""
+    return sorted(axes, key=lambda axis: 0 if axis in d.batch else 1 if axis == d.row else 2)
 
 
 def fill_slot(

@@ -29,7 +29,7 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_facts import index_offset, loops, parameter_name
+from tilewright.ir.tile_facts import index_offset, loops, parameter_name, stores
 from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import axes_text, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
@@ -190,7 +190,9 @@ def _tiles(
     if axes.column:
         extent = program.extents[axes.column]
         whole = -(-extent // unit) * unit
-        columns = [whole] if whole <= most else [most, most // 2, span]
+        # Results without columns are stored once where no tiles lie side by side.
+        cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program))
+        columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
     step = span if axes.streamed in inner else _STEP
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))

@@ -41,10 +41,11 @@ def in_one_tile(program: tile.ProgramOp, axis: str) -> ModuleOp:
     loop = tile.LoopOp(axis, [op.results[0] for op in initial], Region(body), getattr(place, "data", ""), streamed=True)
     loop.make_whole()
     last = copy.body.block.last_op
-    first = next(iter(outer), last)
-    assert first is not None
-    for op in (*initial, loop):
-        copy.body.block.insert_op_before(op, first)
+    assert last is not None
+    for store in outer:
+        store.detach()
+    for op in (*initial, loop, *outer):
+        copy.body.block.insert_op_before(op, last)
     finals = dict(zip(yielded, loop.outputs, strict=True))
     for store, value in outer.items():
         _store_final(store, finals[value])
