@@ -84,7 +84,7 @@ def _refuse_bytes(kernel: ac.KernelOp) -> None:
         source = op.source.type if isinstance(op, ac.ElementLoadOp) else None
         if isinstance(source, ac.GlobalType) and source.element.data == "i32":
             raise TilewrightError(
-                f"kernel {kernel.sym_name.data} reads integers as numbers, which the upstream dialects do not write here",
+                f"kernel {kernel.sym_name.data} reads integers as numbers, which is not written in upstream dialects",
                 remedy="emit PTX instead",
             )
 

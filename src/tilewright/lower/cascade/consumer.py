@@ -173,8 +173,11 @@ class Consumer:
         return body.body(list(loop.body.block.ops))
 
     def late_sums(self, loop: tile.LoopOp) -> frozenset[SSAValue]:
-        """The sums of products over the streamed axis that a walk only carries on."""
+        """The sums of products over the streamed axis that a walk only carries on. None of a walk that stores: its
+        first iteration would store apart from the others."""
         found: set[SSAValue] = set()
+        if any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
+            return frozenset()
         uses = self.uses(loop)
         for op in loop.body.block.ops:
             if isinstance(op, ContractOp) and op.axis.data == self.axes.streamed:
@@ -200,9 +203,9 @@ class Consumer:
                     pass
         return []
 
-    def settle(self) -> None:
-        """Wait for the products of the iteration before."""
-        before = {value: item for value, item in self.running.items() if value not in self.late}
+    def settle(self, late: frozenset[SSAValue] = frozenset()) -> None:
+        """Wait for the products of the iteration before. late: sums of this one that are waited for, too."""
+        before = {value: item for value, item in self.running.items() if value not in self.late or value in late}
         waited = [wgmma_wait(self.build, item.reading, item.inflight) for item in before.values()]
         for value, (retired, settled) in zip(before, waited, strict=True):
             del self.running[value]
@@ -277,11 +280,12 @@ class Consumer:
             self.fragment(value)
 
     def kept(self, value: SSAValue) -> SSAValue:
-        """A value as a float32 fragment, which a loop may carry."""
-        found = self.fragment(value)
-        if found.type != self.kind(self.axes.kept(value)):
-            (found,) = self.map([(bare(value), Element.F32, None)])
-            self.values[bare(value)] = found
+        """A value as a float32 fragment over its axes, which a loop may carry."""
+        found, over = self.fragment(value), self.axes.kept(value)
+        if found.type != self.kind(over):
+            (found,) = self.map([(bare(value), Element.F32, None)], over)
+            if over == self.axes.kept(bare(value)):
+                self.values[bare(value)] = found
         return found
 
     def fragment(self, value: SSAValue) -> SSAValue:
@@ -503,7 +507,8 @@ class Consumer:
         if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
             sum_ = uses[0]
             other = sum_.right if bare(sum_.left) is op.result else sum_.left
-            if value_type(other).axis_names and self.axes.kept(other) == self.axes.kept(op.result):
+            # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
+            if value_type(other).axis_names and self.axes.kept(bare(other)) == self.axes.kept(op.result):
                 return other, sum_.result
         return None, op.result
 
@@ -526,7 +531,7 @@ class Consumer:
     def read(self, load: tile.LoadOp) -> SSAValue:
         """A tile of an array, out of its slot."""
         ring = self.rings[load]
-        self.settle()
+        self.settle(self.late)
         depth = self.d.tile_streamed
         major, _, _, steps = matrix_layout(ring.decision, self.axes.streamed, depth)
         assert major == "K" and slot_elements(ring.decision, self.axes.streamed) == depth
@@ -547,12 +552,14 @@ class Consumer:
 
     # ------------------------------------------------------------ element by element
 
-    def map(self, wanted: Sequence[tuple[SSAValue, Element, float | None]]) -> list[SSAValue]:
+    def map(
+        self, wanted: Sequence[tuple[SSAValue, Element, float | None]], over: frozenset[str] | None = None
+    ) -> list[SSAValue]:
         """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
-        past the streamed axis's end."""
-        kept = self.axes.kept(wanted[0][0])
+        past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs."""
+        kept = self.axes.kept(wanted[0][0]) if over is None else over
         if any(element.bytes == 2 for _, element, _ in wanted):
-            self.settle()  # registers of a product's operand are written while none is running
+            self.settle(self.late)  # registers of a product's operand are written while none is running
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
         for value, _, _ in wanted:
@@ -632,8 +639,8 @@ class Consumer:
         element = value_type(op.value).element_kind
         if isinstance(value.owner, tile.CastOp):
             value = bare(value.owner.operand)
-        kept = self.axes.kept(value)
-        (held,) = self.map([(value, element, None)])
+        kept = self.axes.kept(op.value)
+        (held,) = self.map([(value, element, None)], kept)
         place = part_of_batch(self.build, op.tensor, self.arrays[name], self.place, self.d)
         others = [axis for axis in (self.axes.streamed, self.axes.column) if axis in kept]
         column = self.first(others[0]) if others else self.zero()
