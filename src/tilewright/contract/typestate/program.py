@@ -205,12 +205,18 @@ def _check_tile_orders(operations: Operations, findings: Findings) -> None:
             findings.doubt(
                 f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
             )
+        elif order[0] * order[1] * order[3] > _MOST_TILES:
+            findings.doubt(f"{order[0] * order[1] * order[3]} tiles, more than are counted in 32 bits", tiles)
         named = "grouped" if tiles.order is None else tiles.order.data
         if not fits_order(order[2], named):
             findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
         found = (order, tiles.batches, named)
         if orders.setdefault(tiles.symbol.data, found) != found:
             findings.doubt("goes through the tiles in another order than another role", tiles)
+
+
+_MOST_TILES = (1 << 31) - 1
+"""A CTA's next tile is found by an addition of 32 bits, without sign, and a grid may be as large again."""
 
 
 def type_of(value: SSAValue) -> Attribute:

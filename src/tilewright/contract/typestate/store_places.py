@@ -5,7 +5,7 @@ tile numbers (the dialect's `ac.tiles`). Dimension by dimension, coordinates are
 boxes of one tile and unit lie in a window of width W; if the smallest coefficient is at least W, the next at least the
 smallest times its atom's range, and so on, different atoms give disjoint windows. An atom without a known range (a
 tile number) must come last. Every atom must occur in exactly one dimension, else two of its values may share a window.
-Inside one window the boxes are compared pairwise.
+Inside one window the boxes are compared pairwise. All of this is of integers: coordinates must fit into 32 bits.
 
 Not handled: boxes told apart by several dimensions at once, storage that aliases through strides. What cannot be shown
 is a doubt, never a finding. Checked by: tests/contract/typestate/test_typestate_store_places.py against enumeration.
@@ -24,6 +24,7 @@ from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import UNIT
 from tilewright.ir import ac
+from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
 
 
 def check_places(
@@ -35,6 +36,8 @@ def check_places(
         buffers = sorted({place.buffer for place in stored})
         for buffer in buffers:
             places = [place for place in stored if place.buffer == buffer]
+            if any(_may_wrap(place, _counts(role)) for place in places):
+                findings.doubt(f"{role.role.name} may store to {buffer} at an index past 32 bits", places[0].op)
             seen = spaced(places, role.group_loops)
             if seen.reason:
                 findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {seen.reason}", places[0].op)
@@ -58,6 +61,28 @@ def _single_tiles(role: RoleSummary) -> dict[str, int]:
             extents = (op.tiles_m.data * ctas[0], op.tiles_n.data * ctas[1], *op.batches)
             single.update((atom, 1) for atom, extent in zip(atoms, extents, strict=False) if extent == 1)
     return single
+
+
+def _counts(role: RoleSummary) -> dict[str, int]:
+    """How many values the unit's number and the indices of loops take, with the kernel's own trip counts."""
+    found = {UNIT: role.role.count, **role.trips}
+    for op, atoms in role.tile_loops.items():
+        if isinstance(op, ac.TilesOp | ac.TurnTilesOp | StreamPartOp | TurnStreamPartOp):
+            ctas = integers(ac.kernel_of(op).cluster)
+            matrices = op.batches if isinstance(op, ac.TilesOp | ac.TurnTilesOp) else ()
+            # A cluster's CTAs may take tiles past the last.
+            extents = (op.tiles_m.data + ctas[0] - 1, op.tiles_n.data + ctas[1] - 1, *matrices)
+            found.update(zip(atoms, extents, strict=False))
+    return found
+
+
+def _may_wrap(place: StorePlace, counts: Mapping[str, int]) -> bool:
+    """Whether a coordinate may pass what a signed index of 32 bits holds, so that two of them are one."""
+    for index, extent in zip(place.origin, place.extents, strict=False):
+        moved = [abs(factor) * (counts.get(atom, 2) - 1) for atom, factor in index.terms]
+        if abs(index.constant) + sum(moved) + extent >= _INDEX_END:
+            return True
+    return False
 
 
 def overlap_reason(places: Sequence[StorePlace], ranges: Mapping[str, int], loops: frozenset[str]) -> str:
@@ -116,3 +141,4 @@ def may_alias(extents: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 _UNBOUNDED = 1 << 62
+_INDEX_END = 1 << 31

@@ -294,6 +294,8 @@ class RoleWalk:
         outer, self.around = self.around, (*self.around, *atoms)
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp | StreamPartOp | TurnStreamPartOp):
             self.summary.tile_loops[op] = atoms
+        elif isinstance(op, ac.LoopOp):
+            self.summary.trips[atoms[0]] = self.kernel.symbols.get(symbol, 0)
         if isinstance(op, ac.GroupLoop):
             self.enter_groups(self, op, atoms)
 
