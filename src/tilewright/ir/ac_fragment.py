@@ -126,8 +126,8 @@ class AccumulatorStartOp(AcOperation):
 def taken_over(op: AccumulatorStartOp) -> SSAValue | None:
     """The carried accumulator of a loop whose registers the operation writes: what is in flight at the end of a body
     cannot be moved. The sum that begins here is what the body yields in that one's place, and of the one carried
-    nothing is read any more: the body has waited for it, and uses what came of it before this operation alone. None
-    where that is not so."""
+    nothing is read any more: the body has waited for it, and has mapped what came of it to registers, all before this
+    operation. None where that is not so."""
     block, value = op.parent_block(), cast("SSAValue", op.result)
     while isinstance(user := _only_user(value), FragmentIssueOp | ac.WgmmaIssueOp) and user.accumulator is value:
         value = user.inflight
@@ -139,7 +139,11 @@ def taken_over(op: AccumulatorStartOp) -> SSAValue | None:
     if not isinstance(wait, ac.WgmmaWaitOp) or wait.parent is not block or wait.settled is None:
         return None
     order = {each: number for number, each in enumerate(block.ops)}
-    late = any(order.get(use.operation, len(order)) >= order[op] for use in wait.settled.uses)
+    # Only a map to registers reads the numbers where it stands; others do so where their result is used.
+    late = any(
+        not isinstance(use.operation, FragmentMapOp) or order.get(use.operation, len(order)) >= order[op]
+        for use in wait.settled.uses
+    )
     return None if late or order[wait] >= order[op] else argument
 
 

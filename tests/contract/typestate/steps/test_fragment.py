@@ -143,6 +143,14 @@ UNKNOWN: dict[str, tuple[tuple[Edit, ...], str]] = {
         ),
         "a fragment of i32",
     ),
+    "rows that come round after 2^32": (
+        (("%row = ac.affine 128 * %m + 64", "%row = ac.affine 4294967296 * %m + 64"),),
+        "an index past 32 bits",
+    ),
+    "rows that come round at the second tile after": (
+        (("%row = ac.affine 128 * %m + 64", "%row = ac.affine 2147483648 * %m + 64"),),
+        "an index past 32 bits",
+    ),
     "no image of 32 bits": ((("bits = 4286578688", "bits = 4294967296"),), "fills a fragment"),
 }
 
@@ -183,6 +191,10 @@ def test_edits_of_attention_are_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_edits_of_attention_are_not_proven(name: str) -> None:
     require_unknown(edited(ATTENTION, UNKNOWN[name][0]), UNKNOWN[name][1])
+
+
+def test_tiles_that_are_more_than_32_bits_count_are_not_proven() -> None:
+    require_unknown(ATTENTION.replace("tiles_m = 4,", "tiles_m = 4294967296,"), "more than are counted in 32 bits")
 
 
 def test_a_full_slot_may_be_released_as_it_is() -> None:
@@ -296,6 +308,48 @@ def test_an_accumulator_that_takes_another_s_place_is_not_proven(edits: tuple[Ed
     """The lowering leaves accumulators where they are, since a product may be writing them."""
     found = verdict(looped(edited(LOOPED, edits)))
     assert not isinstance(found, Proven)
+
+
+TAKEN_OVER = """
+%zero = ac.fragment.full [bits = 0] -> F
+%begun = ac.accumulator.start %zero
+%kept, %sums = ac.loop over more [begin = 0] (%t)
+    carrying (%held_yet : !ac.phase<ab, retired> = %held, %before = %begun) {
+  %so_far = ac.wgmma.wait accumulator(%before) [pending = 0] -> settled !ac.acc<m = 64, n = 64>
+  EARLY
+  %moved = ac.fragment.map inputs(%so_far) (%one) -> F {
+    ac.yield %one
+  }
+  %begun_again = ac.accumulator.start %moved
+  %after, %now = ac.wgmma.issue_fragment a(%x) phase(%held_yet) b(%b) accumulator(%begun_again) [
+      m = 64, n = 64, steps = 4, element = bf16, b_major = K, b_leading_bytes = 16, b_stride_bytes = 1024,
+      b_step_bytes = [0, 32, 64, 96]]
+  ac.wgmma.commit
+  LATE
+  %again = ac.wgmma.wait reading(%now) [pending = 0] -> retired !ac.phase<ab, retired>
+  ac.yield %again, %after
+}
+ac.mbarrier.arrive %kept [peers = 1]
+%product = ac.wgmma.wait accumulator(%sums) [pending = 0] -> settled !ac.acc<m = 64, n = 64>
+%y_values = ac.fragment.map inputs(%product) (%one) -> F {
+  ac.yield %one
+}
+%r = ac.fragment.fold add %y_values
+"""
+PUT_OFF = """%put_off = ac.map accumulator(%so_far) (%one) -> !ac.fragment<m = 64, n = 64, mn, f32> {
+    ac.yield %one
+  }"""
+READ_LATE = "%late = ac.fragment.map inputs(%put_off) (%one) -> F {\n    ac.yield %one\n  }"
+
+
+def test_an_accumulator_may_take_over_the_registers_of_the_one_carried() -> None:
+    assert isinstance(verdict(looped(TAKEN_OVER.replace("EARLY", "").replace("LATE", ""))), Proven)
+
+
+def test_registers_that_are_read_later_are_not_taken_over() -> None:
+    """A map that is put off to its user would read them while the next product writes them."""
+    text = looped(TAKEN_OVER.replace("EARLY", PUT_OFF).replace("LATE", READ_LATE))
+    require_unknown(text, "in other registers")
 
 
 # ---------------------------------------------------------------- slots that threads read
