@@ -280,11 +280,12 @@ class Consumer:
             self.fragment(value)
 
     def kept(self, value: SSAValue) -> SSAValue:
-        """A value as a float32 fragment, which a loop may carry."""
-        found = self.fragment(value)
-        if found.type != self.kind(self.axes.kept(value)):
-            (found,) = self.map([(bare(value), Element.F32, None)])
-            self.values[bare(value)] = found
+        """A value as a float32 fragment over its axes, which a loop may carry."""
+        found, over = self.fragment(value), self.axes.kept(value)
+        if found.type != self.kind(over):
+            (found,) = self.map([(bare(value), Element.F32, None)], over)
+            if over == self.axes.kept(bare(value)):
+                self.values[bare(value)] = found
         return found
 
     def fragment(self, value: SSAValue) -> SSAValue:
@@ -506,7 +507,8 @@ class Consumer:
         if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
             sum_ = uses[0]
             other = sum_.right if bare(sum_.left) is op.result else sum_.left
-            if value_type(other).axis_names and self.axes.kept(other) == self.axes.kept(op.result):
+            # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
+            if value_type(other).axis_names and self.axes.kept(bare(other)) == self.axes.kept(op.result):
                 return other, sum_.result
         return None, op.result
 
@@ -550,10 +552,12 @@ class Consumer:
 
     # ------------------------------------------------------------ element by element
 
-    def map(self, wanted: Sequence[tuple[SSAValue, Element, float | None]]) -> list[SSAValue]:
+    def map(
+        self, wanted: Sequence[tuple[SSAValue, Element, float | None]], over: frozenset[str] | None = None
+    ) -> list[SSAValue]:
         """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
-        past the streamed axis's end."""
-        kept = self.axes.kept(wanted[0][0])
+        past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs."""
+        kept = self.axes.kept(wanted[0][0]) if over is None else over
         if any(element.bytes == 2 for _, element, _ in wanted):
             self.settle(all_products=True)  # registers of a product's operand are written while none is running
         inputs: dict[SSAValue, SSAValue] = {}
@@ -635,8 +639,8 @@ class Consumer:
         element = value_type(op.value).element_kind
         if isinstance(value.owner, tile.CastOp):
             value = bare(value.owner.operand)
-        kept = self.axes.kept(value)
-        (held,) = self.map([(value, element, None)])
+        kept = self.axes.kept(op.value)
+        (held,) = self.map([(value, element, None)], kept)
         axes = rows_first(tensor_type(op.tensor).axis_names, self.d)
         place = part_of_batch(self.build, axes, self.arrays[name], self.place, self.d)
         others = [axis for axis in (self.axes.streamed, self.axes.column) if axis in kept]
