@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import test as unknown_dialect
 
-from tilewright.contract.typestate.store_places import may_alias, overlap_reason
+from tilewright.contract.typestate.store_places import may_alias, may_wrap, overlap_reason
 from tilewright.contract.typestate.summary import StorePlace
 from tilewright.contract.typestate.token import UNIT, Index
 
@@ -98,3 +98,11 @@ def test_rows_of_one_array_stored_with_two_strides() -> None:
             for origin, stride in zip(origins, (strides[0], second), strict=True)
         ]
         assert overlap_reason(places, {UNIT: 1}, LOOPS) == reason
+
+
+def test_an_index_of_which_nothing_is_known_may_pass_32_bits() -> None:
+    """It was once taken for one of two values: 2**30 times it, from 0 to 4, are two that are one in 32 bits."""
+    place = StorePlace(unknown_dialect.TestOp(), "C", (Index((("quotient", 1 << 30),)),), (1,), ())
+    assert may_wrap(place, {})
+    assert may_wrap(place, {"quotient": 5})
+    assert not may_wrap(place, {"quotient": 2})

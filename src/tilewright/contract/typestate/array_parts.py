@@ -52,11 +52,14 @@ class ArrayView:
 def array_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it takes a part of an array, or divides an index."""
     if isinstance(op, ac.IndexDivideOp):
-        walk.indices(op, [op.operand])
+        (divided,) = walk.indices(op, [op.operand])
         if op.size.data < 1:
             walk.findings.doubt(f"divides an index by {op.size.data}", op)
-        # A number of its own: nothing is known of it, so that what is told apart by it alone is in doubt.
-        walk.give(op, op.result, Index(((walk.name_of(op), 1),)))
+        # A number of its own: but how large it may be, nothing is known of it, so that what is told apart by it alone
+        # is in doubt.
+        atom = walk.name_of(op)
+        walk.summary.quotients[atom] = divided, max(1, op.size.data)
+        walk.give(op, op.result, Index(((atom, 1),)))
         return True
     if not isinstance(op, ac.GlobalPartOp):
         return False

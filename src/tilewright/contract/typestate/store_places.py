@@ -22,7 +22,7 @@ from tilewright.contract.typestate.group_places import spaced
 from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
-from tilewright.contract.typestate.token import UNIT
+from tilewright.contract.typestate.token import UNIT, Index
 from tilewright.ir import ac
 from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
 
@@ -36,7 +36,7 @@ def check_places(
         buffers = sorted({place.buffer for place in stored})
         for buffer in buffers:
             places = [place for place in stored if place.buffer == buffer]
-            if any(_may_wrap(place, _counts(role)) for place in places):
+            if any(may_wrap(place, {**_counts(role), **ranges}) for place in places):
                 findings.doubt(f"{role.role.name} may store to {buffer} at an index past 32 bits", places[0].op)
             seen = spaced(places, role.group_loops)
             if seen.reason:
@@ -64,7 +64,7 @@ def _single_tiles(role: RoleSummary) -> dict[str, int]:
 
 
 def _counts(role: RoleSummary) -> dict[str, int]:
-    """How many values the unit's number and the indices of loops take, with the kernel's own trip counts."""
+    """How many values the unit's number, the indices of loops and quotients take, with the kernel's own trip counts."""
     found = {UNIT: role.role.count, **role.trips}
     for op, atoms in role.tile_loops.items():
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp | StreamPartOp | TurnStreamPartOp):
@@ -73,14 +73,22 @@ def _counts(role: RoleSummary) -> dict[str, int]:
             # A cluster's CTAs may take tiles past the last.
             extents = (op.tiles_m.data + ctas[0] - 1, op.tiles_n.data + ctas[1] - 1, *matrices)
             found.update(zip(atoms, extents, strict=False))
+    for atom, (divided, size) in role.quotients.items():  # in the order in which they are computed
+        found[atom] = _most(divided, found) // size + 1
     return found
 
 
-def _may_wrap(place: StorePlace, counts: Mapping[str, int]) -> bool:
+def _most(index: Index, counts: Mapping[str, int]) -> int:
+    """How far from 0 an index may be; past all bounds where one of its atoms has none."""
+    return abs(index.constant) + sum(
+        abs(factor) * (counts[atom] - 1) if atom in counts else _UNBOUNDED for atom, factor in index.terms
+    )
+
+
+def may_wrap(place: StorePlace, counts: Mapping[str, int]) -> bool:
     """Whether a coordinate may pass what a signed index of 32 bits holds, so that two of them are one."""
     for index, extent in zip(place.origin, place.extents, strict=False):
-        moved = [abs(factor) * (counts.get(atom, 2) - 1) for atom, factor in index.terms]
-        if abs(index.constant) + sum(moved) + extent >= _INDEX_END:
+        if _most(index, counts) + extent >= _INDEX_END:
             return True
     return False
 

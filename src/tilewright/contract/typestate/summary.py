@@ -124,7 +124,8 @@ class RoleSummary:
     """totals: events in the role's life, per unit, by the names that `UnitState.counts` uses. events: on rings, in the
     order of the program; loops: those around any. staging, rows: buffers behind bulk stores and behind plain stores
     along rows. group_loops: by the name of the rows' index. tile_loops: names of the indices of each loop over tiles or
-    parts of them. trips: how many values the indices of other loops take in this launch, by name.
+    parts of them. trips: how many values the indices of other loops, and begins of ranges, take in this launch, by
+    name. quotients: by name, the index that is divided, and by what.
     turns: where the role's units take tiles in turn, the barriers of turns and how many tiles; all of this is then of
     one unit that takes them all."""
 
@@ -149,6 +150,7 @@ class RoleSummary:
     turns: tuple[Ring, Polynomial] | None = None
     tile_loops: dict[Operation, tuple[str, ...]] = field(default_factory=dict[Operation, "tuple[str, ...]"])
     trips: dict[str, int] = field(default_factory=dict[str, int])
+    quotients: dict[str, tuple[Index, int]] = field(default_factory=dict[str, "tuple[Index, int]"])
 
     @property
     def takes_turns(self) -> bool:

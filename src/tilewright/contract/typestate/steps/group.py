@@ -61,9 +61,10 @@ def enter_group_loop(walk: RoleWalk, op: ac.GroupLoop, atoms: tuple[str, ...]) -
         if walk.recording:
             walk.summary.reads_global.setdefault(limits.buffer.data, op)
     row, column, group, end = atoms
-    walk.summary.group_loops[row] = GroupLoop(
-        row, column, group, end, op.tile_rows.data, op.rows.data + (op.groups.data - 1) * op.pitch.data
-    )
+    most_rows = op.rows.data + (op.groups.data - 1) * op.pitch.data
+    walk.summary.group_loops[row] = GroupLoop(row, column, group, end, op.tile_rows.data, most_rows)
+    counts = (most_rows, op.tiles_n.data, op.groups.data, most_rows + 1)
+    walk.summary.trips.update(zip(atoms, counts, strict=True))
 
 
 def check_group_orders(kernel: Kernel, findings: Findings) -> None:
