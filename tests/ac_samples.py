@@ -17,6 +17,7 @@ from tests.docs.pages import ROOT
 from tests.fragment_kernels import Shape, kernel_text, multiply
 from tilewright.driver.compile.compile import aligned, elements_of
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
@@ -84,6 +85,13 @@ def turned(x: tw.Tensor["M", "N"], y: tw.Tensor["N", "M"]):
     y[i, j] = x[j, i].T
 
 
+@tw.kernel
+def causal(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], o: tw.Tensor["M", "F"]):
+    i, t, e, f = tw.axes("M T E F")
+    scores = tw.where(t <= i, tw.dot(q[i, e], k[t, e], over=e), -math.inf)
+    o[i, f] = tw.dot(tw.softmax(scores, over=t), v[t, f], over=t)
+
+
 _E4M3 = {"a": "f8e4m3", "b": "f8e4m3", "s": "f32", "c": "f32"}
 _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "batch": (batched, {"dims": {"B": 3, "M": 512, "N": 520, "K": 256}}),
@@ -111,6 +119,7 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
             "wanted": Wanted(tile=(128, 128), stages=2, turns=True, stream_k=True),
         },
     ),
+    "attention to what came before": (causal, {"dims": {"M": 500, "T": 500, "E": 64, "F": 64}}),
     "parts of a cluster": (
         matmul_kernel,
         {"dims": {"M": 512, "N": 520, "K": 256}, "wanted": Wanted(tile=(64, 128), stages=2, cluster=(2, 1))},
@@ -148,7 +157,7 @@ def tile_of(name: str) -> ModuleOp:
     kernel, options = _cases()[name]
     elements = elements_of(kernel, options.get("dtype", "bf16"))
     kernel, wanted = aligned(kernel, elements, options.get("wanted") or Wanted())
-    module = trace(kernel, options["dims"], elements, options.get("strides"))
+    module = walked(trace(kernel, options["dims"], elements, options.get("strides")), target(TARGET), wanted)
     decide(the_program(module), target(TARGET), wanted)
     return module
 

@@ -93,9 +93,12 @@ class Role:
 
 @dataclass(frozen=True)
 class Program:
+    """ranged: each iteration of loops over `tiles`, which are then ones over tiles, has its own number K of others."""
+
     rings: tuple[Ring, ...]
     roles: tuple[Role, ...]
     minima: Mapping[str, int]
+    ranged: bool = False
 
     def ring(self, name: str) -> Ring:
         return next(ring for ring in self.rings if ring.name == name)
@@ -204,23 +207,50 @@ class _Emitter:
         keys = list(cursors)
         carried = [*(cursors[key] for key in keys), *(self.tags[tag] for tag, _ in loop.carried)]
         types = [value.type for value in carried]
-        inner = Block(arg_types=[INDEX, *types])
-        op = ac.LoopOp.create(
-            operands=carried,
-            result_types=types,
-            properties={"symbol": StringAttr(loop.symbol), **_ints(begin=loop.begin)},
-            regions=[Region(inner)],
-        )
+        if self.program.ranged and loop.symbol == "tiles":
+            indices = ac.TILE_INDICES
+            inner = Block(arg_types=[*([INDEX] * indices), *types])
+            op = _tiles(carried, inner)
+            row = inner.args[0]
+            inner.add_op(ac.RangeOp.create(operands=[row], properties=dict(RANGE), result_types=[INDEX]))
+        else:
+            indices = 1
+            inner = Block(arg_types=[INDEX, *types])
+            op = ac.LoopOp.create(
+                operands=carried,
+                result_types=types,
+                properties={"symbol": StringAttr(loop.symbol), **_ints(begin=loop.begin)},
+                regions=[Region(inner)],
+            )
         block.add_op(op)
         for number, (tag, _) in enumerate(loop.carried):
-            self.tags[tag] = inner.args[1 + len(keys) + number]
-        after = self.body(inner, loop.body, dict(zip(keys, inner.args[1:], strict=False)))
+            self.tags[tag] = inner.args[indices + len(keys) + number]
+        after = self.body(inner, loop.body, dict(zip(keys, inner.args[indices:], strict=False)))
         inner.add_op(
             ac.YieldOp.create(operands=[*(after[key] for key in keys), *(self.tags[last] for _, last in loop.carried)])
         )
         for number, (tag, _) in enumerate(loop.carried):
             self.tags[tag] = op.outputs[len(keys) + number]
         return dict(zip(keys, op.outputs, strict=False))
+
+
+LONGEST = 4
+RANGE: dict[str, Attribute] = {
+    "symbol": StringAttr("K"),
+    "begin": int_array([0, 0, 1]),
+    "end": int_array([1, 1, 1]),
+    **_ints(most=LONGEST),
+}
+
+
+def _tiles(carried: Sequence[SSAValue], body: Block) -> ac.TilesOp:
+    """A loop over tiles, of 16 rows of which the fourth and later ones have the most iterations."""
+    return ac.TilesOp.create(
+        operands=carried,
+        result_types=[value.type for value in carried],
+        properties={"symbol": StringAttr("tiles"), **_ints(tiles_m=16, tiles_n=1, raster_group=1)},
+        regions=[Region(body)],
+    )
 
 
 def module(program: Program) -> ModuleOp:
@@ -305,7 +335,9 @@ def module(program: Program) -> ModuleOp:
     kernel = ac.KernelOp.create(
         properties={
             "sym_name": StringAttr("rings"),
-            "symbols": DictionaryAttr({name: IntAttr(max(2, least)) for name, least in program.minima.items()}),
+            "symbols": DictionaryAttr(
+                {name: IntAttr(max(LONGEST, least)) for name, least in program.minima.items()}
+            ),
             "minima": DictionaryAttr({name: IntAttr(least) for name, least in program.minima.items()}),
             "grid": int_array([4, 1, 1]),
             "cluster": int_array([1, 1, 1]),
@@ -332,7 +364,11 @@ class Action:
     bytes: int = 0
 
 
-def unrolled(role: Role, symbols: Mapping[str, int]) -> tuple[Action, ...]:
+Counts = Mapping[str, int | tuple[int, ...]]
+"""By symbol; where tiles each have their own, tile by tile, and from the first one on again."""
+
+
+def unrolled(role: Role, symbols: Counts) -> tuple[Action, ...]:
     """What one unit of a role does, one action after the other."""
     positions = {(ring, side): role.stride(ring)[1] for ring, side in streams(role.body)}
     slots: dict[str, tuple[str, int]] = {}
@@ -342,9 +378,10 @@ def unrolled(role: Role, symbols: Mapping[str, int]) -> tuple[Action, ...]:
 def _unrolled(
     role: Role,
     body: Sequence[Statement],
-    symbols: Mapping[str, int],
+    symbols: Counts,
     positions: dict[tuple[str, str], int],
     slots: dict[str, tuple[str, int]],
+    tile: int = 0,
 ) -> Iterator[Action]:
     for statement in body:
         match statement:
@@ -363,8 +400,11 @@ def _unrolled(
                 ring, position = slots[tag]
                 yield Action("release", ring, "empty", position)
             case Loop():
-                for _ in range(statement.begin, symbols[statement.symbol]):
-                    yield from _unrolled(role, statement.body, symbols, positions, slots)
+                trips = symbols[statement.symbol]
+                trips = trips if isinstance(trips, int) else trips[tile % len(trips)]
+                for number in range(statement.begin, trips):
+                    own = number if statement.symbol == "tiles" else tile
+                    yield from _unrolled(role, statement.body, symbols, positions, slots, own)
                     for tag, last in statement.carried:
                         slots[tag] = slots[last]
 
@@ -394,7 +434,7 @@ class Run:
     """All interleavings of a program at some counts."""
 
     program: Program
-    symbols: Mapping[str, int]
+    symbols: Counts
     units: list[tuple[Action, ...]] = field(default_factory=list[tuple[Action, ...]])
     barrier_at: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
     content_at: dict[tuple[str, int, int], int] = field(default_factory=dict[tuple[str, int, int], int])
@@ -509,7 +549,7 @@ class Run:
 
 
 def violation(
-    program: Program, symbols: Mapping[str, int], *, most_states: int = 4000, runs: int = 12, seed: int = 0
+    program: Program, symbols: Counts, *, most_states: int = 4000, runs: int = 12, seed: int = 0
 ) -> str | None:
     """What breaks at these counts in some interleaving; None if nothing does. Beyond `most_states` states `runs` more
     interleavings are drawn at random."""

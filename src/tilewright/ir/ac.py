@@ -72,6 +72,7 @@ from tilewright.ir.ac_loops import (
     GroupTilesOp,
     LoopOp,
     NextGroupTileOp,
+    RangeOp,
     TilesOp,
     TurnGroupTilesOp,
     TurnPassOp,
@@ -600,7 +601,7 @@ Ac = Dialect(
     [
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp,
         GroupTilesOp, TurnGroupTilesOp,
-        NextGroupTileOp, LoopOp, YieldOp, AffineOp,
+        NextGroupTileOp, RangeOp, LoopOp, YieldOp, AffineOp,
         IndexDivideOp, IndexNumberOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,

@@ -16,6 +16,7 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     region_def,
+    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -24,6 +25,7 @@ from xdsl.traits import IsTerminator
 
 from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.ac_types import GlobalType, IndexType, RingType
+from tilewright.ir.cascade import Line, walked_part
 
 TILE_INDICES = 2
 """Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
@@ -182,6 +184,32 @@ class LoopOp(AcOperation):
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
+
+
+@irdl_op_definition
+class RangeOp(AcOperation):
+    """Which part of `most` iterations a tile takes: loops over `symbol` in the rest of this tile run as often as the
+    part is long, at least once, whatever the symbol's value is elsewhere. The result is the part's first iteration;
+    loops count from 0 on all the same.
+
+    Ends are lines in the tile's row, (scale, offset, divisor): max(scale * row + offset, 0) // divisor. The part begins
+    at its line, but no later than the last iteration, and ends before its line, but behind its first and no later than
+    `most`.
+    """
+
+    name = "ac.range"
+    LEAD: ClassVar[tuple[str, ...]] = ("over symbol",)
+    symbol = prop_def(StringAttr)
+    most = prop_def(IntAttr)
+    begin = prop_def(ArrayAttr[IntAttr])
+    end = prop_def(ArrayAttr[IntAttr])
+    row = operand_def(IndexType)
+    result = result_def(IndexType)
+
+    def part(self, row: int) -> tuple[int, int]:
+        """The first iteration, and how many there are, in a tile of this row."""
+        begin, end = (Line(*(each.data for each in line)) for line in (self.begin, self.end))
+        return walked_part(begin, end, self.most.data, row)
 
 
 @irdl_op_definition

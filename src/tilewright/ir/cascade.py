@@ -62,11 +62,40 @@ class SlotDecision:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """In the number of a tile of rows: max(scale * number + offset, 0) // divisor."""
+
+    scale: int
+    offset: int
+    divisor: int
+
+
+    def at(self, number: int) -> int:
+        return max(self.scale * number + self.offset, 0) // self.divisor
+
+
+@dataclass(frozen=True, slots=True)
+class WalkRange:
+    """Which tiles of the streamed axis a tile of rows walks: from one line on, before the other. longest: tiles, of
+    any."""
+
+    begin: Line
+    end: Line
+    longest: int
+
+
+def walked_part(begin: Line, end: Line, most: int, row: int) -> tuple[int, int]:
+    """The first of `most` tiles that a tile of rows walks, and how many; at least one, as `ac.range` takes them."""
+    first = min(begin.at(row), most - 1)
+    return first, min(max(end.at(row), first + 1), most) - first
+
+
+@dataclass(frozen=True, slots=True)
 class CascadeDecisions:
     """row, column, streamed: axes of the program; column is "" where nothing is stored over rows and columns of a
     product. tile_columns, tile_streamed: of a tile, along the last two. A tile has `consumers` times `unit_rows` rows.
     slice_depth: elements in a slot of an axis that products take by slices; 0 where none does.
-    rows_bytes: of each consumer, for stores along rows."""
+    rows_bytes: of each consumer, for stores along rows. walked: what tiles of rows walk, where not all of the axis."""
 
     row: str
     column: str
@@ -85,6 +114,7 @@ class CascadeDecisions:
     ctas: int
     smem_bytes: int
     reasons: tuple[str, ...]
+    walked: tuple[WalkRange, ...] = ()
 
     @property
     def tile_rows(self) -> int:

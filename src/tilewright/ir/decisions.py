@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.ir.ac_split import contributions, sum_parts
-from tilewright.ir.cascade import CascadeDecisions, SlotDecision
+from tilewright.ir.cascade import CascadeDecisions, Line, SlotDecision, WalkRange
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.rows import RowDecision
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
@@ -349,6 +349,8 @@ _CLASSES: dict[str, type] = {
         PipelineDecisions,
         ElementwiseDecisions,
         CascadeDecisions,
+        WalkRange,
+        Line,
         SlotDecision,
         RowDecision,
         *TRANSPOSE_CLASSES,

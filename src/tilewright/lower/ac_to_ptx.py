@@ -91,6 +91,7 @@ from tilewright.lower.stream_partials import lower_partial_add, lower_partial_st
 from tilewright.lower.stream_parts import close_parts, open_parts
 from tilewright.lower.team_sum import lower_team_after, lower_team_sum
 from tilewright.lower.tensor_core import lower_wgmma_issue
+from tilewright.lower.tile_range import lower_range
 from tilewright.lower.transpose import lower_transpose
 from tilewright.lower.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 
@@ -475,15 +476,16 @@ def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp
 
 def _lower_loop(lowering: Lowering, op: ac.LoopOp) -> None:
     text, block = lowering.text, op.body.block
-    trips = lowering.symbols[op.symbol.data]
+    trips, own = lowering.symbols[op.symbol.data], lowering.trips.get(op.symbol.data)
     copies = op.copies.data if op.copies is not None else 1
     left = (trips - op.begin.data) % copies
+    assert own is None or copies == 1, "copies of the body of a loop whose trips a register holds"
     index = text.into("b32", "mov.u32", op.begin.data)
     _carry_in(lowering, block, 1, tuple(op.carried))
     heads = [lowering.place(argument) for argument in block.args[1:]]
     head, end = text.label("loop"), text.label("loop_end")
     text.place(head)
-    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, trips - left))
+    text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", index, own or trips - left))
     yielded = _lower_copies(lowering, block, index, heads, copies)
     _move(text, heads, yielded)
     text.emit("add.u32", index, index, copies)
@@ -674,6 +676,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.YieldOp: _nothing,
     ac.AffineOp: _placed(_lower_affine),
     ac.IndexDivideOp: _placed(_lower_index_divide),
+    ac.RangeOp: _placed(lower_range),
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),

@@ -23,6 +23,8 @@ class Lowering:
     symbols: dict[str, int]
     cluster_size: int
     launch_registers: int
+    trips: dict[str, str] = field(default_factory=dict[str, str])
+    """Of loops over a symbol that this tile has a part of: the register that says how many."""
     shared_base: str = ""
     thread: str = ""
     warpgroup_thread: str = ""

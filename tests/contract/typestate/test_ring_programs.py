@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from drawn_ring_programs import program
-from ring_programs import Begin, Copy, Loop, Program, Release, Ring, Role, Wait, module, violation
+from ring_programs import LONGEST, Begin, Copy, Counts, Loop, Program, Release, Ring, Role, Wait, module, violation
 
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import verify
@@ -23,8 +24,17 @@ QUICK = 15
 SEEDS_EACH = 12
 
 
-def counts(drawn: Program, *, further: bool = False) -> Iterator[dict[str, int]]:
+LENGTHS = ((1, 2), (2, 1), (1, 3, 2), (LONGEST, 1, 1), (1, 1, LONGEST), (2, LONGEST, 1, 3))
+"""Of tiles, where each has its own."""
+
+
+def counts(drawn: Program, *, further: bool = False) -> Iterator[Counts]:
     """Counts to run at, small ones first. further: ones at which a deadlock may show only."""
+    if drawn.ranged:
+        for tiles in range(drawn.minima["tiles"], 7 if further else 5):
+            for lengths in (*(() if not further else ((5, 1, 7),)), *LENGTHS):
+                yield {"tiles": tiles, "K": lengths}
+        return
     wanted = {
         "K": (0, 1, 5, 6, 7, 9) if further else range(5),
         "tiles": range(1, 5) if further else range(4),
@@ -65,6 +75,32 @@ def test_verdicts_agree_with_all_interleavings(block: int) -> None:
 def test_verdicts_agree_with_all_interleavings_of_many(block: int) -> None:
     found = Counter(compare(seed) for seed in range(10_000 + 100 * block, 10_100 + 100 * block))
     assert found["Unknown"] <= 15, found
+
+
+def ranged(seed: int) -> str:
+    """The verdict on a seed's program where each tile has its own number of slices, after comparing it."""
+    drawn = program(seed)
+    if set(drawn.minima) != {"K", "tiles"}:
+        return "none"
+    drawn = replace(drawn, ranged=True)
+    verdict = verify(module(drawn), HOPPER)
+    if isinstance(verdict, Proven):
+        assert breaks(drawn) is None, f"seed {seed} is proven"
+    elif isinstance(verdict, Refuted):
+        shown = breaks(drawn) or breaks(drawn, further=True) or breaks(replace(drawn, ranged=False), further=True)
+        assert shown is not None, f"seed {seed} is refuted: {verdict.findings[0].message}"
+    return type(verdict).__name__
+
+
+def test_verdicts_agree_where_tiles_differ() -> None:
+    found = Counter(ranged(seed) for seed in range(20_000, 20_150))
+    assert found["Proven"] >= 15 and found["Refuted"] >= 30, found
+
+
+@pytest.mark.full
+def test_verdicts_agree_where_tiles_of_many_differ() -> None:
+    found = Counter(ranged(seed) for seed in range(30_000, 31_500))
+    assert found["Proven"] >= 150, found
 
 
 def test_few_are_left_undecided() -> None:

@@ -25,7 +25,7 @@ from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax
+from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, window
 
 
 def compiled(name: str, dims: dict[str, int], **wanted):
@@ -118,6 +118,20 @@ def test_without_a_part_of_its_protocol_the_text_is_not_proven(small_attention, 
         if isinstance(judged(small_attention, "\n".join(edited)), Proven):
             redundant.append(number)
     assert redundant == REDUNDANT.get(what, []), [lines[places[number]] for number in redundant]
+
+
+def test_another_number_of_iterations_in_a_role_is_not_proven():
+    """Ends and lengths of what a tile walks, in each role; but not where its begin is put, which moves all."""
+    small = small_of(window, {"Q": 500, "T": 900, "E": 64, "F": 64}, depth=64)
+    lines = small[0].split("\n")
+    begins = [number for number, line in enumerate(lines) if re.search(r"max\.u32", line)]
+    assert len(begins) == 2 and isinstance(judged(small, small[0]), Proven)
+    for at in begins:
+        edits = ((at, "max.u32", "min.u32"), (at + 2, "min.u32", "max.u32"), (at + 3, "sub", "add"))
+        for place, before, after in edits:
+            assert before in lines[place], lines[place]
+            edited = [*lines[:place], lines[place].replace(before, after), *lines[place + 1 :]]
+            assert not isinstance(judged(small, "\n".join(edited)), Proven), lines[place]
 
 
 # ---------------------------------------------------------------- ac

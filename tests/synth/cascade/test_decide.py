@@ -1,18 +1,13 @@
 """Which tiles and slots programs over a streamed axis get: within every limit, wider where nothing is in the way."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, mlp, rms_norm_matmul
+from lowered_programs import lower
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, mlp, rms_norm_matmul
-from lowered_programs import lower
 
 
 def attention_of(width: int, **wanted):

@@ -183,12 +183,13 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
             continue
         if claims.stream is not None:
             symbols.update(claims.stream.symbols(number))
-        tiles = _tiles(cta, claims, shift, symbols)
+        ranged = {} if claims.range is None else claims.range.symbols(number)
+        tiles = _tiles(cta, claims, shift, symbols | ranged)
         if tiles is None:
             found.append(f"{where}: no number of tiles explains how often its rings are filled")
             continue
         most_tiles = max(most_tiles, tiles)
-        own = {**symbols, _TILES: tiles} if _TILES in symbols else symbols
+        own = {**symbols, **ranged, _TILES: tiles} if _TILES in symbols else symbols
         # CTAs are numbered along z last, along which a grid is as long as its clusters.
         rank = number // max(1, ctas // claims.cluster_ctas)
         for ring in claims.rings:
@@ -212,7 +213,7 @@ def _tiles(cta: CtaTally, claims: ProtocolClaims, shift: int, symbols: Mapping[s
     if most is None or not claims.rings:
         most = most or 0
         return most if all(_fills(cta, r, shift) == r.fills.at(symbols) for r in claims.rings) else None
-    for tiles in range(most, -1, -1):
+    for tiles in range(most, -1, -1) if claims.range is None else (most,):
         own = {**symbols, _TILES: tiles}
         if all(_fills(cta, ring, shift) == ring.fills.at(own) for ring in claims.rings):
             return tiles

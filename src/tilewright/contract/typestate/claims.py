@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
-from tilewright.contract.typestate.polynomial import Polynomial
+from tilewright.contract.typestate.polynomial import Monomial, Polynomial
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,49 @@ class StreamClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeClaim:
+    """Of tiles that each have their own number of iterations: the symbol that counts these, and the one that counts
+    tiles. lengths: by the number of a tile of one matrix; matrices: one after the other; CTA c of `ctas` takes tiles c,
+    c + ctas, ..."""
+
+    symbol: str
+    tiles: str
+    lengths: tuple[int, ...]
+    matrices: int
+    ctas: int
+
+    @property
+    def all_symbol(self) -> str:
+        """What the iterations of all tiles of a CTA are called together."""
+        return f"all_{self.symbol}"
+
+    def over_tiles(self, count: Polynomial) -> Polynomial:
+        """A count in which tiles all have the same number of iterations, as one where each has its own."""
+        terms: dict[Monomial, int] = {}
+        for monomial, coefficient in count.terms:
+            names = list(monomial)
+            if self.symbol in names:
+                # Within a tile the symbol is a number; over tiles it is summed.
+                names.remove(self.symbol)
+                names.remove(self.tiles)
+                names.append(self.all_symbol)
+            terms[tuple(sorted(names))] = coefficient
+        return Polynomial(tuple(sorted(terms.items())))
+
+    def is_summed(self, count: Polynomial) -> bool:
+        """Whether a count is of sums over tiles alone."""
+        return all(
+            self.symbol not in monomial or (monomial.count(self.symbol), monomial.count(self.tiles)) == (1, 1)
+            for monomial, _ in count.terms
+        )
+
+    def symbols(self, cta: int) -> dict[str, int]:
+        """Of a CTA: how many tiles, and their iterations together."""
+        own = range(cta, len(self.lengths) * self.matrices, self.ctas)
+        return {self.tiles: len(own), self.all_symbol: sum(self.lengths[tile % len(self.lengths)] for tile in own)}
+
+
+@dataclass(frozen=True, slots=True)
 class StoreClaim:
     """Bulk stores of one role's unit: bytes of each (one entry per static place) and how many in the unit's life; of
     all its units together, where they take tiles in turn."""
@@ -106,7 +149,7 @@ class RoleClaim:
 @dataclass(frozen=True, slots=True)
 class ProtocolClaims:
     """Claims of one kernel. symbols: the values it was built with; minima: the least values the proof covers; stream:
-    where CTAs differ in how many parts of tiles they take."""
+    where CTAs differ in how many parts of tiles they take; range: where tiles differ in their iterations."""
 
     kernel: str
     symbols: tuple[tuple[str, int], ...]
@@ -119,6 +162,7 @@ class ProtocolClaims:
     roles: tuple[RoleClaim, ...]
     turns: tuple[TurnClaim, ...] = ()
     stream: StreamClaim | None = None
+    range: RangeClaim | None = None
 
     def lines(self) -> tuple[str, ...]:
         """The claims in words, one fact a line."""

@@ -39,7 +39,8 @@ from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac_team import TeamAfterOp
 
 _LEAVE_GLOBAL_ALONE = (
-    ac.AffineOp, ac.IndexDivideOp, ac.SplitIndexOp, SplitPartOp, ac.CursorStartOp, ac.AdvanceOp, ac.BarrierWaitOp,
+    ac.AffineOp, ac.IndexDivideOp, ac.RangeOp, ac.SplitIndexOp, SplitPartOp, ac.CursorStartOp, ac.AdvanceOp,
+    ac.BarrierWaitOp,
     ac.ArriveOp, ac.TransactionCloseOp, ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.WgmmaWaitOp,
     ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,

@@ -38,6 +38,7 @@ from tilewright.contract.typestate.program import Kernel, Ring
 from tilewright.contract.typestate.steps.split import split_atoms
 from tilewright.contract.typestate.store_places import check_places
 from tilewright.contract.typestate.summary import FillSite, RoleSummary
+from tilewright.contract.typestate.tile_ranges import tiles_alone
 
 CIRCLE = "waits may go round in a circle"
 """What the doubt begins with that no cycle was shown to hold a slot to spare."""
@@ -52,7 +53,7 @@ def check_roles(
     for ring in kernel.rings.values():
         if any(_fills(role, ring) or _reads(role, ring) for role in roles):
             _check_ring(kernel, ring, roles, patterns, findings)
-    circle = circle_of_waits(kernel, roles, patterns)
+    circle = circle_of_waits(kernel, tiles_alone(kernel, roles, findings), patterns)
     if circle:
         # Whether the counts ever get so far is for concrete runs to show.
         findings.doubt(f"{CIRCLE}: {'; '.join(circle)}")

@@ -5,7 +5,7 @@ The proof has five parts, each of which can only add findings or doubts; no find
 2. `walk` with its steps: abstract interpretation of each role at a general iteration of its loops, an induction over
 trip counts. Linear tokens, bytes, parities in order, groups retired, staging reused in time.
 3. `rings`, `patterns`: projected on each ring, the roles' events must be equal as polynomials in the symbols, so for
-   all values.
+   all values; `tile_ranges` says why also where each tile has its own.
 4. `liveness`: no circle of waits, since every cycle of the event graph holds a token.
 5. `token_machine`: the same roles run with real counters, parities and bytes at boundary counts (minimum, 1, S - 1, S,
    S + 1, 2 S + 1 and tiles 0 to 3). It must agree: it refutes what 1 to 4 could not decide, gives short runs, and
@@ -23,6 +23,8 @@ by the second proof of the emitted text, which shares none of this code.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -50,6 +52,7 @@ from tilewright.contract.typestate.steps.team import check_teams, team_step
 from tilewright.contract.typestate.steps.tensor_core import tensor_core_step
 from tilewright.contract.typestate.steps.turn import take_turns, turn_claims, turn_step
 from tilewright.contract.typestate.summary import RoleSummary
+from tilewright.contract.typestate.tile_ranges import check_ranges, range_claim, range_step
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.contract.typestate.well_formed import is_well_formed
 from tilewright.contract.words.token_machine import run_boundary_counts
@@ -132,6 +135,7 @@ _STEPS = (
     stream_step,
     team_step,
     launch_order_step,
+    range_step,
 )
 
 
@@ -143,6 +147,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     check_teams(kernel, findings)
     check_launch_order(kernel, findings)
     shared = shared_sides(kernel)
+    check_ranges(kernel, shared, findings)
     summaries: list[RoleSummary] = []
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, shared, RoleSummary(role))
@@ -151,10 +156,29 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     patterns = check_roles(kernel, summaries, shared, findings)
     if boundaries:
         run_boundary_counts(kernel, findings, large=any(CIRCLE in doubt for doubt in findings.doubts))
-    return _claims(kernel, summaries, patterns)
+    return _claims(kernel, summaries, patterns, findings)
 
 
-def _claims(kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns) -> ProtocolClaims:
+def _claims(
+    kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, findings: Findings
+) -> ProtocolClaims:
+    claims = _claims_of_equal_tiles(kernel, summaries, patterns)
+    ranged = None if findings.found or findings.doubts else range_claim(kernel)
+    if ranged is None:
+        return claims
+    counts = [*(ring.fills for ring in claims.rings), *(store.stores for store in claims.stores)]
+    if not all(ranged.is_summed(count) for count in counts):
+        findings.doubt("what tiles of different lengths do is no sum over them", kernel.op)
+        return claims
+    return replace(
+        claims,
+        rings=tuple(replace(ring, fills=ranged.over_tiles(ring.fills)) for ring in claims.rings),
+        stores=tuple(replace(store, stores=ranged.over_tiles(store.stores)) for store in claims.stores),
+        range=ranged,
+    )
+
+
+def _claims_of_equal_tiles(kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns) -> ProtocolClaims:
     return ProtocolClaims(
         kernel=kernel.name,
         symbols=tuple(kernel.symbols.items()),

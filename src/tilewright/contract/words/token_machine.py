@@ -55,6 +55,8 @@ _OVER_TILES = (
     ac.TilesOp, ac.TurnTilesOp, ac.GroupTilesOp, ac.TurnGroupTilesOp, StreamPartOp, TurnStreamPartOp
 )  # fmt: skip
 _RUNS = 24
+_LONGER = (0, 2, 1, 3)
+"""Iterations more than a symbol's, tile by tile, where each tile has its own number of them."""
 _LARGEST_CLUSTER = 4
 _STEPS_SHOWN = 12
 
@@ -133,6 +135,7 @@ class _Unit:
     env: dict[int, object] = field(default_factory=dict[int, object])
     committed: int = 0
     items: int = 0
+    tile: int = -1
     running: list[tuple[int, _Slot]] = field(default_factory=list[tuple[int, _Slot]])
     block: tuple[_Barrier | IssueTurns, int, Operation] | None = None
     code: _Blocked | None = None
@@ -206,8 +209,12 @@ class _Unit:
         trips, env = self.machine.symbols.get(step.symbol), self.env
         if trips is None or step.yielded is None:
             raise _NotRunnable
+        if step.symbol in self.machine.program.ranged:
+            trips += _LONGER[self.tile % len(_LONGER)]
         values = [env.get(value) for value in step.carried]
-        for _ in range(step.begin, trips):
+        for number in range(step.begin, trips):
+            if isinstance(step.op, ac.TilesOp):
+                self.tile = number
             env.update(zip(step.arguments, values, strict=True))
             yield from self.run(step.body)
             values = [env.get(value) for value in step.yielded]

@@ -213,6 +213,11 @@ class TokenProgram:
     kernel: Kernel
     blocks: dict[Block, tuple[Step, ...]] = field(default_factory=dict[Block, "tuple[Step, ...]"])
     numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    ranged: frozenset[str] = frozenset()
+    """Symbols of which each tile has its own number."""
+
+    def __post_init__(self) -> None:
+        self.ranged = frozenset(op.symbol.data for op in self.kernel.operations.of(ac.RangeOp))
 
     def steps(self, block: Block) -> tuple[Step, ...]:
         found = self.blocks.get(block)

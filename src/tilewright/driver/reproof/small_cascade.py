@@ -2,23 +2,23 @@
 
 Two tiles along rows and columns, so many along the streamed axis that every ring comes round, two places along each
 axis of a batch: so that each of two CTAs takes several tiles, from one batch place to the next. Axes that a product
-takes whole stay as they are.
+takes whole stay as they are. Where tiles of rows walk a part of the axis, the first one does so here from its begin,
+all but a few tiles, the last one to its end: lines keep their slopes and are moved.
 
 Checked by: tests/driver/reproof/test_small_cascade.py.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.ir import tile
-from tilewright.ir.cascade import CascadeDecisions, SlotDecision
+from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_facts import loads
 from tilewright.ir.tile_types import tensor_type
-from tilewright.lower.cascade.place import RASTER_GROUP, tile_counts
+from tilewright.lower.cascade.place import RASTER_GROUP, tile_counts, tiles_walked
 from tilewright.lower.raster import raster_quantities
 
 _TILES = 2
@@ -61,15 +61,29 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
         apart = tuple(strides[axis] * slot.element_bytes for axis in axes[1:])
         return replace(slot, dims=tuple(shapes[axis] for axis in axes), strides_bytes=apart)
 
-    tiles = math.prod(tile_counts(program, d))
-    return replace(d, slots=tuple(map(small, d.slots)), ctas=min(ctas, d.ctas, tiles))
+    rows, columns, matrices = tile_counts(program, d)
+    walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
+    slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
+    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked)
+
+
+def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
+    """The range with lines moved so that the last tile of rows begins at the second tile and walks to the end."""
+    begin, end = (
+        replace(line, offset=tile * line.divisor - line.scale * (rows - 1))
+        for line, tile in ((walked.begin, 1), (walked.end, most))
+    )
+    return WalkRange(begin, end, max(walked_part(begin, end, most, row)[1] for row in range(rows)))
 
 
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
     """What the lowering may write as an immediate that depends on extents."""
     rows, columns, matrices = tile_counts(program, d)
     found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, RASTER_GROUP)]
-    found.append(-(-program.extents[d.streamed] // d.tile_streamed))
+    most = tiles_walked(program, d)
+    found += [most, most - 1]
+    for each in d.walked:
+        found += [line.offset % (1 << 32) for line in (each.begin, each.end)]
     found += [-(-program.extents[axis] // d.slice_depth) for axis in d.sliced]
     found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
     # A plain store compares its first column with the extent less the column's place in the tile.

@@ -159,10 +159,10 @@ class Consumer:
         walked: SSAValue,
         slots: Consumer,
     ) -> list[SSAValue | Running]:
-        """One tile of the streamed axis; the state after it. walked: the tile's number; slots: whose cursors and slots
+        """One tile of the streamed axis; the state after it. walked: which of the walk; slots: whose cursors and slots
         it takes, and moves on."""
         body = replace(
-            self, build=build, place=self.place.along(self.axes.streamed, walked), values=dict(self.values),
+            self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
             cursors=slots.cursors, held=slots.held, left=self.uses(loop), running={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):

@@ -23,7 +23,14 @@ from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile_facts import buffers, loads, loops, parameter_name
 from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role
 from tilewright.lower.cascade.consumer import Consumer
-from tilewright.lower.cascade.place import Place, fill_slot, open_tiles, rows_first, tile_counts
+from tilewright.lower.cascade.place import (
+    Place,
+    fill_slot,
+    open_tiles,
+    rows_first,
+    tile_counts,
+    tiles_walked,
+)
 from tilewright.lower.cascade.slots import Ring, declare_rings, rows_address
 
 _WARPGROUP = 128
@@ -32,7 +39,7 @@ _WARPGROUP = 128
 def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     """The kernel of a program that walks an axis by tiles."""
     tiles_m, tiles_n, matrices = tile_counts(program, d)
-    walked = -(-program.extents[d.streamed] // d.tile_streamed)
+    walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
     most = -(-tiles_m * tiles_n * matrices // d.ctas)
     symbols = {"K": (walked, 1), "tiles": (most, 0)}
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
@@ -106,7 +113,8 @@ def _add_producer(
         inner, block, op = counted_loop(at, 0, [cursors[load] for load in passing], symbol=symbol)
         index, *arguments = block.args
         cursors.update(zip(passing, arguments, strict=True))
-        here, left = where.along(axis, index), list(passing)
+        here = where.walking(inner, d, index) if axis == d.streamed else where.along(axis, index)
+        left = list(passing)
         while left:
             sliced = rings[left[0]].decision.sliced
             if sliced in ("", axis):

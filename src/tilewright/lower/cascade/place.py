@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir import ac, tile
-from tilewright.ir.cascade import CascadeDecisions, SlotDecision
+from tilewright.ir.cascade import CascadeDecisions, Line, SlotDecision
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_types import tensor_type
@@ -29,6 +29,8 @@ class Place:
     """indices: by axis, the number of its tile (rows, columns, what is walked) or of its element (the batch's)."""
 
     indices: Mapping[str, SSAValue]
+    begin: SSAValue | None = None
+    """The first tile that is walked, where that is not the axis's."""
 
     def first(self, build: Build, axis: str, d: CascadeDecisions) -> SSAValue | None:
         """The first element of the tile along an axis; None where that is always 0."""
@@ -37,7 +39,11 @@ class Place:
 
     def along(self, axis: str, index: SSAValue) -> Place:
         """The place of a tile with this number along an axis that is walked."""
-        return Place({**self.indices, axis: index})
+        return replace(self, indices={**self.indices, axis: index})
+
+    def walking(self, build: Build, d: CascadeDecisions, index: SSAValue) -> Place:
+        """The place in iteration `index` of the walk."""
+        return self.along(d.streamed, index if self.begin is None else affine(build, [(index, 1), (self.begin, 1)], 0))
 
 
 def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
@@ -48,6 +54,11 @@ def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int,
         -(-extents[d.column] // d.tile_columns) if d.column else 1,
         math.prod(extents[axis] for axis in d.batch),
     )
+
+
+def tiles_walked(program: tile.ProgramOp, d: CascadeDecisions) -> int:
+    """Tiles along the streamed axis."""
+    return -(-program.extents[d.streamed] // d.tile_streamed)
 
 
 def open_tiles(
@@ -75,7 +86,29 @@ def open_tiles(
     inside = build.inside(block)
     places = {d.row: block.args[0]} | ({d.column: block.args[1]} if d.column else {})
     places |= dict(zip(d.batch, block.args[ac.TILE_INDICES : indices], strict=True))
-    return inside, Place(places), list(block.args[indices:])
+    return inside, Place(places, _begin(inside, program, d, block.args[0])), list(block.args[indices:])
+
+
+def _begin(build: Build, program: tile.ProgramOp, d: CascadeDecisions, row: SSAValue) -> SSAValue | None:
+    """The first tile that is walked by the tiles of this row, where they have a part of the axis."""
+    if not d.walked:
+        return None
+    (walked,) = d.walked
+    op = ac.RangeOp.create(
+        operands=[row],
+        properties={
+            "symbol": StringAttr("K"),
+            "most": IntAttr(tiles_walked(program, d)),
+            "begin": _line(walked.begin),
+            "end": _line(walked.end),
+        },
+        result_types=[INDEX],
+    )
+    return build.value(op)
+
+
+def _line(line: Line) -> ArrayAttr[IntAttr]:
+    return int_array([line.scale, line.offset, line.divisor])
 
 
 def _divided(build: Build, index: SSAValue, size: int) -> SSAValue:

@@ -5,8 +5,7 @@ streamed columns, in float32 and once more as the next product's operand. The wi
 whose values fit a thread's registers, and whose slots fit shared memory twice, so that one is filled while the other is
 read. Two consumers share a CTA's slots, and each computes while the other's products run.
 
-Not handled: operands of 8 bits, operands that no tensor map describes, tiles that no row of needs (masked out as a
-whole). Checked by: tests/synth/cascade/test_decide.py.
+Not handled: operands of 8 bits, operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tilewright.base.plural import counted
 from tilewright.ir import tile
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import (
@@ -34,6 +34,7 @@ from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import axes_text, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -101,11 +102,15 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             f"{tiles} tiles on {ctas} CTAs",
             *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes" for each in slots),
         )
+        walked = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed)
+        if walked:
+            longest = counted(walked[0].longest, "tile")
+            words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
         return CascadeDecisions(
             axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns,
             choice.streamed, _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer,
             consumer, launch, ctas,
-            smem_bytes(slots, choice.consumers, target), words,
+            smem_bytes(slots, choice.consumers, target), words, walked,
         )  # fmt: skip
     refuse_at(
         program,

@@ -1,0 +1,166 @@
+"""Does the proof hold where each tile has its own number K of iterations (`ac.range`), and not all tiles the same?
+
+All roles go through one order of tiles, and what a tile's K is follows from its row alone, so that they agree on it. In
+the walk K is a symbol: positions and counts are polynomials, in which the tile's counter occurs at most once, with K or
+by itself. Where tiles differ, read K within a tile as that tile's, and (tiles before) * K as the sum of theirs. Sums
+and differences of polynomials, and moves from an iteration to the next, are the same under this reading, and what is
+never negative for all K and all numbers of tiles stays so. Hence what roles agree on as polynomials they agree on here.
+
+Deadlock. All that roles do with rings they do inside their loops over tiles, where each moves a ring by as many slots
+in a tile as the others. So what waits in a tile waits for something in the same tile, or in one before: the fill of its
+slot, and the release of a slot some places back. If no role stops in a tile by itself, with all slots free at its
+begin, none stops in the first tile, nor, once all have done so many tiles, in the next; slots that are not free there
+are ones that tiles before release. That is what `liveness` is asked: of one tile, for any K.
+
+Not handled (doubts): clusters, several such symbols, loops over them elsewhere, sides of a ring that several roles wait
+on, uses of rings outside the loops over tiles.
+Checked by: tests/contract/typestate/test_tile_ranges.py and test_ring_programs.py (every interleaving).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from tilewright.contract.typestate.claims import RangeClaim
+from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.polynomial import Polynomial
+from tilewright.contract.typestate.program import Kernel, integers
+from tilewright.contract.typestate.summary import RoleSummary
+from tilewright.contract.typestate.token import Index
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.ir import ac
+from tilewright.ir.tile_order import TileOrder, place_in_order
+
+_INDEX_END = 1 << 31
+_LINE = 3
+"""Numbers of a line: scale, offset, divisor."""
+
+
+def range_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it takes a part of a loop's range: the part's first iteration is a number of its own."""
+    if not isinstance(op, ac.RangeOp):
+        return False
+    walk.indices(op, [op.row])
+    atom = walk.name_of(op)
+    walk.summary.trips[atom] = op.most.data
+    walk.give(op, op.result, Index(((atom, 1),)))
+    return True
+
+
+def check_ranges(kernel: Kernel, shared: frozenset[tuple[str, str]], findings: Findings) -> None:
+    """Doubt ranges on which roles may disagree, or that other loops would have to know of. shared: sides of rings on
+    which several roles wait."""
+    ranges = kernel.operations.of(ac.RangeOp)
+    if not ranges:
+        return
+    symbol = ranges[0].symbol.data
+    if kernel.cluster_ctas != 1 or shared:
+        findings.doubt("tiles of different lengths in a cluster, or slots that several roles wait for", ranges[0])
+    if len({(op.symbol, op.most, op.begin, op.end) for op in ranges}) > 1:
+        findings.doubt("roles take different parts of a tile's range", ranges[-1])
+    for op in ranges:
+        _check_range(kernel, op, findings)
+    for op in kernel.op.walk():
+        if isinstance(op, ac.RangeOp) or symbol not in _symbols_of(op):
+            continue
+        tile = op.parent_op()
+        before = [each for each in ranges if each.parent is op.parent and each.is_before_in_block(op)]
+        if not isinstance(op, ac.LoopOp) or not isinstance(tile, ac.TilesOp) or len(before) != 1:
+            findings.doubt(f"counts to {symbol}, of which each tile has its own, without an ac.range before", op)
+    for role in kernel.roles:
+        loops = role.operations.of(ac.TilesOp)
+        if len(loops) > 1 or any(op.parent is not role.op.body.block for op in loops):
+            findings.doubt("several loops over tiles of different lengths in a role", role.op)
+
+
+def _symbols_of(op: Operation) -> set[str]:
+    named = (op.properties.get(name) for name in ("symbol", "skipped", "slices"))
+    return {str(value.data) for value in named if isinstance(value, StringAttr)}
+
+
+def _check_range(kernel: Kernel, op: ac.RangeOp, findings: Findings) -> None:
+    loop, symbol, lines = op.parent_op(), op.symbol.data, [integers(line) for line in (op.begin, op.end)]
+    if not isinstance(loop, ac.TilesOp) or op.row is not loop.body.block.args[0] or loop.first:
+        findings.doubt("takes a part of something else than the row of a tile", op)
+        return
+    if any(len(line) != _LINE or line[-1] < 1 for line in lines) or not 1 <= op.most.data < _INDEX_END:
+        findings.doubt(f"a part of {op.most.data} iterations between lines {lines}", op)
+        return
+    last = loop.tiles_m.data - 1
+    values = [value for scale, offset, divisor in lines for value in (scale, offset, scale * last + offset, divisor)]
+    if max(map(abs, values)) >= _INDEX_END:
+        findings.doubt("a line that passes what 32 bits hold", op)
+    longest = max(op.part(row)[1] for row in range(loop.tiles_m.data))
+    if kernel.symbols.get(symbol, 0) < longest:
+        findings.doubt(f"a tile has {longest} iterations, and {symbol} is {kernel.symbols.get(symbol, 0)}", op)
+    if kernel.minima.get(symbol, 1) > 1:
+        findings.doubt(f"a tile may have one iteration, and {symbol} has the minimum {kernel.minima[symbol]}", op)
+
+
+def tiles_alone(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findings) -> Sequence[RoleSummary]:
+    """What roles do in one tile, where tiles differ; else the roles as they are."""
+    if not kernel.operations.of(ac.RangeOp):
+        return roles
+    symbols = {loop.symbol.data for loop in kernel.operations.of(ac.TilesOp)}
+    if len(symbols) != 1:
+        findings.doubt("roles count tiles of different lengths by several symbols")
+        return roles
+    (symbol,) = symbols
+    return [_in_one_tile(role, symbol, findings) for role in roles]
+
+
+def _in_one_tile(role: RoleSummary, symbol: str, findings: Findings) -> RoleSummary:
+    counters = {event.counters[0] for event in role.events if event.counters}
+    if any(not event.counters for event in role.events) or any(each.symbol != symbol for each in counters):
+        findings.doubt("uses rings outside its loop over tiles of different lengths", role.role.op)
+        return role
+
+    def alone(number: Polynomial) -> Polynomial:
+        for counter in counters:
+            number = number.put(counter.name, 0)
+        return number.put(symbol, 1)
+
+    def waits(counts: dict[tuple[str, str], Polynomial]) -> dict[tuple[str, str], Polynomial]:
+        return {key: alone(count) for key, count in counts.items()}
+
+    events = [
+        replace(
+            event,
+            position=alone(event.position),
+            number=None if event.number is None else alone(event.number),
+            waited=waits(dict(event.waited)),
+            counters=event.counters[1:],
+        )
+        for event in role.events
+    ]
+    loops = [
+        replace(loop, counters=loop.counters[1:], waited=waits(dict(loop.waited)), moved=waits(dict(loop.moved)))
+        for loop in role.loops
+        if len(loop.counters) > 1
+    ]
+    totals = {event: alone(count) for event, count in role.totals.items()}
+    return replace(role, events=events, loops=loops, totals=totals)
+
+
+def range_claim(kernel: Kernel) -> RangeClaim | None:
+    """How long each CTA's tiles are, where they differ."""
+    ranges = kernel.operations.of(ac.RangeOp)
+    if not ranges:
+        return None
+    op = ranges[0]
+    loop = op.parent_op()
+    assert isinstance(loop, ac.TilesOp)
+    tiles = loop.tiles_m.data, loop.tiles_n.data
+    order = cast("TileOrder", "grouped" if loop.order is None else loop.order.data)  # one that `program` has checked
+    lengths = [op.part(row)[1] for row in range(tiles[0])]
+    by_number = [
+        lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
+    ]
+    ctas = prod(integers(kernel.op.grid))
+    return RangeClaim(op.symbol.data, loop.symbol.data, tuple(by_number), loop.matrices, ctas)

@@ -1,0 +1,177 @@
+"""Tiles of different lengths: proven where roles agree on them, and in no doubt alone where something is changed."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation
+
+from tilewright.base.verdict import Proven
+from tilewright.contract.typestate.claims import RangeClaim
+from tilewright.contract.typestate.polynomial import variable
+from tilewright.contract.typestate.typestate import protocol_claims, verify
+from tilewright.ir import ac
+from tilewright.ir.tier import int_array
+from tilewright.targets import target
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
+from cascade_programs import causal
+from lowered_programs import lower
+
+HOPPER = target("sm_90a")
+DIMS = {"B": 3, "Q": 700, "T": 700, "E": 64, "F": 64}
+
+
+def kernel() -> ModuleOp:
+    return lower(causal, DIMS).kernels[0].clone()
+
+
+def ranges(module: ModuleOp) -> list[ac.RangeOp]:
+    return [op for op in module.walk() if isinstance(op, ac.RangeOp)]
+
+
+def walks(module: ModuleOp) -> list[ac.LoopOp]:
+    return [op for op in module.walk() if isinstance(op, ac.LoopOp) and op.symbol.data == "K"]
+
+
+def the_kernel(module: ModuleOp) -> ac.KernelOp:
+    return next(op for op in module.body.block.ops if isinstance(op, ac.KernelOp))
+
+
+def test_tiles_of_different_lengths_are_proven() -> None:
+    assert isinstance(verify(kernel(), HOPPER), Proven)
+
+
+def test_claims_sum_what_a_ctas_tiles_have() -> None:
+    (claims,) = protocol_claims(kernel(), HOPPER)
+    claim = claims.range
+    assert claim is not None and claim.ctas == 18
+    keys = next(ring for ring in claims.rings if ring.name == "k_ring")
+    # 6 tiles of rows in 3 matrices, one tile for each CTA: the first row's tile walks one tile, the last one six.
+    assert [keys.fills.at(claim.symbols(cta)) for cta in range(claim.ctas)] == [1, 2, 3, 4, 5, 6] * 3
+
+
+def test_counts_over_tiles_are_sums() -> None:
+    claim = RangeClaim("K", "tiles", (1, 2, 3), 2, 4)
+    count = variable("K") * variable("tiles") * 2 + variable("tiles")
+    assert claim.is_summed(count) and not claim.is_summed(variable("K"))
+    assert not claim.is_summed(variable("K") * variable("K") * variable("tiles"))
+    summed = claim.over_tiles(count)
+    assert [summed.at(claim.symbols(cta)) for cta in range(4)] == [
+        2 * (1 + 2) + 2,
+        2 * (2 + 3) + 2,
+        2 * 3 + 1,
+        2 * 1 + 1,
+    ]
+
+
+def set_to(op: Operation, **values: object) -> None:
+    for name, value in values.items():
+        op.properties[name] = IntAttr(value) if isinstance(value, int) else value  # pyright: ignore[reportArgumentType]
+
+
+def other_line(module: ModuleOp) -> None:
+    set_to(ranges(module)[1], end=int_array([1, 2, 1]))
+
+
+def other_most(module: ModuleOp) -> None:
+    set_to(ranges(module)[0], most=5)
+
+
+def other_row(module: ModuleOp) -> None:
+    for op in ranges(module):
+        loop = op.parent_op()
+        assert isinstance(loop, ac.TilesOp)
+        op.operands[0] = loop.body.block.args[1]
+
+
+def without_a_range(module: ModuleOp) -> None:
+    op = ranges(module)[1]
+    assert op.parent is not None
+    zero = ac.AffineOp.create(
+        properties={"coefficients": int_array([]), "constant": IntAttr(0)}, result_types=[op.result.type]
+    )
+    op.parent.insert_op_before(zero, op)
+    op.result.replace_all_uses_with(zero.result)
+    op.detach()
+    op.erase()
+
+
+def behind_the_walk(module: ModuleOp) -> None:
+    """The result is used by the walk as well, so that this is not well formed either."""
+    op = ranges(module)[0]
+    walk = next(each for each in walks(module) if each.parent is op.parent)
+    zero = ac.AffineOp.create(
+        properties={"coefficients": int_array([]), "constant": IntAttr(0)}, result_types=[op.result.type]
+    )
+    assert op.parent is not None
+    op.parent.insert_op_before(zero, op)
+    op.result.replace_all_uses_with(zero.result)
+    block = op.parent
+    op.detach()
+    block.insert_op_after(op, walk)
+
+
+def twice(module: ModuleOp) -> None:
+    op = ranges(module)[0]
+    assert op.parent is not None
+    op.parent.insert_op_after(op.clone({op.row: op.row}), op)
+
+
+def no_divisor(module: ModuleOp) -> None:
+    for op in ranges(module):
+        set_to(op, end=int_array([1, 1, 0]))
+
+
+def no_line(module: ModuleOp) -> None:
+    for op in ranges(module):
+        set_to(op, begin=int_array([1, 1]))
+
+
+def past_32_bits(module: ModuleOp) -> None:
+    for op in ranges(module):
+        set_to(op, end=int_array([1 << 29, 1, 1]))
+
+
+def symbol_too_small(module: ModuleOp) -> None:
+    op = the_kernel(module)
+    op.properties["symbols"] = DictionaryAttr({**op.symbols.data, "K": IntAttr(5)})
+
+
+def minimum_too_large(module: ModuleOp) -> None:
+    op = the_kernel(module)
+    op.properties["minima"] = DictionaryAttr({**op.minima.data, "K": IntAttr(2)})
+
+
+def no_first_tile(module: ModuleOp) -> None:
+    for op in module.walk():
+        if isinstance(op, ac.TilesOp):
+            set_to(op, first_tile=1)
+
+
+def one_symbol_for_both(module: ModuleOp) -> None:
+    for op in module.walk():
+        if isinstance(op, ac.TilesOp):
+            set_to(op, symbol=StringAttr("K"))
+
+
+def a_walk_less(module: ModuleOp) -> None:
+    """A consumer that begins its walk one iteration late."""
+    loop = walks(module)[-1]
+    set_to(loop, begin=loop.begin.data + 1)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        other_line, other_most, other_row, without_a_range, behind_the_walk, twice, no_divisor, no_line, past_32_bits,
+        symbol_too_small, minimum_too_large, no_first_tile, one_symbol_for_both, a_walk_less,
+    ],
+    ids=lambda edit: edit.__name__,
+)  # fmt: skip
+def test_what_roles_do_not_share_is_not_proven(edit: Callable[[ModuleOp], None]) -> None:
+    module = kernel()
+    edit(module)
+    assert not isinstance(verify(module, HOPPER), Proven)

@@ -1,0 +1,8 @@
+"""Lets the tests of this folder import its programs, and those of the lowering's tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "lower")]
