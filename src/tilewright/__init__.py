@@ -82,9 +82,10 @@ _HOMES = {
     **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.compile.gemm"),
     **dict.fromkeys(
         (
-            "Kernel", "Tensor", "abs", "axes", "bf16", "dot", "equal", "exp", "f16", "f32", "f8e4m3", "f8e5m2", "gelu",
-            "grid", "group", "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum", "mean", "min", "minimum",
-            "relu", "rsqrt", "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "where", "within", "zeros",
+            "Kernel", "Tensor", "abs", "argmax", "argmin", "axes", "bf16", "dot", "equal", "exp", "f16", "f32",
+            "f8e4m3", "f8e5m2", "gelu", "grid", "group", "i32", "kernel", "log", "logsumexp", "loop", "max", "maximum",
+            "mean", "min", "minimum", "relu", "rsqrt", "sigmoid", "silu", "softmax", "sqrt", "sum", "tanh", "where",
+            "within", "zeros",
         ),
         _LANGUAGE,
     ),
@@ -97,6 +98,8 @@ __all__ = [
     "Tensor",
     "TilewrightError",
     "abs",
+    "argmax",
+    "argmin",
     "axes",
     "bf16",
     "check",

@@ -52,6 +52,8 @@ class Function(StrEnum):
 
 REDUCERS = (Function.ADD, Function.MAX, Function.MIN)
 """The functions that reductions fold with: associative (ADD but for rounding) and commutative."""
+ARG_REDUCERS = (Function.MAX, Function.MIN)
+"""Those that choose an element, of which a reduction may say where it stands."""
 _TERNARY = frozenset({Function.WHERE, Function.FMA})
 _BINARY = frozenset(
     {

@@ -55,10 +55,10 @@ def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str, int
     return into
 
 
-def store_from_float(text: Text, element: str, address: str, value: str, guard: str) -> None:
-    """Round a float32 register to the element and store it where the guard holds."""
-    if element == "f32":
-        text.emit("st.global.f32", address, value, guard=guard)
+def store_element(text: Text, element: str, address: str, value: str, guard: str) -> None:
+    """Round a float32 register to the element and store it where the guard holds; of integers, a register of one."""
+    if element in ("f32", "i32"):
+        text.emit(f"st.global.{'f32' if element == 'f32' else 'b32'}", address, value, guard=guard)
         return
     if element in float8.PTX_NAMES:
         text.emit("st.global.u8", address, float8.narrow(text, element, value), guard=guard)

@@ -256,7 +256,9 @@ def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
 
 
 def narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
-    """float32 registers rounded to the element and packed into 32-bit words."""
+    """float32 registers rounded to the element and packed into 32-bit words; registers of integers as they are."""
+    if element == "i32":
+        return registers
     if element == "f32":
         return [text.into("b32", "mov.b32", register) for register in registers]
     if element in PTX_NAMES:

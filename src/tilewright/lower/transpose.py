@@ -25,7 +25,7 @@ from tilewright.layout.linear import LinearLayout
 from tilewright.lower.emit import Text
 from tilewright.lower.exchange import emit, prepare
 from tilewright.lower.exchange_words import Ready, linear_bytes
-from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_from_float
+from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import BufferPlace, GlobalPlace, Places, ScalarPlace
 from tilewright.lower.runs import narrowed
@@ -377,7 +377,7 @@ def _store_floats(
         _store_words(text, address, narrowed(text, array.element, floats), guard)
         return
     for at, value in enumerate(floats):
-        store_from_float(text, array.element, f"[{address}+{at * size}]", value, guard)
+        store_element(text, array.element, f"[{address}+{at * size}]", value, guard)
 
 
 def _store_copy(

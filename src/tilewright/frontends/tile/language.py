@@ -14,6 +14,7 @@ Rules of the language (each is checked, with an error at the author's line):
 - `tw.dot(x, y, over=k)` is a value, of tiles over any axes, as reductions are.
 - `tw.sum(x, over=j)`, and `max`, `min`, `mean`, `logsumexp`, `softmax`, fold all of an axis of the grid; the result is
   a tile without it (but for `softmax`), and may be stored without it. How the axis is walked is the compiler's affair.
+  `tw.argmax` and `tw.argmin` say where along it an element stands: integers, for a tensor of integers or as numbers.
 - comparisons give tiles of 1 and 0, for `tw.where`; an index in one, or in arithmetic, is its elements' numbers. So is
   a tensor of integers that is loaded.
 - arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
@@ -44,6 +45,8 @@ __all__ = [
     "Tile",
     "Within",
     "abs",
+    "argmax",
+    "argmin",
     "axes",
     "bf16",
     "dot",
@@ -107,6 +110,7 @@ class Tracer(Protocol):
     def binary(self, function: Function, left: object, right: object) -> Tile: ...
     def select(self, condition: object, chosen: object, other: object) -> Tile: ...
     def reduce(self, function: Function, operand: object, over: object) -> Tile: ...
+    def arg_reduce(self, function: Function, operand: object, over: object) -> Tile: ...
     def extent(self, over: object) -> int: ...
     def cast(self, operand: object, element: object) -> Tile: ...
     def transpose(self, operand: object) -> Tile: ...
@@ -552,6 +556,18 @@ def max(tile: Expression, *, over: Index) -> Tile:
 def min(tile: Expression, *, over: Index) -> Tile:
     """The smallest element along an axis of the grid; NaN where one is."""
     return _tracer("tw.min").reduce(Function.MIN, tile, over)
+
+
+def argmax(tile: Expression, *, over: Index) -> Tile:
+    """The number, from 0, of the largest element along an axis of the grid: an integer, for a tensor of `tw.i32` or in
+    arithmetic. Of equal elements, the first; of NaNs, which count as the largest, too."""
+    return _tracer("tw.argmax").arg_reduce(Function.MAX, tile, over)
+
+
+def argmin(tile: Expression, *, over: Index) -> Tile:
+    """The number, from 0, of the smallest element along an axis of the grid, as in `argmax`; NaN counts as the
+    smallest."""
+    return _tracer("tw.argmin").arg_reduce(Function.MIN, tile, over)
 
 
 def mean(tile: Expression, *, over: Index) -> Tile:

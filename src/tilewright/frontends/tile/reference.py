@@ -62,7 +62,7 @@ from tilewright.ir.tile_facts import (
     stores,
     the_program,
 )
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_types import IndexType, value_type
 
 Array = NDArray[Any]
@@ -312,6 +312,10 @@ class _Evaluator:
             case ReduceOp():
                 along = axes_of(op.operand).index(op.axis.data)
                 self.values[op.result] = _FOLDS[op.function.data](self.values[op.operand], axis=along)
+            case ArgReduceOp():
+                along = axes_of(op.operand).index(op.axis.data)
+                found = _ARG_FOLDS[op.function.data](self.values[op.operand], axis=along)
+                self.values[op.result] = np.asarray(found).astype(DTYPES[Element.S32])
             case ContractOp():
                 self.values[op.result] = self.contracted(op)
             case DotOp():
@@ -462,3 +466,4 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.FMA: _fused,
 }
 _FOLDS: dict[Function, Callable[..., Array]] = {Function.ADD: np.sum, Function.MAX: np.max, Function.MIN: np.min}
+_ARG_FOLDS: dict[Function, Callable[..., Array]] = {Function.MAX: np.argmax, Function.MIN: np.argmin}
