@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from examples.rows import layer_norm, log_softmax, rms_norm, softmax
+from examples.rows import argmax, layer_norm, log_softmax, rms_norm, softmax
 
 pytestmark = pytest.mark.gpu
 
@@ -48,3 +48,19 @@ def test_runs_are_bit_identical(torch):
         again = torch.full_like(x, float("nan"))
         softmax(x, out=again)
         assert torch.equal(first.view(torch.int16), again.view(torch.int16))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_places_are_those_of_torch(torch, dtype):
+    """Few different numbers, so that most of them stand at many places; and NaN, of which the first is meant."""
+    kind = getattr(torch, dtype)
+    for length in LENGTHS:
+        torch.manual_seed(length)
+        rows = 5 if length > 20000 else 37
+        x = torch.randint(-3, 4, (rows, length), device="cuda").to(kind)
+        x[0] = -float("inf")
+        x[1, length // 2 :] = float("nan")
+        out = torch.full((rows,), -7, device="cuda", dtype=torch.int32)
+        argmax(x, out=out)
+        expected = torch.from_numpy(x.float().cpu().numpy().argmax(axis=1)).int()
+        assert torch.equal(out.cpu(), expected), length
