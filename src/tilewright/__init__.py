@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         Kernel,
         Tensor,
         abs,
+        argmax,
+        argmin,
         axes,
         bf16,
         dot,
