@@ -31,7 +31,7 @@ _NORM_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 5120, 8192, 14336, 65536)
 _PLACE_LENGTHS = (128, 1024, 4096, 8192, 32000, 50257, 128256, 262144)
 """Vocabularies among them, whose largest logit is looked for."""
 _QUANTIZED_LENGTHS = (128, 1024, 2048, 4096, 5120, 8192, 14336, 65536)
-_ELEMENTS_OF_TORCH = {"bf16": "bfloat16", "f32": "float32", "i32": "int32", "f8e4m3": "float8_e4m3fn"}
+_ELEMENTS_OF_TORCH = {"bf16": "bfloat16", "f32": "float32", "i32": "int32", "f8e4m3": "float8_e4m3fn", "i8": "int8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ def cases() -> list[RowCase]:
     """Every program and length of the suite."""
     lengths = {"softmax": _LENGTHS, "log_softmax": _LENGTHS[3:9]}
     lengths |= {"rms_norm": _NORM_LENGTHS, "layer_norm": _NORM_LENGTHS}
-    lengths |= {"argmax": _PLACE_LENGTHS, "quantize": _QUANTIZED_LENGTHS}
+    lengths |= {"argmax": _PLACE_LENGTHS}
+    lengths |= {"quantize": _QUANTIZED_LENGTHS, "quantize_int8": _QUANTIZED_LENGTHS}
     return [RowCase(name, max(16, _ELEMENTS // n), n) for name, each in lengths.items() for n in each]
 
 
@@ -150,18 +151,21 @@ def _in_torch(torch: Any, case: RowCase, vectors: list[Any]) -> Callable[[Any], 
         case "argmax":
             return lambda x: x.argmax(-1)
         case "quantize":
-            return lambda x: _quantized(torch, x)
+            return lambda x: _quantized(torch, x, 448.0)
+        case "quantize_int8":
+            return lambda x: _quantized(torch, x, 127.0)
         case "rms_norm":
             return lambda x: functional.rms_norm(x, x.shape[-1:], weight, 1e-6)
         case _:
             return lambda x: functional.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
 
 
-def _quantized(torch: Any, x: Any) -> tuple[Any, Any]:
-    """Rows scaled to float8 e4m3, and their scales."""
+def _quantized(torch: Any, x: Any, most: float) -> tuple[Any, Any]:
+    """Rows scaled to at most `most`, 448 of float8 e4m3 or 127 of int8, and their scales."""
     wide = x if x.dtype is torch.float64 else x.float()
-    scales = (wide.abs().amax(-1) / 448.0).clamp(min=1e-12)
-    return (wide / scales[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn), scales
+    scales = (wide.abs().amax(-1) / most).clamp(min=1e-12)
+    scaled = (wide / scales[:, None]).clamp(-most, most)
+    return (scaled.round().to(torch.int8) if most == 127.0 else scaled.to(torch.float8_e4m3fn)), scales
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 
 import math
 
-from examples.rows import quantize, rms_norm, softmax
+from examples.rows import quantize, quantize_int8, rms_norm, softmax
 
 import tilewright.frontends.tile.language as tw
 
@@ -149,7 +149,8 @@ def of_numbers(wanted: tw.Tensor["M", tw.i32], codes: tw.Tensor["M", "N", tw.i32
 PROGRAMS = {
     each.name: each
     for each in (
-        softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, spread, neighbours, twice_the_row,
+        softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, quantize_int8, spread, neighbours,
+        twice_the_row,
         causal_softmax, sloped, first_largest, extremes, picked_loss, of_four_axes, across_four_axes, of_five_axes,
         of_lengths, of_numbers,
     )

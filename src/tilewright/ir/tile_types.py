@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, i32
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -30,8 +30,9 @@ ELEMENT_TYPES: dict[Element, TypeAttribute] = {
     Element.F32: f32,
     Element.F8E4M3: f8E4M3FN,
     Element.F8E5M2: f8E5M2,
+    Element.S8: i8,
 }
-"""The numbers that tiles are computed in and rounded to, as xDSL types."""
+"""The numbers that tiles are computed in and rounded to, as xDSL types; float32 has all of them."""
 VALUE_TYPES: dict[Element, TypeAttribute] = {**ELEMENT_TYPES, Element.S32: i32}
 """The elements of tensors, and of tiles: integers too. What is loaded from a tensor of integers is float32; a tile of
 integers is what says where along an axis something stands (`tile.argreduce`)."""
@@ -73,7 +74,7 @@ def _element_of(element: Attribute) -> Element:
     for kind, attribute in VALUE_TYPES.items():
         if attribute == element:
             return kind
-    raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16, f32, f8e4m3 or f8e5m2")
+    raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16, f32, f8e4m3, f8e5m2 or i8")
 
 
 def _strings(names: Sequence[str]) -> ArrayAttr[StringAttr]:

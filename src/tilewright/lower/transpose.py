@@ -6,8 +6,8 @@ lie outside the grid are neither loaded nor stored, but take part in the exchang
 Loads that run along the stored axis are fetched in runs there; all others element by element, each once.
 
 Shared memory: a warp stores again only after all its lanes have loaded, by bar.warp.sync; no other warp touches its
-part, of which it has one for each size of element. Source: PTX ISA, ld, st: vectors are aligned to their size. Checked by: tests/lower/test_transpose.py, on the
-machine and against the plan's addresses.
+part, of which it has one for each size of element. Source: PTX ISA, ld, st: vectors are aligned to their size. Checked
+by: tests/lower/test_transpose.py, on the machine and against the plan's addresses.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ __all__ = [
     "argmin",
     "axes",
     "bf16",
+    "clamp",
     "dot",
     "equal",
     "exp",
@@ -59,6 +60,7 @@ __all__ = [
     "gelu",
     "grid",
     "group",
+    "i8",
     "i32",
     "kernel",
     "log",
@@ -70,6 +72,7 @@ __all__ = [
     "min",
     "minimum",
     "relu",
+    "round",
     "rsqrt",
     "sigmoid",
     "silu",
@@ -85,6 +88,7 @@ __all__ = [
 bf16 = Element.BF16
 f16 = Element.F16
 f32 = Element.F32
+i8 = Element.S8
 i32 = Element.S32
 f8e4m3 = Element.F8E4M3
 f8e5m2 = Element.F8E5M2
@@ -256,10 +260,10 @@ class Expression(_Compared):
         return self.tracer.unary(Function.ABS, self)
 
     def to(self, element: Element) -> Tile:
-        """The tile rounded to nearest even in `element`: tw.bf16, tw.f16, tw.f32, tw.f8e4m3 or tw.f8e5m2.
+        """The tile rounded to nearest even in `element`: tw.bf16, tw.f16, tw.f32, tw.f8e4m3, tw.f8e5m2 or tw.i8.
 
         To 8 bits, what is past the largest finite number becomes that (an infinity stays one in f8e5m2); NaN stays
-        NaN.
+        NaN, and becomes 0 in i8.
         """
         return self.tracer.cast(self, element)
 
@@ -491,6 +495,16 @@ def maximum(left: Expression | float, right: Expression | float) -> Tile:
 def minimum(left: Expression | float, right: Expression | float) -> Tile:
     """The smaller, elementwise; NaN where either is."""
     return _tracer("tw.minimum").binary(Function.MIN, left, right)
+
+
+def clamp(tile: Expression, least: Expression | float, most: Expression | float) -> Tile:
+    """`least` where the tile is below it, `most` where it is above that, elementwise; NaN where one is."""
+    return minimum(maximum(tile, least), most)
+
+
+def round(tile: Expression) -> Tile:
+    """The nearest whole number, of two the even one, elementwise; NaN and infinities stay."""
+    return _tracer("tw.round").unary(Function.ROUND, tile)
 
 
 def abs(tile: Expression) -> Tile:

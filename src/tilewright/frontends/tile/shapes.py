@@ -80,7 +80,7 @@ def _tensor_type(
         raise TilewrightError(
             f"parameter {parameter.name} has element {element_name(element)}",
             span=kernel.span,
-            remedy="use bf16, f16, f32, f8e4m3 or f8e5m2",
+            remedy="use bf16, f16, f32, f8e4m3, f8e5m2, i8 or i32",
         )
     shape = tuple(dims[axis] for axis in parameter.axes)
     if strides is None:

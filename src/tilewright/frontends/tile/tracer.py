@@ -594,7 +594,7 @@ class KernelTracer:
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
-            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16, tw.f32, tw.f8e4m3 or tw.f8e5m2")
+            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16, tw.f32, tw.f8e4m3, tw.f8e5m2 or tw.i8")
         return self.tile(self._cast(self.value_of(operand), element))
 
     def transpose(self, operand: object) -> Tile:
