@@ -28,6 +28,10 @@ _ELEMENTS = 1 << 25
 """Of each case's array, unless its rows are so long that fewer than 16 would be left."""
 _LENGTHS = (128, 256, 512, 1024, 2048, 4096, 5120, 8192, 16384, 32768, 65536, 131072, 262144)
 _NORM_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 5120, 8192, 14336, 65536)
+_PLACE_LENGTHS = (128, 1024, 4096, 8192, 32000, 50257, 128256, 262144)
+"""Vocabularies among them, whose largest logit is looked for."""
+_QUANTIZED_LENGTHS = (128, 1024, 2048, 4096, 5120, 8192, 14336, 65536)
+_ELEMENTS_OF_TORCH = {"bf16": "bfloat16", "f32": "float32", "i32": "int32", "f8e4m3": "float8_e4m3fn", "i8": "int8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ def cases() -> list[RowCase]:
     """Every program and length of the suite."""
     lengths = {"softmax": _LENGTHS, "log_softmax": _LENGTHS[3:9]}
     lengths |= {"rms_norm": _NORM_LENGTHS, "layer_norm": _NORM_LENGTHS}
+    lengths |= {"argmax": _PLACE_LENGTHS}
+    lengths |= {"quantize": _QUANTIZED_LENGTHS, "quantize_int8": _QUANTIZED_LENGTHS}
     return [RowCase(name, max(16, _ELEMENTS // n), n) for name, each in lengths.items() for n in each]
 
 
@@ -92,22 +98,28 @@ def _measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler:
     program = load_prepared(case, arguments.kernels)
     if isinstance(program, Refused):
         return row | {"refused": program.message}
-    output = torch.empty_like(inputs[0])
-    more = vectors[: len(program.bundle.plan.buffers) - 2]
+    buffers = program.bundle.plan.buffers
+    outputs = tuple(
+        torch.empty(each.shape, dtype=getattr(torch, _ELEMENTS_OF_TORCH[each.element.value]), device="cuda")
+        for each in buffers
+        if each.role == "output"
+    )
+    more = vectors[: len(buffers) - len(outputs) - 1]
+    out = outputs if len(outputs) > 1 else outputs[0]
 
     def ours(index: int) -> None:
-        program(inputs[index % sets], *more, out=output)
+        program(inputs[index % sets], *more, out=out)
 
-    contenders = [Contender("ours", ours, output, facts_of(program))]
+    contenders = [Contender("ours", ours, outputs[0], facts_of(program))]
     for name, call in (("torch", exact), ("torch.compile", torch.compile(exact, dynamic=False))):
         contenders.append(_peer(name, call, inputs, sets))
-    copied = torch.empty_like(output)
+    copied = torch.empty_like(inputs[0])
     contenders.append(Contender("copy", lambda index: copied.copy_(inputs[index % sets]), copied))
     result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler)
     errors: dict[str, dict[str, dict[str, object]]] = {}
     if not arguments.no_accuracy:
         wide = _in_torch(torch, case, [each.double() for each in vectors])
-        errors = errors_of(torch, contenders[:-1], inputs[:1], lambda: wide(inputs[0].double()))
+        errors = errors_of(torch, contenders[:-1], inputs[:1], lambda: _first(wide(inputs[0].double())).double())
     share = result.median("copy") / result.median("ours")
     names = [each for each in contenders if each.name != "copy"]
     return row | summarised(result, names, (), errors, 0.0) | {"share_of_copy": share}
@@ -120,7 +132,12 @@ def _peer(name: str, call: Callable[[Any], Any], inputs: list[Any], sets: int) -
         held["result"] = call(inputs[index % sets])
 
     run_peer(0)
-    return Contender(name, run_peer, held["result"], fetch=lambda: held["result"])
+    return Contender(name, run_peer, _first(held["result"]), fetch=lambda: _first(held["result"]))
+
+
+def _first(results: Any) -> Any:
+    """The result that is compared, where there are several."""
+    return results[0] if isinstance(results, tuple) else results
 
 
 def _in_torch(torch: Any, case: RowCase, vectors: list[Any]) -> Callable[[Any], Any]:
@@ -131,10 +148,24 @@ def _in_torch(torch: Any, case: RowCase, vectors: list[Any]) -> Callable[[Any], 
             return lambda x: functional.softmax(x, -1)
         case "log_softmax":
             return lambda x: functional.log_softmax(x, -1)
+        case "argmax":
+            return lambda x: x.argmax(-1)
+        case "quantize":
+            return lambda x: _quantized(torch, x, 448.0)
+        case "quantize_int8":
+            return lambda x: _quantized(torch, x, 127.0)
         case "rms_norm":
             return lambda x: functional.rms_norm(x, x.shape[-1:], weight, 1e-6)
         case _:
             return lambda x: functional.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+
+
+def _quantized(torch: Any, x: Any, most: float) -> tuple[Any, Any]:
+    """Rows scaled to at most `most`, 448 of float8 e4m3 or 127 of int8, and their scales."""
+    wide = x if x.dtype is torch.float64 else x.float()
+    scales = (wide.abs().amax(-1) / most).clamp(min=1e-12)
+    scaled = (wide / scales[:, None]).clamp(-most, most)
+    return (scaled.round().to(torch.int8) if most == 127.0 else scaled.to(torch.float8_e4m3fn)), scales
 
 
 def _line(row: dict[str, Any]) -> str:

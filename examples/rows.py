@@ -29,6 +29,20 @@ def layer_norm(x: tw.Tensor["M", "N"], weight: tw.Tensor["N"], bias: tw.Tensor["
 
 
 @tw.kernel
+def argmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", tw.i32]):
+    i, j = tw.grid("M", "N")
+    y[i] = tw.argmax(x[i, j], over=j)
+
+
+@tw.kernel
+def quantize_int8(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N", tw.i8], scales: tw.Tensor["M", tw.f32]):
+    i, j = tw.grid("M", "N")
+    scale = tw.maximum(tw.max(tw.abs(x[i, j]), over=j) / 127.0, 1e-12)  # a row of zeros stays one of zeros
+    y[i, j] = x[i, j] / scale
+    scales[i] = scale
+
+
+@tw.kernel
 def quantize(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N", tw.f8e4m3], scales: tw.Tensor["M", tw.f32]):
     i, j = tw.grid("M", "N")
     scale = tw.maximum(tw.max(tw.abs(x[i, j]), over=j) / 448.0, 1e-12)  # 448 is f8e4m3's largest number

@@ -80,6 +80,14 @@ def masked(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
 
 
 @tw.kernel
+def placed(x: tw.Tensor["M", "N"], where: tw.Tensor["M", tw.i32], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    largest = tw.argmax(x[i, j], over=j)
+    where[i] = largest
+    y[i, j] = tw.where(j <= largest, x[i, j], 0.0)
+
+
+@tw.kernel
 def turned(x: tw.Tensor["M", "N"], y: tw.Tensor["N", "M"]):
     i, j = tw.grid("N", "M")
     y[i, j] = x[j, i].T
@@ -103,6 +111,7 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "rows folded": (softmax, {"dims": {"M": 96, "N": 1000}}),
     "long rows folded by several warps": (softmax, {"dims": {"M": 8, "N": 20000}}),
     "rows masked by their indices": (masked, {"dims": {"M": 96, "N": 96}}),
+    "places in rows": (placed, {"dims": {"M": 96, "N": 96}}),
     "transposed copy": (turned, {"dims": {"M": 512, "N": 520}}),
     "left operand scaled along both axes": (
         rows_and_depth_scaled,

@@ -184,7 +184,7 @@ def groups_of_two(x: C, ends: ENDS, y: C):
     tw.grid(tw.group("G", "M", ends), tw.within("N", ends))  # here
 
 
-@refused(r"a tensor of integers is stored as a tile")
+@refused(r"a tile of bf16 is stored to y, a tensor of integers \(store to a tensor of floats")
 def integers_stored(x: C, y: tw.Tensor["M", "N", tw.i32]):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j]  # here

@@ -8,15 +8,18 @@ from tests.frontends.refusals import collector, refused_at_its_line
 import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile_facts import reductions, the_program
 from tilewright.synth.supported import refuse_unsupported
+from tilewright.targets import target
 
 CASES: dict[str, tuple[object, str]] = {}
 refused = collector(CASES)
 X = tw.Tensor["M", "N"]
 Y = tw.Tensor["M"]
+HOPPER = target("sm_90a")
 
 
 @tw.kernel
@@ -50,11 +53,69 @@ def test_values_are_those_of_numpy(rows, length):
         np.testing.assert_allclose(found[name], values, rtol=1e-12)
 
 
+@tw.kernel
+def places(x: X, most: tw.Tensor["M", tw.i32], least: tw.Tensor["N", tw.i32], below: Y):
+    i, j = tw.grid("M", "N")
+    most[i] = tw.argmax(x[i, j], over=j)
+    least[j] = tw.argmin(x[i, j], over=i)
+    below[i] = tw.sum(tw.where(j < tw.argmax(x[i, j], over=j), 1.0, 0.0), over=j)
+
+
+def test_places_are_those_of_numpy():
+    elements = {each.name: each.element or Element.F32 for each in places.parameters}
+    module = trace(places, {"M": 5, "N": 7}, elements)
+    x = np.random.default_rng(7).integers(-2, 3, (5, 7)).astype(np.float32)
+    x[3, 2] = x[3, 5] = np.nan
+    found = evaluate(module, {"x": x})
+    assert found["most"].dtype == found["least"].dtype == np.int32
+    np.testing.assert_array_equal(found["most"], x.argmax(axis=1))
+    np.testing.assert_array_equal(found["least"], x.argmin(axis=0))
+    np.testing.assert_array_equal(found["below"], x.argmax(axis=1))
+
+
+def test_places_past_what_a_float_counts_stay_integers():
+    """As integers they are stored; as numbers, beside others, they are refused."""
+
+    @tw.kernel
+    def place(x: X, y: tw.Tensor["M", tw.i32]):
+        i, j = tw.grid("M", "N")
+        y[i] = tw.argmax(x[i, j], over=j)
+
+    @tw.kernel
+    def number(x: X, y: tw.Tensor["M", tw.f32]):
+        i, j = tw.grid("M", "N")
+        y[i] = tw.argmax(x[i, j], over=j)
+
+    dims = {"M": 1, "N": 2**24 + 3}
+    trace(place, dims, {"x": Element.BF16, "y": Element.S32})
+    with pytest.raises(TilewrightError, match=r"numbers along N past 2\^24 are no float32"):
+        trace(number, dims, {"x": Element.BF16, "y": Element.F32})
+
+
 def test_equal_reductions_are_one():
     """The largest element stands in the sum of exponentials and in the softmax, and is folded once."""
     names = [parameter.name for parameter in statistics.parameters]
     module = trace(statistics, {"M": 4, "N": 8}, dict.fromkeys(names, Element.F32))
     assert len(reductions(the_program(module))) == 4  # sum, max, min, sum of exponentials
+
+
+@refused(r"a tile of f32 is stored to y, a tensor of integers \(store to a tensor of floats; integers come")
+def numbers_as_integers(x: X, y: tw.Tensor["M", tw.i32]):
+    i, j = tw.grid("M", "N")
+    y[i] = tw.argmax(x[i, j], over=j) + 1  # here
+
+
+@refused(r"\.to\(i32\)")
+def cast_to_integers(x: X, y: tw.Tensor["M", tw.i32]):
+    i, j = tw.grid("M", "N")
+    y[i] = tw.max(x[i, j], over=j).to(tw.i32)  # here
+
+
+@refused(r"dot of i32|a product of tiles")
+def product_of_places(x: X, y: X):
+    i, j = tw.grid("M", "N")
+    place = tw.argmax(x[i, j], over=i)
+    y[i, j] = x[i, j] * tw.dot(place, place, over=j)  # here
 
 
 @refused(r"a reduction over 'N' \(give an index of tw.axes or tw.grid as it is, as in tw.sum\(x\[i, j\], over=j\)\)")
@@ -122,6 +183,15 @@ def normed_product(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], y: X):
 
 
 @tw.kernel
+def largest_product(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], y: tw.Tensor["M", tw.i32]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[k, j])
+    y[i] = tw.argmax(acc, over=j)
+
+
+@tw.kernel
 def both_axes(x: X, y: X):
     i, j = tw.grid("M", "N")
     y[i, j] = x[i, j] - tw.sum(x[i, j], over=j) - tw.sum(x[i, j], over=i)
@@ -133,10 +203,22 @@ def of_groups(sizes: tw.Tensor["G", tw.i32], x: X, y: X):
     y[i, j] = tw.softmax(x[i, j], over=j)
 
 
+def test_places_of_products_as_values_are_refused_at_their_line():
+    @tw.kernel
+    def place(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", tw.i32]):
+        i, j, k = tw.axes("M N K")
+        y[i] = tw.argmax(tw.dot(x[i, k], w[j, k], over=k), over=j)
+
+    with pytest.raises(TilewrightError, match=r"tw.argmax or tw.argmin beside a product is not compiled yet") as raised:
+        walked(trace(place, {"M": 8, "N": 8, "K": 8}, {"x": Element.BF16, "w": Element.BF16, "y": Element.S32}), HOPPER)
+    assert raised.value.span is not None and raised.value.span.file == __file__
+
+
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
         (normed_product, "a reduction beside a product is not compiled yet"),
+        (largest_product, "a reduction beside a product is not compiled yet"),
         (both_axes, "reductions over N and M in one program are not compiled yet"),
         (of_groups, "a program over groups"),
     ],

@@ -214,6 +214,7 @@ ELEMENTWISE = {
     Function.SQRT: math.sqrt,
     Function.RSQRT: lambda x: 1 / math.sqrt(x),
     Function.LOG: math.log,
+    Function.ROUND: lambda x: math.copysign(math.floor(abs(x) + 0.5), x) if abs(x) % 1 != 0.5 else 2.0 * round(x / 2),
     Function.LT: lambda x, y: float(x < y),
     Function.LE: lambda x, y: float(x <= y),
     Function.EQ: lambda x, y: float(x == y),

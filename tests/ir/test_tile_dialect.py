@@ -278,10 +278,9 @@ def test_violations_name_the_op_to_blame():
         ('!tile.tensor<["M", "M"], [8, 8], [8, 1], bf16>', "names an axis twice"),
         ('!tile.value<["A", "B", "C", "D", "E", "F"], bf16>', "has 6 axes"),
         ('!tile.tensor<["M/0"], [8], [1], bf16>', "has an axis 'M/0'"),
-        ('!tile.value<["M"], i32>', "i32 is not an element of tile programs"),
         ('!tile.tensor<["M"], [8], [1], f64>', "f64 is not an element of tile programs"),
         ('!tile.tensor<["M"], [2147483649], [1], bf16>', "spans 2147483649 elements"),
-        ('!tile.value<["M"], i8>', "i8 is not an element of tile programs"),
+        ('!tile.value<["M"], i16>', "i16 is not an element of tile programs"),
         ('!tile.value<["M", "M"], f32>', "names an axis twice"),
     ],
 )

@@ -48,6 +48,46 @@ WRONG = {
 }
 
 
+PLACES = (
+    PROGRAM.replace("tile.reduce add", "tile.argreduce max")
+    .replace('!tile.value<["M"], f32>', '!tile.value<["M"], i32>')
+    .replace('!tile.tensor<["M"], [64], [1], f32>', '!tile.tensor<["M"], [64], [1], i32>')
+)
+
+
+def test_text_of_places_round_trips():
+    module = parsed(PLACES)
+    module.verify()
+    text = StringIO()
+    Printer(stream=text).print_op(module)
+    assert text.getvalue().split() == PLACES.split()
+
+
+WRONG_PLACES = {
+    "function": ("argreduce max", "argreduce add", "a reduction by add"),
+    "an element of its own": (
+        '-> !tile.value<["M"], i32>\n    tile.store %sum, %y[%i] at "m.py:5" : !tile.value<["M"], i32>',
+        '-> !tile.value<["M"], f32>\n    tile.store %sum, %y[%i] at "m.py:5" : !tile.value<["M"], f32>',
+        "a reduction of .* gives .*f32",
+    ),
+    "a cast": (
+        "    tile.store %sum",
+        '    %f = tile.reduce add %a over "N" at "m.py:4" : !tile.value<["M", "N"], f32> -> !tile.value<["M"], f32>\n'
+        '    %i32 = tile.cast %f at "m.py:4" : !tile.value<["M"], f32> -> !tile.value<["M"], i32>\n'
+        "    tile.store %i32",
+        "a tile of f32 becomes one of integers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_PLACES)
+def test_wrong_places_are_refused(name):
+    old, new, message = WRONG_PLACES[name]
+    assert PLACES.count(old) == 1
+    with pytest.raises(Exception, match=message):
+        parsed(PLACES.replace(old, new)).verify()
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_programs_are_refused(name):
     old, new, message = WRONG[name]

@@ -3,7 +3,7 @@
 
 import math
 
-from examples.rows import quantize, rms_norm, softmax
+from examples.rows import quantize, quantize_int8, rms_norm, softmax
 
 import tilewright.frontends.tile.language as tw
 
@@ -103,6 +103,23 @@ def first_largest(x: tw.Tensor["M", "N"], place: tw.Tensor["M", tw.f32], largest
 
 
 @tw.kernel
+def extremes(
+    x: tw.Tensor["M", "N"],
+    most: tw.Tensor["M", tw.i32],
+    least: tw.Tensor["M", "N", tw.i32],
+    far: tw.Tensor["M", "N", tw.f32],
+    largest: tw.Tensor["M"],
+):
+    """Where they stand, as integers and as numbers."""
+    i, j = tw.axes("M N")
+    place = tw.argmax(x[i, j], over=j)
+    most[i] = place
+    least[i, j] = tw.argmin(x[i, j], over=j)
+    far[i, j] = tw.where(j <= place, place - j, 0.0)
+    largest[i] = tw.max(x[i, j], over=j)
+
+
+@tw.kernel
 def picked_loss(x: tw.Tensor["M", "N"], wanted: tw.Tensor["M", tw.f32], loss: tw.Tensor["M", tw.f32]):
     """Cross-entropy of the element whose number stands in `wanted`."""
     i, j = tw.grid("M", "N")
@@ -132,8 +149,9 @@ def of_numbers(wanted: tw.Tensor["M", tw.i32], codes: tw.Tensor["M", "N", tw.i32
 PROGRAMS = {
     each.name: each
     for each in (
-        softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, spread, neighbours, twice_the_row,
-        causal_softmax, sloped, first_largest, picked_loss, of_four_axes, across_four_axes, of_five_axes,
+        softmax, log_softmax, rms_norm, layer_norm, cross_entropy, quantize, quantize_int8, spread, neighbours,
+        twice_the_row,
+        causal_softmax, sloped, first_largest, extremes, picked_loss, of_four_axes, across_four_axes, of_five_axes,
         of_lengths, of_numbers,
     )
 }  # fmt: skip

@@ -57,6 +57,12 @@ def two_results(x: tw.Tensor["I", "J"], y: tw.Tensor["J", "I"], doubled: tw.Tens
     doubled[j, i] = 2.0 * x[i, j].T
 
 
+@tw.kernel
+def turned_sum(x: tw.Tensor["I", "J"], z: tw.Tensor["I", "J"], y: tw.Tensor["J", "I"]):
+    j, i = tw.grid("J", "I")
+    y[j, i] = (x[i, j] + z[i, j]).T
+
+
 def decision_of(lowered: Lowered) -> TransposeDecision:
     assert isinstance(lowered.decisions, ElementwiseDecisions)
     (decision,) = lowered.decisions.transpose
@@ -91,6 +97,8 @@ def test_transposes(m, n, given, stored):
         (symmetrized, {"I": 64, "J": 64}, {"x": Element.F8E4M3, "z": Element.F32}),
         (shifted, {"I": 70, "J": 48}, {}),
         (two_results, {"I": 72, "J": 40}, {"doubled": Element.F32}),
+        (turned_sum, {"I": 136, "J": 48}, {"x": Element.F16, "z": Element.F32}),
+        (turned_sum, {"I": 64, "J": 80}, {"x": Element.F8E4M3, "z": Element.F16}),
         (transpose, {"I": 128, "J": 64}, {"x": Element.F8E4M3, "y": Element.F8E4M3}),
     ],
 )
@@ -129,6 +137,16 @@ def test_runs_follow_alignment():
     assert decision_of(lower(transpose, dims, wanted=Wanted(misaligned=("y",)))).stored_run == 1
     assert decision_of(lower(transpose, {"I": 63, "J": 96})).stored_run == 1
     assert not lower(transpose, {"I": 15, "J": 96}).decisions.transpose
+
+
+@pytest.mark.parametrize("stored", ["f16", "f32"])
+def test_elements_of_two_sizes_that_are_turned_compile_with_both_proofs(stored):
+    """A warp's part of the memory for one size is not another warp's for the other size."""
+    elements = {"x": "f16", "z": "f32", "y": stored}
+    compilation = compile_kernel(turned_sum, dims={"I": 136, "J": 48}, dtype=elements, assembled=False)
+    (decision,) = compilation.decisions.transpose
+    assert [plan.element_bytes for plan in decision.plans] == [2, 4]
+    assert compilation.text_proof is not None
 
 
 @pytest.mark.parametrize("dims", [{"I": 4096, "J": 1000}, {"I": 333, "J": 257}])

@@ -114,7 +114,7 @@ def test_read_only_arrays_are_marked() -> None:
     [
         (np.zeros(2, np.complex64), "x has elements of type complex64"),
         (np.zeros(2, bool), "type bool"),
-        (np.zeros(2, np.int8), "type int8"),
+        (np.zeros(2, np.int16), "type int16"),
         (np.zeros(2, ml_dtypes.float8_e4m3b11fnuz), "type float8_e4m3b11fnuz"),
         (np.zeros(2, ">f4"), "foreign byte order"),
         (np.array(["a"], object), "type object"),

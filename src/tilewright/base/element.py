@@ -14,6 +14,7 @@ class Element(Enum):
     """An element type. `value` is the name used in text, JSON and dialects."""
 
     U8 = "u8"
+    S8 = "i8"
     U16 = "u16"
     U32 = "u32"
     S32 = "i32"
@@ -43,6 +44,7 @@ class Element(Enum):
 
 _BYTES: dict[Element, int] = {
     Element.U8: 1,
+    Element.S8: 1,
     Element.U16: 2,
     Element.U32: 4,
     Element.S32: 4,
@@ -69,6 +71,7 @@ _ALIASES: dict[str, Element] = {
     "float8_e5m2": Element.F8E5M2,
     "fp64": Element.F64,
     "uint8": Element.U8,
+    "int8": Element.S8,
     "uint16": Element.U16,
     "uint32": Element.U32,
     "int32": Element.S32,

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         default="bf16",
         metavar="DTYPE",
-        help="bf16 (the default), f16, f32, f8e4m3 or f8e5m2; or by parameter, as in a=bf16,c=f32",
+        help="bf16 (the default), f16, f32, f8e4m3, f8e5m2 or i8; or by parameter, as in a=bf16,c=f32",
     )
     parser.add_argument("-o", "--output", metavar="FILE.twb", help="bundle to write (default: KERNEL.twb)")
     parser.add_argument(

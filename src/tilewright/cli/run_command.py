@@ -24,6 +24,7 @@ _COMPARE_LIMIT_OPERATIONS = 1 << 33
 
 ERROR_LIMITS = {
     Element.BF16: 1e-2, Element.F16: 2e-3, Element.F32: 1e-3, Element.F8E4M3: 5e-2, Element.F8E5M2: 1e-1,
+    Element.S8: 2e-2,
 }  # fmt: skip
 """Relative errors in the Frobenius norm up to which a result matches NumPy, by element of the output: rounding to
 8 or 16 bits; for float32 functions of the epilogue (`lower.scalar`), and long sums of 8-bit operands that are left to

@@ -32,8 +32,10 @@ from typing import ClassVar, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import (
+    AnyOf,
     AttrSizedOperandSegments,
     AttrSizedResultSegments,
+    base,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -580,9 +582,23 @@ class FoldOp(AcOperation):
 
 
 @irdl_op_definition
-class ElementStoreOp(AcOperation):
-    name = "ac.element.store"
+class ArgFoldOp(AcOperation):
+    """Where along its row a scalar is largest (`max`) or smallest (`min`): the least index, the same at each point of
+    the row. NaN counts as larger and as smaller than all numbers."""
+
+    name = "ac.argfold"
+    LEAD: ClassVar[tuple[str, ...]] = ("function",)
+    function = prop_def(StringAttr)
     value = operand_def(ScalarType)
+    result = result_def(IndexType)
+
+
+@irdl_op_definition
+class ElementStoreOp(AcOperation):
+    """A scalar, rounded to the array's element; or an index, in an array of integers."""
+
+    name = "ac.element.store"
+    value = operand_def(AnyOf((base(ScalarType), base(IndexType))))
     destination = operand_def(GlobalType)
     indices = var_operand_def(IndexType)
 
@@ -608,7 +624,7 @@ Ac = Dialect(
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,
         FragmentLoadOp, MapOp, ScalarOp, RoundOp, ConstantOp, StageWriteOp, FenceProxyOp, NamedBarrierSyncOp,
         CopyStoreOp, BulkCommitOp, BulkWaitOp, GlobalStoreOp, RowsStoreOp,
-        ElementwiseOp, ElementLoadOp, FoldOp, ElementStoreOp,
+        ElementwiseOp, ElementLoadOp, FoldOp, ArgFoldOp, ElementStoreOp,
     ],
     [
         RingType, CursorType, PhaseType, TransactionType, ReadingType, InflightType, AccumulatorType, FragmentType,

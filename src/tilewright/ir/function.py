@@ -6,6 +6,7 @@ enough for a bfloat16 result; the reference evaluator says what they approximate
 - `GELU` is the tanh approximation, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), not the erf form.
 - `LT`, `LE` and `EQ` give 1 where they hold and 0 elsewhere, NaN compared with anything included; `WHERE` takes its
   second operand where the first is not 0 and its third elsewhere, whatever the other one is, NaN included.
+- `ROUND` is to the nearest whole number, of two the even one.
 - `EXP2` (2^x) and `FMA` (x y + z, rounded once) are for kernels alone: the language has no names for them.
 - `MAX`, `MIN` and `RELU` are NaN where an operand is, like NumPy's `maximum` and PTX's `max.NaN.f32`: a kernel shows
   that its data went wrong.
@@ -38,6 +39,7 @@ class Function(StrEnum):
     SQRT = "sqrt"
     RSQRT = "rsqrt"
     LOG = "log"
+    ROUND = "round"
     LT = "lt"
     LE = "le"
     EQ = "eq"
@@ -52,6 +54,8 @@ class Function(StrEnum):
 
 REDUCERS = (Function.ADD, Function.MAX, Function.MIN)
 """The functions that reductions fold with: associative (ADD but for rounding) and commutative."""
+ARG_REDUCERS = (Function.MAX, Function.MIN)
+"""Those that choose an element, of which a reduction may say where it stands."""
 _TERNARY = frozenset({Function.WHERE, Function.FMA})
 _BINARY = frozenset(
     {

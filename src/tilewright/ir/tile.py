@@ -76,7 +76,7 @@ from tilewright.ir.tile_elementwise import (
     number,
 )
 from tilewright.ir.tile_product import check_contraction, check_scale, product_type
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_types import (
     ELEMENT_TYPES,
     GroupType,
@@ -92,8 +92,6 @@ from tilewright.ir.tile_types import (
 
 def _check_indices(tensor: TensorType, indices: Sequence[SSAValue], verb: str) -> None:
     axes = tuple(index.type.axis.data for index in indices if isinstance(index.type, IndexType | GroupType))
-    if tensor.element_kind is Element.S32 and verb == "stored":
-        raise RuleViolation("a tensor of integers is stored to", "store to a tensor of floats")
     if axes == tensor.axis_names:
         return
     remedy = f"index it by {axes_text(tensor.axis_names)}"
@@ -612,6 +610,7 @@ Tile = Dialect(
         SelectOp,
         PositionOp,
         ReduceOp,
+        ArgReduceOp,
         ContractOp,
         DotOp,
     ],

@@ -159,7 +159,7 @@ class TransposeOp(IRDLOperation):
 
 @irdl_op_definition
 class CastOp(IRDLOperation):
-    """Converts elements, rounding to nearest even; widening is exact."""
+    """Converts elements, rounding to nearest even; widening is exact. Nothing becomes an integer."""
 
     name = "tile.cast"
     operand = operand_def(ValueType)
@@ -177,8 +177,13 @@ class CastOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        if value_type(self.operand).axis_names != value_type(self.result).axis_names:
+        source, result = value_type(self.operand), value_type(self.result)
+        if source.axis_names != result.axis_names:
             raise RuleViolation(f"a cast of {self.operand.type} gives {self.result.type}", "keep the axes")
+        if result.element_kind is Element.S32:
+            raise RuleViolation(
+                f"a tile of {source.element} becomes one of integers", "store it to a tensor of floats"
+            )
 
 
 @irdl_op_definition

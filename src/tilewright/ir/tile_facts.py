@@ -25,7 +25,7 @@ from tilewright.ir.tile import (
     ShiftOp,
     StoreOp,
 )
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_types import GroupType, tensor_type, value_type
 
 
@@ -116,9 +116,9 @@ def dots(program: ProgramOp) -> tuple[DotOp, ...]:
     return tuple(op for op in program.walk() if isinstance(op, DotOp))
 
 
-def reductions(program: ProgramOp) -> tuple[ReduceOp, ...]:
+def reductions(program: ProgramOp) -> tuple[ReduceOp | ArgReduceOp, ...]:
     """Every reduction, in program order."""
-    return tuple(op for op in program.walk() if isinstance(op, ReduceOp))
+    return tuple(op for op in program.walk() if isinstance(op, ReduceOp | ArgReduceOp))
 
 
 def positions(program: ProgramOp) -> tuple[PositionOp, ...]:

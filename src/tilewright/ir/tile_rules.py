@@ -15,6 +15,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.base.element import Element
 from tilewright.ir.tile import (
     MOST_EXACT_POSITION,
+    BroadcastOp,
+    CastOp,
     GridOp,
     LoadOp,
     LoopOp,
@@ -22,11 +24,12 @@ from tilewright.ir.tile import (
     ProgramOp,
     ReturnOp,
     StoreOp,
+    TransposeOp,
 )
 from tilewright.ir.tile_axes import base_axis, blocks_of, derived_extent
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import parameter_name
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, ValueType, axes_text, tensor_type, value_type
 
 Violation = tuple[Operation, RuleViolation]
@@ -119,16 +122,28 @@ def _positions(program: ProgramOp) -> Iterator[Violation]:
     for op in program.walk():
         if isinstance(op, PositionOp) and isinstance(op.index.type, IndexType):
             axis = op.index.type.axis.data
-            if program.extents.get(base_axis(axis), 0) > MOST_EXACT_POSITION:
-                yield op, RuleViolation(f"numbers along {axis} past 2^24 are no float32", "use a shorter axis")
+        elif isinstance(op, CastOp) and value_type(op.operand).element_kind is Element.S32:
+            axis = _place_along(op.operand)
+        else:
+            continue
+        if program.extents.get(base_axis(axis), 0) > MOST_EXACT_POSITION:
+            yield op, RuleViolation(f"numbers along {axis} past 2^24 are no float32", "use a shorter axis")
+
+
+def _place_along(value: SSAValue) -> str:
+    """The axis along which integers say where something stands."""
+    owner = value.owner
+    while isinstance(owner, BroadcastOp | TransposeOp):
+        owner = owner.operand.owner
+    return owner.axis.data if isinstance(owner, ArgReduceOp) else ""
 
 
 def _sums(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     """Reductions and contractions: over an axis of the grid, or of the streamed loop that they stand in."""
     for op in program.walk():
-        if not isinstance(op, ReduceOp | ContractOp):
+        if not isinstance(op, ReduceOp | ArgReduceOp | ContractOp):
             continue
-        axis, what = op.axis.data, "a reduction" if isinstance(op, ReduceOp) else "a product"
+        axis, what = op.axis.data, "a product" if isinstance(op, ContractOp) else "a reduction"
         loop = _loop_around(op)
         if loop is not None and loop.streamed is None:
             yield op, RuleViolation(f"{what} over {axis} inside a loop", "reduce before the loop or after it")
@@ -167,7 +182,7 @@ def _streams(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
 
 def _stores(program: ProgramOp, grid: GridOp) -> Iterator[Violation]:
     stored: set[SSAValue] = set()
-    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp | ContractOp)}
+    reduced = {op.axis.data for op in program.walk() if isinstance(op, ReduceOp | ArgReduceOp | ContractOp)}
     # What is folded along an axis does not depend on the place there: all tiles along it would store the same.
     needed = {
         index for index in grid.indices if isinstance(index.type, IndexType) and index.type.axis.data not in reduced

@@ -3,16 +3,16 @@
 Theory: an axis is a name with an extent; the program's `axes` attribute holds the extents. No type says how large a
 tile is: the synthesiser chooses that, and the dialect's rules see to it that the meaning does not depend on the choice.
 
-Limits: at most five axes per tensor; elements are those of ELEMENT_TYPES, and 32-bit integers for the tensors that cut
-a grid into groups; strides at least one element. Ops are in `tile`.
+Limits: at most five axes per tensor; elements are those of VALUE_TYPES; strides at least one element. Ops are
+in `tile`.
 Checked by tests/ir/test_tile_dialect.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, i32
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, i8, i32
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -30,10 +30,12 @@ ELEMENT_TYPES: dict[Element, TypeAttribute] = {
     Element.F32: f32,
     Element.F8E4M3: f8E4M3FN,
     Element.F8E5M2: f8E5M2,
+    Element.S8: i8,
 }
-"""The elements that tiles are made of, as xDSL types."""
-TENSOR_ELEMENT_TYPES: dict[Element, TypeAttribute] = {**ELEMENT_TYPES, Element.S32: i32}
-"""The elements of tensors: integers too, which say where groups end, and are float32 once they are loaded."""
+"""The numbers that tiles are computed in and rounded to, as xDSL types; float32 has all of them."""
+VALUE_TYPES: dict[Element, TypeAttribute] = {**ELEMENT_TYPES, Element.S32: i32}
+"""The elements of tensors, and of tiles: integers too. What is loaded from a tensor of integers is float32; a tile of
+integers is what says where along an axis something stands (`tile.argreduce`)."""
 
 MAX_RANK = 5
 MAX_TENSOR_ELEMENTS = 2**31
@@ -68,11 +70,11 @@ def _verify_axes(axes: tuple[str, ...], what: str) -> None:
         )
 
 
-def _element_of(element: Attribute, types: Mapping[Element, TypeAttribute] = ELEMENT_TYPES) -> Element:
-    for kind, attribute in types.items():
+def _element_of(element: Attribute) -> Element:
+    for kind, attribute in VALUE_TYPES.items():
         if attribute == element:
             return kind
-    raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16, f32, f8e4m3 or f8e5m2")
+    raise RuleViolation(f"{element} is not an element of tile programs", "use bf16, f16, f32, f8e4m3, f8e5m2 or i8")
 
 
 def _strings(names: Sequence[str]) -> ArrayAttr[StringAttr]:
@@ -126,7 +128,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         refinement: Refinement | None = None,
     ) -> TensorType:
         promise = refinement or Refinement.of()
-        return cls(_strings(axes), _integers(shape), _integers(strides), TENSOR_ELEMENT_TYPES[element], promise)
+        return cls(_strings(axes), _integers(shape), _integers(strides), VALUE_TYPES[element], promise)
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -143,7 +145,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def element_kind(self) -> Element:
-        return _element_of(self.element, TENSOR_ELEMENT_TYPES)
+        return _element_of(self.element)
 
     @property
     def facts(self) -> TensorFacts:
@@ -164,7 +166,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     def verify(self) -> None:
         axes, extents, strides = self.axis_names, self.extents, self.stride_elements
         _verify_axes(axes, "a tensor")
-        _element_of(self.element, TENSOR_ELEMENT_TYPES)
+        _element_of(self.element)
         if not axes:
             raise RuleViolation("a tensor has no axis", f"give it one to {MAX_RANK}")
         if not len(axes) == len(extents) == len(strides):
@@ -263,7 +265,7 @@ class ValueType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def of(cls, axes: Sequence[str], element: Element) -> ValueType:
-        return cls(_strings(axes), ELEMENT_TYPES[element])
+        return cls(_strings(axes), VALUE_TYPES[element])
 
     @property
     def axis_names(self) -> tuple[str, ...]:

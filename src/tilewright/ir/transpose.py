@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.exchange import (
@@ -40,7 +41,8 @@ class TransposeDecision:
     """stored_axis, loaded_axis: places among the program's grid axes of those that stores and turned loads run along.
     side: points of a warp's tile along either. stored_run, loaded_run: neighbouring points that a thread takes at once,
     which divide the extents and are aligned in every array. warps: of a CTA. plans: from the layout that is loaded to
-    the one that is stored, one for each size of element that is turned. smem_bytes: of a CTA."""
+    the one that is stored, one for each size of element that is turned; each has memory of its own, in this order,
+    since a warp's part lies elsewhere for each size. smem_bytes: of a CTA, for all plans."""
 
     stored_axis: int
     loaded_axis: int
@@ -59,9 +61,10 @@ class TransposeDecision:
     def loaded_layout(self) -> LinearLayout:
         return side_layout(LOADED, self.side, self.loaded_run, self.warps)
 
-    def plan_for(self, element_bytes: int) -> ExchangePlan | None:
-        """The plan for elements of that size, if such are turned."""
-        return next((plan for plan in self.plans if plan.element_bytes == element_bytes), None)
+    @property
+    def plan_offsets(self) -> tuple[int, ...]:
+        """Bytes before each plan's memory."""
+        return tuple(accumulate([plan.shared_bytes for plan in self.plans[:-1]], initial=0))
 
 
 TRANSPOSE_CLASSES: tuple[type, ...] = (

@@ -72,12 +72,12 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
 
 
 def _refuse_bytes(kernel: ac.KernelOp) -> None:
-    """Floats of 8 bits: their products, conversions and maps have other forms upstream, which are not written."""
+    """Numbers of 8 bits: their products, conversions and maps have other forms upstream, which are not written."""
     for op in kernel.body.block.ops:
         kind = op.result.type if isinstance(op, ac.GlobalOp) else op
-        if isinstance(kind, ac.GlobalType | ac.TensorMapOp) and kind.element.data in PTX_NAMES:
+        if isinstance(kind, ac.GlobalType | ac.TensorMapOp) and kind.element.data in (*PTX_NAMES, "i8"):
             raise TilewrightError(
-                f"kernel {kernel.sym_name.data} has floats of 8 bits, which are not written in the upstream dialects",
+                f"kernel {kernel.sym_name.data} has numbers of 8 bits, which are not written in the upstream dialects",
                 remedy="emit PTX instead",
             )
     for op in kernel.walk():

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
-from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_from_float
+from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
 from tilewright.lower.lowering import integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
@@ -80,7 +80,7 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
                 assert isinstance(destination, GlobalPlace)
                 address, _ = _address(text, values, destination, inner.indices, check=False)
                 value = scalar_register(values, inner.value)
-                store_from_float(text, destination.element, f"[{address}]", value, "")
+                store_element(text, destination.element, f"[{address}]", value, "")
             case _:
                 if not lower_scalar_op(text, values, inner):
                     raise AssertionError(f"{inner.name} cannot stand in an element-by-element body")

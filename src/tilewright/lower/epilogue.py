@@ -19,7 +19,7 @@ from tilewright.lower.global_access import (
     constant_address,
     displaced_address,
     load_as_float,
-    store_from_float,
+    store_element,
 )
 from tilewright.lower.paired_loads import PairedRows, load_pair
 from tilewright.lower.places import (
@@ -348,7 +348,7 @@ def lower_global_store(
                     guard = text.into("pred", "and.pred", inside, fits)
                     result = fragment_value(places, lanes, fragment, block, item)
                     target = constant_address(text, address, offset * column_stride)
-                    store_from_float(text, fragment.element, target, result, guard)
+                    store_element(text, fragment.element, target, result, guard)
 
 
 def lower_row_store(
@@ -365,4 +365,4 @@ def lower_row_store(
             place = text.into("b32", "add.s32", row, offset) if offset else row
             guard = text.into("pred", "setp.lt.and.u32", place, rows, first)
             address = displaced_address(text, destination.register, place, stride * ELEMENT_BYTES[fragment.element])
-            store_from_float(text, fragment.element, f"[{address}]", number, guard)
+            store_element(text, fragment.element, f"[{address}]", number, guard)

@@ -20,7 +20,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_facts import index_offset, loops
 from tilewright.ir.tile_products import product_of
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.lower.build import Build, affine
 
@@ -58,6 +58,7 @@ def loads_in(value: SSAValue) -> list[tile.LoadOp]:
                 | tile.BroadcastOp()
                 | tile.TransposeOp()
                 | ReduceOp()
+                | ArgReduceOp()
             ):
                 for operand in owner.operands:
                     visit(operand)
@@ -94,7 +95,8 @@ def scalar_function(build: Build, function: str, *inputs: SSAValue) -> SSAValue:
 
 
 def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
-    """Emit the scalar code of an expression whose loads and loop results are given in `leaves`."""
+    """Emit the scalar code of an expression whose loads and loop results are given in `leaves`: a float32, or an index
+    if the expression is of integers."""
     known = leaves.get(value)
     if known is not None:
         return known
@@ -107,6 +109,8 @@ def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue])
         case tile.CastOp():
             result = point_value(build, owner.operand, leaves)
             source, target = value_type(owner.operand).element_kind, value_type(owner.result).element_kind
+            if source is Element.S32:
+                result = build.value(ac.IndexNumberOp.create(operands=[result], result_types=[_SCALAR]))
             if target is not Element.F32 and source is not target:
                 rounding = ac.RoundOp.create(
                     operands=[result],
@@ -126,6 +130,13 @@ def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue])
             function = StringAttr(owner.function.data.value)
             fold = ac.FoldOp.create(operands=[operand], properties={"function": function}, result_types=[_SCALAR])
             result = build.value(fold)
+        case ArgReduceOp():
+            operand = point_value(build, owner.operand, leaves)
+            function = StringAttr(owner.function.data.value)
+            where = ac.ArgFoldOp.create(
+                operands=[operand], properties={"function": function}, result_types=[ac.IndexType()]
+            )
+            result = build.value(where)
         case _:
             raise AssertionError(f"{owner} has no value at a point")
     leaves[value] = result

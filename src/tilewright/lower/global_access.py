@@ -5,12 +5,12 @@ Not handled: vectors of elements. Checked by: tests/lower/test_extents.py and te
 
 from __future__ import annotations
 
-from tilewright.lower import float8
+from tilewright.lower import float8, int8
 from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.places import GlobalPlace
 from tilewright.lower.scalar import widen
 
-ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1, "i32": 4}
+ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "i32": 4}
 
 
 def displaced_address(text: Text, base: str, index: str, stride_bytes: int) -> str:
@@ -47,7 +47,7 @@ def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str, int
             text.emit("mov.f32", into, wide)
         return into or wide
     narrow = text.into("b16", "mov.b16", 0)
-    text.emit(f"{source.load}.{'u8' if element in float8.PTX_NAMES else 'b16'}", narrow, address, guard=guard)
+    text.emit(f"{source.load}.{'u8' if ELEMENT_BYTES[element] == 1 else 'b16'}", narrow, address, guard=guard)
     wide = widen(text, element, narrow)
     if not into:
         return wide
@@ -55,13 +55,14 @@ def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str, int
     return into
 
 
-def store_from_float(text: Text, element: str, address: str, value: str, guard: str) -> None:
-    """Round a float32 register to the element and store it where the guard holds."""
-    if element == "f32":
-        text.emit("st.global.f32", address, value, guard=guard)
+def store_element(text: Text, element: str, address: str, value: str, guard: str) -> None:
+    """Round a float32 register to the element and store it where the guard holds; of integers, a register of one."""
+    if element in ("f32", "i32"):
+        text.emit(f"st.global.{'f32' if element == 'f32' else 'b32'}", address, value, guard=guard)
         return
-    if element in float8.PTX_NAMES:
-        text.emit("st.global.u8", address, float8.narrow(text, element, value), guard=guard)
+    if ELEMENT_BYTES[element] == 1:
+        narrow = int8.narrow(text, value) if element == "i8" else float8.narrow(text, element, value)
+        text.emit("st.global.u8", address, narrow, guard=guard)
         return
     narrow = text.into("b16", f"cvt.rn.{element}.f32", value)
     text.emit("st.global.b16", address, narrow, guard=guard)

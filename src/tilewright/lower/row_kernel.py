@@ -13,6 +13,7 @@ from tilewright.ir import ac, tile
 from tilewright.ir.decisions import ElementwiseDecisions, to_attribute
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import buffers, grid_axes, parameter_name, reductions, stores
+from tilewright.ir.tile_reduce import ArgReduceOp
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import INDEX, global_array, new_kernel, new_role, shared_buffer
 from tilewright.lower.expression import element_load, loads_in, point_value, position, positions_in
@@ -24,7 +25,7 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
     """The kernel of a program whose decisions share rows."""
     (row,) = decisions.rows
     axes = (*(axis for axis in grid_axes(program) if axis != row.axis), row.axis)
-    size = scratch_bytes(row, len(reductions(program)))
+    size = scratch_bytes(row, sum(2 if isinstance(op, ArgReduceOp) else 1 for op in reductions(program)))
     name = program.sym_name.data
     module, build = new_kernel(name, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, size, 0)
     arrays = {buffer.name: global_array(build, buffer) for buffer in buffers(program)}

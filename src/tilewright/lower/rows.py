@@ -5,12 +5,10 @@ Where one strip holds the row, what is loaded stays in registers from walk to wa
 (exponentials, quotients) stays too, and the rest is computed anew from both, so that few registers wait. What a walk
 needs first is on its way before the threads of the walk before meet. Rows that no strip holds are loaded anew.
 
-A fold goes through a thread's own elements, then through the lanes of its warp by exchanges, then, where a unit has
-several warps, through a word of shared memory of each: all threads of the CTA meet there, so such a unit is a CTA.
-Every fold has words of its own, so that one barrier is enough.
+A fold goes through a thread's own elements, then through the unit's threads (`row_folds`).
 
 Points past a row's end count nowhere: they are loaded as zeros, folded as the function's identity, and not stored.
-Source: PTX ISA, shfl.sync, bar.sync. Checked by: tests/lower/test_rows.py.
+Checked by: tests/lower/test_rows.py.
 """
 
 from __future__ import annotations
@@ -31,18 +29,17 @@ from tilewright.lower.global_access import (
     constant_address,
     displaced_address,
     load_as_float,
-    store_from_float,
+    store_element,
 )
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import BufferPlace, GlobalPlace, IndexPlace, Places, ScalarPlace
+from tilewright.lower.row_folds import IDENTITIES, WARP_THREADS, Chosen, Unit, better, chosen, folded
 from tilewright.lower.runs import narrowed
 from tilewright.lower.scalar import emit_scalar
 from tilewright.lower.scalar_region import lower_scalar_op
 from tilewright.lower.wide_loads import WORD_BYTES, widened
 
-_WARP_THREADS = 32
-_WARP_SHIFT = 5
-_IDENTITIES = {"add": 0.0, "max": -math.inf, "min": math.inf}
+_Fold = ac.FoldOp | ac.ArgFoldOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +50,10 @@ class _Fetched:
     pieces: list[list[str]]
 
 
-def scratch_bytes(row: RowDecision, folds: int) -> int:
-    """Shared memory of a CTA: a word of each warp for each fold, where units have several warps."""
-    warps = row.threads // _WARP_THREADS
-    return folds * warps * WORD_BYTES if warps > 1 else 0
+def scratch_bytes(row: RowDecision, words: int) -> int:
+    """Shared memory of a CTA: so many words of each warp for its folds, where units have several warps."""
+    warps = row.threads // WARP_THREADS
+    return words * warps * WORD_BYTES if warps > 1 else 0
 
 
 def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> None:
@@ -71,11 +68,11 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
         # Units are warps or parts of them then, and no thread waits for another warp's, so that whole warps may leave.
         thread = text.into("b32", "and.b32", lowering.thread, row.threads - 1)
         unit = text.into("b32", "shr.u32", lowering.thread, row.threads.bit_length() - 1)
-        first = text.into("b32", "and.b32", unit, -(_WARP_THREADS // row.threads))
+        first = text.into("b32", "and.b32", unit, -(WARP_THREADS // row.threads))
         base = text.into("b32", "mul.lo.u32", number, block // row.threads)
         text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", text.into("b32", "add.u32", base, first), rows))
         number = text.into("b32", "add.u32", base, unit)
-        if row.threads < _WARP_THREADS:
+        if row.threads < WARP_THREADS:
             has_row = text.into("pred", "setp.lt.u32", number, rows)
     indices: list[str] = []
     rest = number
@@ -100,7 +97,7 @@ class _Row:
     """One row of the thread's unit. values: what is the same along it; fetched: what is loaded of the strip at hand;
     kept: values at its points that stay for later walks, by piece; points: others, of the piece at hand; starts,
     guards: number of the first element of each piece, and whether it lies in the row; has_row: a predicate where units
-    of a warp may have none; shared: a register with the address of the words of folds."""
+    of a warp may have none; shared: a register with the address of the words of folds, of which `words` are taken."""
 
     text: Text
     op: ac.ElementwiseOp
@@ -115,7 +112,7 @@ class _Row:
     points: dict[SSAValue, list[str]] = field(default_factory=dict[SSAValue, "list[str]"])
     starts: list[str] = field(default_factory=list[str])
     guards: list[str] = field(default_factory=list[str])
-    folds: int = 0
+    words: int = 0
 
     # ------------------------------------------------------------ walks
 
@@ -129,7 +126,7 @@ class _Row:
         done = 0
         for level in range(1 + max(levels.values(), default=0)):
             for inner in ops:  # what is the same along the row, as far as it is known by now
-                if inner not in varying and not isinstance(inner, ac.FoldOp) and levels[inner] == level:
+                if inner not in varying and not isinstance(inner, _Fold) and levels[inner] == level:
                     self.once(inner)
             if done < len(walks) and walks[done].level == level:
                 following = walks[done + 1] if done + 1 < len(walks) else None
@@ -143,7 +140,7 @@ class _Row:
             ends: list[Operation] = [
                 inner
                 for inner in ops
-                if (isinstance(inner, ac.FoldOp) and levels[inner] == level + 1)
+                if (isinstance(inner, _Fold) and levels[inner] == level + 1)
                 or (isinstance(inner, ac.ElementStoreOp) and inner in varying and levels[inner] == level)
             ]
             if not ends:
@@ -159,7 +156,8 @@ class _Row:
         """following: the walk after it, whose loads are issued before the threads meet."""
         text = self.text
         folds = [end for end in walk.ends if isinstance(end, ac.FoldOp)]
-        totals = {end: text.into("f32", "mov.f32", float_literal(_IDENTITIES[end.function.data])) for end in folds}
+        totals = {end: text.into("f32", "mov.f32", float_literal(IDENTITIES[end.function.data])) for end in folds}
+        places = {end: self.no_place(end) for end in walk.ends if isinstance(end, ac.ArgFoldOp)}
         first, head, past = "", "", ""
         if self.row.streamed:
             first = text.into("b32", "mov.u32", 0)
@@ -175,6 +173,8 @@ class _Row:
             for end in walk.ends:
                 if isinstance(end, ac.FoldOp):
                     text.emit("mov.f32", totals[end], self.function(end)(totals[end], self.partial(end, piece)))
+                elif isinstance(end, ac.ArgFoldOp):
+                    self.place_in(end, piece, places[end])
                 else:
                     assert isinstance(end, ac.ElementStoreOp)
                     self.store_run(end, piece)
@@ -184,8 +184,11 @@ class _Row:
             text.place(past)
         elif following is not None:
             self.fetch(following)
-        for end, total in totals.items():
-            self.values[end.result] = ScalarPlace(self.combined(end, total))
+        for end in walk.ends:
+            if isinstance(end, ac.FoldOp):
+                self.values[end.result] = ScalarPlace(folded(text, end.function.data, self.unit(1), totals[end]))
+            elif isinstance(end, ac.ArgFoldOp):
+                self.values[end.result] = IndexPlace(chosen(text, end.function.data, self.unit(2), places[end]))
 
     def begin_strip(self, first: str) -> None:
         """first: the register of the number of its first point; "" for 0."""
@@ -227,9 +230,9 @@ class _Row:
             case ac.ElementStoreOp():
                 destination = self.array(inner.destination)
                 address, _ = self.address(destination, inner.indices, self.values, check=False)
-                register = self.place(inner.value, 0, 0).register
+                register = self.register(inner.value, 0, 0)
                 first = self.where_row(self.text.into("pred", "setp.eq.u32", self.thread, 0))
-                store_from_float(self.text, destination.element, f"[{address}]", register, first)
+                store_element(self.text, destination.element, f"[{address}]", register, first)
             case _:
                 if not lower_scalar_op(self.text, self.values, inner):
                     raise AssertionError(f"{inner.name} cannot stand in a row's region")
@@ -249,7 +252,7 @@ class _Row:
             self.points[result] = [self.number_at(inner, piece, element) for element in range(self.row.run)]
             return
         for element in range(self.row.run):
-            point: Places = {operand: self.place(operand, piece, element) for operand in inner.operands}
+            point: Places = {each: ScalarPlace(self.register(each, piece, element)) for each in inner.operands}
             if not lower_scalar_op(self.text, point, inner):
                 raise AssertionError(f"{inner.name} cannot stand in a row's region")
             place = point[result]
@@ -266,14 +269,15 @@ class _Row:
         assert isinstance(place, ScalarPlace)
         return place.register
 
-    def place(self, value: SSAValue, piece: int, element: int) -> ScalarPlace:
+    def register(self, value: SSAValue, piece: int, element: int) -> str:
+        """That holds a scalar, or an index that is the same along the row, at a point."""
         if value in self.points:
-            return ScalarPlace(self.points[value][element])
+            return self.points[value][element]
         if value in self.kept:
-            return ScalarPlace(self.kept[value][piece][element])
+            return self.kept[value][piece][element]
         place = self.values[value]
-        assert isinstance(place, ScalarPlace)
-        return place
+        assert isinstance(place, ScalarPlace | IndexPlace)
+        return place.register
 
     # ------------------------------------------------------------ memory
 
@@ -344,7 +348,7 @@ class _Row:
     def store_run(self, op: ac.ElementStoreOp, piece: int) -> None:
         """What a thread holds of a piece."""
         text, destination, guard = self.text, self.array(op.destination), self.guards[piece]
-        registers = [self.place(op.value, piece, element).register for element in range(self.row.run)]
+        registers = [self.register(op.value, piece, element) for element in range(self.row.run)]
         if self.in_vectors(op.destination):
             base, offset = self.runs_at(destination, op.indices)[piece]
             for first, unit in _units(narrowed(text, destination.element, registers)):
@@ -355,7 +359,7 @@ class _Row:
         for element, register in enumerate(registers):
             point = self.elements(op.indices, piece, element)
             address, _ = self.address(destination, op.indices, point, check=False)
-            store_from_float(text, destination.element, f"[{address}]", register, guard)
+            store_element(text, destination.element, f"[{address}]", register, guard)
 
     # ------------------------------------------------------------ folds
 
@@ -365,9 +369,9 @@ class _Row:
     def partial(self, op: ac.FoldOp, piece: int) -> str:
         """Of the thread's own elements in a piece."""
         text, fold = self.text, self.function(op)
-        identity = float_literal(_IDENTITIES[op.function.data])
+        identity = float_literal(IDENTITIES[op.function.data])
         found = [
-            text.into("f32", "selp.f32", self.place(op.value, piece, element).register, identity, self.guards[piece])
+            text.into("f32", "selp.f32", self.register(op.value, piece, element), identity, self.guards[piece])
             for element in range(self.row.run)
         ]
         while len(found) > 1:
@@ -375,36 +379,31 @@ class _Row:
             found = pairs + found[len(pairs) * 2 :]
         return found[0]
 
-    def combined(self, op: ac.FoldOp, own: str) -> str:
-        """Of all threads of the unit; the same bits in each."""
-        text, fold = self.text, self.function(op)
-        total = _across_lanes(text, fold, own, min(self.row.threads, _WARP_THREADS))
-        warps = self.row.threads // _WARP_THREADS
-        if warps <= 1:
-            return total
-        offset = self.folds * warps * WORD_BYTES
-        self.folds += 1
-        lane = text.into("b32", "and.b32", self.thread, _WARP_THREADS - 1)
-        first = text.into("pred", "setp.eq.u32", lane, 0)
-        base = text.into("b32", "add.u32", self.shared, offset)
-        warp = text.into("b32", "shr.u32", self.thread, _WARP_SHIFT)
-        text.emit("st.shared.f32", f"[{text.into('b32', 'mad.lo.u32', warp, WORD_BYTES, base)}]", total, guard=first)
-        text.emit("bar.sync", 0)
-        theirs = text.into("f32", "mov.f32", float_literal(_IDENTITIES[op.function.data]))
-        word = text.into("b32", "mad.lo.u32", lane, WORD_BYTES, base)
-        text.emit("ld.shared.f32", theirs, f"[{word}]", guard=text.into("pred", "setp.lt.u32", lane, warps))
-        return _across_lanes(text, fold, theirs, _WARP_THREADS)
+    def no_place(self, op: ac.ArgFoldOp) -> Chosen:
+        """Before the first element: it stands where that does, so that it is right where none is better."""
+        text = self.text
+        value = text.into("f32", "mov.f32", float_literal(IDENTITIES[op.function.data]))
+        return Chosen(value, text.into("b32", "mul.lo.u32", self.thread, self.row.run))
 
+    def place_in(self, op: ac.ArgFoldOp, piece: int, best: Chosen) -> None:
+        """Let the thread's own elements in a piece follow those that `best` was chosen of."""
+        text, function = self.text, op.function.data
+        found = [Chosen(self.register(op.value, piece, element), element) for element in range(self.row.run)]
+        while len(found) > 1:
+            pairs = [better(text, function, *pair) for pair in zip(found[::2], found[1::2], strict=False)]
+            found = pairs + found[len(pairs) * 2 :]
+        identity = float_literal(IDENTITIES[function])
+        value = text.into("f32", "selp.f32", found[0].value, identity, self.guards[piece])
+        number = text.into("b32", "add.u32", self.starts[piece], found[0].number)
+        taken = better(text, function, best, Chosen(value, number))
+        text.emit("mov.f32", best.value, taken.value)
+        text.emit("mov.b32", str(best.number), taken.number)
 
-def _across_lanes(text: Text, fold: Callable[[str, str], str], value: str, lanes: int) -> str:
-    """Folded over groups of so many neighbouring lanes; each step adds the same two numbers in both lanes, so that all
-    get the same."""
-    distance = lanes // 2
-    while distance:
-        theirs = text.into("f32", "shfl.sync.bfly.b32", value, distance, _WARP_THREADS - 1, -1)
-        value = fold(value, theirs)
-        distance //= 2
-    return value
+    def unit(self, words: int) -> Unit:
+        """With so many words of its own."""
+        first = self.words
+        self.words += words
+        return Unit(self.thread, self.row.threads, self.shared, first)
 
 
 def _units(words: list[str]) -> list[tuple[int, list[str]]]:
@@ -458,9 +457,9 @@ def _levels(op: ac.ElementwiseOp) -> tuple[set[Operation], dict[Operation, int]]
     for inner in op.body.block.ops:
         owners = [operand.owner for operand in inner.operands]
         before = [levels[owner] for owner in owners if isinstance(owner, Operation) and owner in levels]
-        levels[inner] = max(before, default=0) + isinstance(inner, ac.FoldOp)
+        levels[inner] = max(before, default=0) + isinstance(inner, _Fold)
         moves = any(operand is along or operand.owner in varying for operand in inner.operands)
-        if moves and not isinstance(inner, ac.FoldOp):
+        if moves and not isinstance(inner, _Fold):
             varying.add(inner)
     return varying, levels
 

@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
+from tilewright.lower import int8
 from tilewright.lower.elementwise import affine_index, divided
 from tilewright.lower.emit import Text
 from tilewright.lower.float8 import PTX_NAMES, pack_bytes
@@ -256,9 +257,13 @@ def _is_copy(store: ac.ElementStoreOp, loads: _Loads, values: Places) -> bool:
 
 
 def narrowed(text: Text, element: str, registers: list[str]) -> list[str]:
-    """float32 registers rounded to the element and packed into 32-bit words."""
+    """float32 registers rounded to the element and packed into 32-bit words; registers of integers as they are."""
+    if element == "i32":
+        return registers
     if element == "f32":
         return [text.into("b32", "mov.b32", register) for register in registers]
+    if element == "i8":
+        return [int8.pack_bytes(text, registers[at : at + 4]) for at in range(0, len(registers), 4)]
     if element in PTX_NAMES:
         return [pack_bytes(text, element, registers[at : at + 4]) for at in range(0, len(registers), 4)]
     pairs = zip(registers[::2], registers[1::2], strict=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.lower import float8
+from tilewright.lower import float8, int8
 from tilewright.lower.emit import Text, float_literal
 
 _LOG2E = float_literal(math.log2(math.e))
@@ -76,6 +76,10 @@ def _absolute(text: Text, x: str) -> str:
 
 def _power_of_two(text: Text, x: str) -> str:
     return text.into("f32", "ex2.approx.ftz.f32", x)
+
+
+def _round(text: Text, x: str) -> str:
+    return text.into("f32", "cvt.rni.f32.f32", x)
 
 
 def _square_root(text: Text, x: str) -> str:
@@ -207,6 +211,7 @@ _UNARY = {
     "sqrt": _square_root,
     "rsqrt": _reciprocal_root,
     "log": _log,
+    "round": _round,
     "relu": _relu,
     "exp": _exp,
     "exp2": _power_of_two,
@@ -218,7 +223,7 @@ _UNARY = {
 
 
 def emit_round(text: Text, element: str, value: str) -> str:
-    """A float32 register rounded to nearest even in `element` (f16, bf16, f32, f8e4m3 or f8e5m2) and widened again."""
+    """A float32 register rounded to nearest even in `element` and widened again."""
     match element:
         case "f32":
             return value
@@ -227,15 +232,19 @@ def emit_round(text: Text, element: str, value: str) -> str:
             return widen(text, element, narrow)
         case "f8e4m3" | "f8e5m2":
             return widen(text, element, float8.narrow(text, element, value))
+        case "i8":
+            return int8.widen(text, int8.narrow(text, value))
         case _:
             raise KeyError(element)
 
 
 def widen(text: Text, element: str, narrow: str) -> str:
-    """A float of 16 bits, or of 8 in the low byte, as float32. bf16 widens by shifting: `cvt.f32.bf16` needs PTX 7.8
+    """A number of 16 bits, or of 8 in the low byte, as float32. bf16 widens by shifting: `cvt.f32.bf16` needs PTX 7.8
     and says the same."""
     if element in float8.PTX_NAMES:
         return float8.widen_pair(text, element, narrow)[0]
+    if element == "i8":
+        return int8.widen(text, narrow)
     if element == "f16":
         return text.into("f32", "cvt.f32.f16", narrow)
     bits = text.into("b32", "cvt.u32.u16", narrow)

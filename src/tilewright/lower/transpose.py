@@ -6,8 +6,8 @@ lie outside the grid are neither loaded nor stored, but take part in the exchang
 Loads that run along the stored axis are fetched in runs there; all others element by element, each once.
 
 Shared memory: a warp stores again only after all its lanes have loaded, by bar.warp.sync; no other warp touches its
-part. Source: PTX ISA, ld, st: vectors are aligned to their size. Checked by: tests/lower/test_transpose.py, on the
-machine and against the plan's addresses.
+part, of which it has one for each size of element. Source: PTX ISA, ld, st: vectors are aligned to their size. Checked
+by: tests/lower/test_transpose.py, on the machine and against the plan's addresses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.layout.linear import LinearLayout
 from tilewright.lower.emit import Text
 from tilewright.lower.exchange import emit, prepare
 from tilewright.lower.exchange_words import Ready, linear_bytes
-from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_from_float
+from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import BufferPlace, GlobalPlace, Places, ScalarPlace
 from tilewright.lower.runs import narrowed
@@ -41,8 +41,10 @@ def lower_transpose(lowering: Lowering, op: ac.ElementwiseOp, decision: Transpos
     text, extents = lowering.text, integers(op.extents)
     buffer = lowering.place(op.through[0])
     assert isinstance(buffer, BufferPlace)
-    memory = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
-    ready = {plan.element_bytes: prepare(text, plan, lowering.thread, memory) for plan in decision.plans}
+    ready: dict[int, Ready] = {}
+    for plan, offset in zip(decision.plans, decision.plan_offsets, strict=True):
+        memory = text.into("b32", "add.u32", lowering.shared_base, buffer.address + offset)
+        ready[plan.element_bytes] = prepare(text, plan, lowering.thread, memory)
     lane = text.into("b32", "and.b32", lowering.thread, 31)
     sides = [
         _lane_places(text, lane, layout, decision.side) for layout in (decision.stored_layout, decision.loaded_layout)
@@ -377,7 +379,7 @@ def _store_floats(
         _store_words(text, address, narrowed(text, array.element, floats), guard)
         return
     for at, value in enumerate(floats):
-        store_from_float(text, array.element, f"[{address}+{at * size}]", value, guard)
+        store_element(text, array.element, f"[{address}+{at * size}]", value, guard)
 
 
 def _store_copy(

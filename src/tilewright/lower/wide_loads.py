@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.ir.decisions import RUN_BYTES
+from tilewright.lower import int8
 from tilewright.lower.emit import Text
 from tilewright.lower.float8 import widen_bytes
 from tilewright.lower.global_access import ELEMENT_BYTES
@@ -122,6 +123,8 @@ def widened(text: Text, element: str, words: list[str]) -> list[str]:
                 result.append(text.into("f32", "mov.b32", text.into("b32", "shl.b32", word, 16)))
                 result.append(text.into("f32", "mov.b32", text.into("b32", "and.b32", word, 0xFFFF0000)))
             return result
+        case "i8":
+            return [value for word in words for value in int8.widen_bytes(text, word)]
         case "f8e4m3" | "f8e5m2":
             return [value for word in words for value in widen_bytes(text, element, word)]
         case _:

@@ -30,6 +30,7 @@ _SUPPORTED = ", ".join(element.value for element in Element)
 
 _NUMPY_TYPES: dict[Element, np.dtype[Any]] = {
     Element.U8: np.dtype(np.uint8),
+    Element.S8: np.dtype(np.int8),
     Element.U16: np.dtype(np.uint16),
     Element.U32: np.dtype(np.uint32),
     Element.S32: np.dtype(np.int32),
@@ -47,6 +48,7 @@ _NUMPY_TYPES: dict[Element, np.dtype[Any]] = {
 _DL_CODES = {0: "int", 1: "uint", 2: "float", 3: "opaque handle", 4: "bfloat", 5: "complex", 6: "bool"}
 _DL_ELEMENTS: dict[tuple[int, int], Element] = {
     (1, 8): Element.U8,
+    (0, 8): Element.S8,
     (1, 16): Element.U16,
     (1, 32): Element.U32,
     (0, 32): Element.S32,

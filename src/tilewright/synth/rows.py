@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from xdsl.ir import Operation
+
 from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
@@ -72,7 +74,7 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
 
 
 def _registers_per_element(program: tile.ProgramOp, axis: str, vectors: Sequence[str]) -> float:
-    """That wait from one walk along the row to the next: what is loaded, and results that cost much."""
+    """That wait from one walk along the row to the next: what is loaded, and what costs much and is folded."""
     held = [
         (tensor_type(op.tensor).element_kind.bytes / _WORD_BYTES)
         if parameter_name(program, op.tensor) in vectors
@@ -82,11 +84,23 @@ def _registers_per_element(program: tile.ProgramOp, axis: str, vectors: Sequence
     ]
     costly = [
         op
-        for op in program.walk()
+        for op in _folded(program)
         if (isinstance(op, tile.UnaryOp | tile.BinaryOp) and op.function.data in COSTLY)
         and axis in value_type(op.result).axis_names
     ]
     return sum(held) + len(costly)
+
+
+def _folded(program: tile.ProgramOp) -> list[Operation]:
+    """What reductions are computed from; the rest is computed in the last walk, and waits for none."""
+    found: dict[Operation, None] = {}
+    open_ = [operand.owner for op in reductions(program) for operand in op.operands]
+    while open_:
+        op = open_.pop()
+        if isinstance(op, Operation) and op not in found:
+            found[op] = None
+            open_ += [operand.owner for operand in op.operands]
+    return list(found)
 
 
 def _threads_of_cta(length: int, run: int) -> int:

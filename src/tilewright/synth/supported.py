@@ -80,9 +80,14 @@ def _contractions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str
 
 
 def _integers(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
+    if not dots(program):
+        return
     for load in loads(program):
-        if dots(program) and tensor_type(load.tensor).element_kind is Element.S32:
+        if tensor_type(load.tensor).element_kind in (Element.S8, Element.S32):
             yield load, "a tensor of integers as numbers is not compiled yet beside a product", "give it as tw.f32"
+    for op in program.walk():
+        if isinstance(op, tile.CastOp) and value_type(op.result).element_kind is Element.S8:
+            yield op, "rounding to i8 beside a product is not compiled yet", "round in a kernel of its own"
 
 
 def _choices(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:

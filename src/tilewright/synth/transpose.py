@@ -86,7 +86,7 @@ def turned_tiles(
     plans = [plan_exchange(bare.loaded_layout, bare.stored_layout, size, target, repeated=False) for size in sizes]
     found = tuple(plan for plan in plans if isinstance(plan, ExchangePlan))
     assert len(found) == len(plans), "both layouts hold every point once"
-    return TransposeDecision(*axes, side, *runs, _WARPS, found, max(plan.shared_bytes for plan in found))
+    return TransposeDecision(*axes, side, *runs, _WARPS, found, sum(plan.shared_bytes for plan in found))
 
 
 def decide_turned(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions | None:

@@ -380,6 +380,6 @@ def elements_of(kernel: Kernel, dtype: str | Element | Mapping[str, str | Elemen
             raise TilewrightError(f"{kernel.name} has no parameter {name}", remedy=f"it has {', '.join(names)}")
         element = value if isinstance(value, Element) else parse_element(value)
         if element is None:
-            raise TilewrightError(f"unknown dtype {value!r}", remedy="use bf16, f16, f32, f8e4m3 or f8e5m2")
+            raise TilewrightError(f"unknown dtype {value!r}", remedy="use bf16, f16, f32, f8e4m3, f8e5m2 or i8")
         elements[name] = element
     return elements

@@ -458,7 +458,7 @@ class _Reader:
 
     def data_type(self, value: object, where: str) -> tuple[Element, ElementVariant]:
         if isinstance(value, str):
-            found = parse_element(value) or _BY_WIDTH.get(value)
+            found = _BY_WIDTH.get(value) or parse_element(value)
             if found is not None:
                 return found, "none"
             if value in _VARIANTS:

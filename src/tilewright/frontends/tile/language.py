@@ -14,6 +14,7 @@ Rules of the language (each is checked, with an error at the author's line):
 - `tw.dot(x, y, over=k)` is a value, of tiles over any axes, as reductions are.
 - `tw.sum(x, over=j)`, and `max`, `min`, `mean`, `logsumexp`, `softmax`, fold all of an axis of the grid; the result is
   a tile without it (but for `softmax`), and may be stored without it. How the axis is walked is the compiler's affair.
+  `tw.argmax` and `tw.argmin` say where along it an element stands: integers, for a tensor of integers or as numbers.
 - comparisons give tiles of 1 and 0, for `tw.where`; an index in one, or in arithmetic, is its elements' numbers. So is
   a tensor of integers that is loaded.
 - arithmetic is float32 whatever the tensors hold; `.to(tw.bf16)` rounds; a store rounds to the tensor's element.
@@ -44,8 +45,11 @@ __all__ = [
     "Tile",
     "Within",
     "abs",
+    "argmax",
+    "argmin",
     "axes",
     "bf16",
+    "clamp",
     "dot",
     "equal",
     "exp",
@@ -56,6 +60,7 @@ __all__ = [
     "gelu",
     "grid",
     "group",
+    "i8",
     "i32",
     "kernel",
     "log",
@@ -67,6 +72,7 @@ __all__ = [
     "min",
     "minimum",
     "relu",
+    "round",
     "rsqrt",
     "sigmoid",
     "silu",
@@ -82,6 +88,7 @@ __all__ = [
 bf16 = Element.BF16
 f16 = Element.F16
 f32 = Element.F32
+i8 = Element.S8
 i32 = Element.S32
 f8e4m3 = Element.F8E4M3
 f8e5m2 = Element.F8E5M2
@@ -107,6 +114,7 @@ class Tracer(Protocol):
     def binary(self, function: Function, left: object, right: object) -> Tile: ...
     def select(self, condition: object, chosen: object, other: object) -> Tile: ...
     def reduce(self, function: Function, operand: object, over: object) -> Tile: ...
+    def arg_reduce(self, function: Function, operand: object, over: object) -> Tile: ...
     def extent(self, over: object) -> int: ...
     def cast(self, operand: object, element: object) -> Tile: ...
     def transpose(self, operand: object) -> Tile: ...
@@ -252,10 +260,10 @@ class Expression(_Compared):
         return self.tracer.unary(Function.ABS, self)
 
     def to(self, element: Element) -> Tile:
-        """The tile rounded to nearest even in `element`: tw.bf16, tw.f16, tw.f32, tw.f8e4m3 or tw.f8e5m2.
+        """The tile rounded to nearest even in `element`: tw.bf16, tw.f16, tw.f32, tw.f8e4m3, tw.f8e5m2 or tw.i8.
 
         To 8 bits, what is past the largest finite number becomes that (an infinity stays one in f8e5m2); NaN stays
-        NaN.
+        NaN, and becomes 0 in i8.
         """
         return self.tracer.cast(self, element)
 
@@ -489,6 +497,16 @@ def minimum(left: Expression | float, right: Expression | float) -> Tile:
     return _tracer("tw.minimum").binary(Function.MIN, left, right)
 
 
+def clamp(tile: Expression, least: Expression | float, most: Expression | float) -> Tile:
+    """`least` where the tile is below it, `most` where it is above that, elementwise; NaN where one is."""
+    return minimum(maximum(tile, least), most)
+
+
+def round(tile: Expression) -> Tile:
+    """The nearest whole number, of two the even one, elementwise; NaN and infinities stay."""
+    return _tracer("tw.round").unary(Function.ROUND, tile)
+
+
 def abs(tile: Expression) -> Tile:
     """The absolute value, elementwise."""
     return _tracer("tw.abs").unary(Function.ABS, tile)
@@ -552,6 +570,18 @@ def max(tile: Expression, *, over: Index) -> Tile:
 def min(tile: Expression, *, over: Index) -> Tile:
     """The smallest element along an axis of the grid; NaN where one is."""
     return _tracer("tw.min").reduce(Function.MIN, tile, over)
+
+
+def argmax(tile: Expression, *, over: Index) -> Tile:
+    """The number, from 0, of the largest element along an axis of the grid: an integer, for a tensor of `tw.i32` or in
+    arithmetic. Of equal elements, the first; of NaNs, which count as the largest, too."""
+    return _tracer("tw.argmax").arg_reduce(Function.MAX, tile, over)
+
+
+def argmin(tile: Expression, *, over: Index) -> Tile:
+    """The number, from 0, of the smallest element along an axis of the grid, as in `argmax`; NaN counts as the
+    smallest."""
+    return _tracer("tw.argmin").arg_reduce(Function.MIN, tile, over)
 
 
 def mean(tile: Expression, *, over: Index) -> Tile:

@@ -43,19 +43,21 @@ from tilewright.ir.tile import (
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import axes_of, grouping, stores, the_grid, the_program
 from tilewright.ir.tile_products import shared_products
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_rules import place_of, violations
 from tilewright.ir.tile_types import IndexType, value_type
 
 _ELEMENTWISE = (LoadOp, ShiftOp, BlockOp, ConstantOp, BroadcastOp, TransposeOp, CastOp, UnaryOp, BinaryOp)
 """What an operand may be computed by."""
+_OTHERS = (LoopOp, ReduceOp, ArgReduceOp, PositionOp, SelectOp)
+"""What no program of this form has."""
 
 
 def in_loop_form(module: ModuleOp) -> ModuleOp:
     """The module with its contractions as products of one loop, where all of them can be; else the module itself."""
     program = the_program(module)
     found = [op for op in program.walk() if isinstance(op, ContractOp)]
-    if not found or any(isinstance(op, LoopOp | ReduceOp | PositionOp | SelectOp) for op in program.walk()):
+    if not found or any(isinstance(op, _OTHERS) for op in program.walk()):
         return module
     axis = found[0].axis.data
     orders = [_matrices(op) for op in found]

@@ -62,7 +62,7 @@ from tilewright.ir.tile_facts import (
     stores,
     the_program,
 )
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_types import IndexType, value_type
 
 Array = NDArray[Any]
@@ -74,6 +74,7 @@ DTYPES: dict[Element, np.dtype[Any]] = {
     Element.S32: np.dtype(np.int32),
     Element.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
     Element.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    Element.S8: np.dtype(np.int8),
 }
 """The NumPy types of a program's arrays."""
 
@@ -312,6 +313,10 @@ class _Evaluator:
             case ReduceOp():
                 along = axes_of(op.operand).index(op.axis.data)
                 self.values[op.result] = _FOLDS[op.function.data](self.values[op.operand], axis=along)
+            case ArgReduceOp():
+                along = axes_of(op.operand).index(op.axis.data)
+                found = _ARG_FOLDS[op.function.data](self.values[op.operand], axis=along)
+                self.values[op.result] = np.asarray(found).astype(DTYPES[Element.S32])
             case ContractOp():
                 self.values[op.result] = self.contracted(op)
             case DotOp():
@@ -367,7 +372,10 @@ class _Evaluator:
 
 def converted(values: Array, element: Element, dtype: np.dtype[Any]) -> Array:
     """`values` as numbers of `element`, rounded to nearest even, held in `dtype`. To floats of 8 bits, what is past the
-    largest finite number becomes that, an infinity too unless the element has infinities; NaN stays NaN."""
+    largest finite number becomes that, an infinity too unless the element has infinities; NaN stays NaN. To integers of
+    8 bits, what is past the range becomes its end, and NaN 0."""
+    if element is Element.S8:
+        return np.nan_to_num(np.clip(np.rint(values), -128, 127), nan=0.0).astype(dtype)
     if not element.is_float8:
         return values.astype(dtype)
     wide = values.astype(np.float64)
@@ -454,6 +462,7 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.SQRT: np.sqrt,
     Function.RSQRT: _rsqrt,
     Function.LOG: np.log,
+    Function.ROUND: np.rint,
     Function.LT: _comparison(np.less),
     Function.LE: _comparison(np.less_equal),
     Function.EQ: _comparison(np.equal),
@@ -462,3 +471,4 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.FMA: _fused,
 }
 _FOLDS: dict[Function, Callable[..., Array]] = {Function.ADD: np.sum, Function.MAX: np.max, Function.MIN: np.min}
+_ARG_FOLDS: dict[Function, Callable[..., Array]] = {Function.MAX: np.argmax, Function.MIN: np.argmin}

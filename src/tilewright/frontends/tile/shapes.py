@@ -17,7 +17,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES, Refinement
 from tilewright.ir.tile_axes import base_axis, derived_extent
-from tilewright.ir.tile_types import TENSOR_ELEMENT_TYPES, RuleViolation, TensorType
+from tilewright.ir.tile_types import VALUE_TYPES, RuleViolation, TensorType
 
 
 def tensor_types(
@@ -76,11 +76,11 @@ def _tensor_type(
             span=kernel.span,
             remedy=f"give it as {parameter.element.value}, or leave the element out of its annotation",
         )
-    if element not in TENSOR_ELEMENT_TYPES:
+    if element not in VALUE_TYPES:
         raise TilewrightError(
             f"parameter {parameter.name} has element {element_name(element)}",
             span=kernel.span,
-            remedy="use bf16, f16, f32, f8e4m3 or f8e5m2",
+            remedy="use bf16, f16, f32, f8e4m3, f8e5m2, i8 or i32",
         )
     shape = tuple(dims[axis] for axis in parameter.axes)
     if strides is None:

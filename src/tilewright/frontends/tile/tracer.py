@@ -65,7 +65,7 @@ from tilewright.ir.tile import (
 from tilewright.ir.tile_axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
 from tilewright.ir.tile_contract import ContractOp, contracted_axes
 from tilewright.ir.tile_product import check_contraction, check_scale, product_type
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_rules import place_of, violations
 from tilewright.ir.tile_types import (
     ELEMENT_TYPES,
@@ -404,9 +404,12 @@ class KernelTracer:
                 "store after the loop, which ends by itself, not by break",
             )
         where = self._indices(indices)
-        if type_.element_kind not in ELEMENT_TYPES:
-            self.refuse("a tensor of integers is stored as a tile", "store to a tensor of floats")
         stored = self.value_of(value)
+        if type_.element_kind not in (*ELEMENT_TYPES, value_type(stored).element_kind):
+            self.refuse(
+                f"a tile of {value_type(stored).element} is stored to {tensor.name}, a tensor of integers",
+                "store to a tensor of floats; integers come from tw.argmax and tw.argmin",
+            )
         if set(value_type(stored).axis_names) < set(type_.axis_names):
             stored = self._broadcast(stored, type_.axis_names)
         # The cast comes last, so that it alone is the store's rounding.
@@ -570,12 +573,20 @@ class KernelTracer:
         return over.axis
 
     def reduce(self, function: Function, operand: object, over: object) -> Tile:
+        return self._reduced(ReduceOp, function, operand, over)
+
+    def arg_reduce(self, function: Function, operand: object, over: object) -> Tile:
+        return self._reduced(ArgReduceOp, function, operand, over)
+
+    def _reduced(
+        self, kind: type[ReduceOp | ArgReduceOp], function: Function, operand: object, over: object
+    ) -> Tile:
         if isinstance(operand, numbers.Real):
             self.refuse(f"a reduction of the number {operand!r}", "compute it in Python")
         axis = self._summed_axis(over)
         if len(self.scopes) > 1:
             self.refuse(f"a reduction over {axis} inside a loop", "reduce before the loop or after it")
-        return self.tile(self.build(ReduceOp, function, self.widened(self.value_of(operand)), axis).result)
+        return self.tile(self.build(kind, function, self.widened(self.value_of(operand)), axis).result)
 
     def extent(self, over: object) -> int:
         """Elements along an axis that is reduced over."""
@@ -583,7 +594,7 @@ class KernelTracer:
 
     def cast(self, operand: object, element: object) -> Tile:
         if not isinstance(element, Element) or element not in ELEMENT_TYPES:
-            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16, tw.f32, tw.f8e4m3 or tw.f8e5m2")
+            self.refuse(f".to({element_name(element)})", "use tw.bf16, tw.f16, tw.f32, tw.f8e4m3, tw.f8e5m2 or tw.i8")
         return self.tile(self._cast(self.value_of(operand), element))
 
     def transpose(self, operand: object) -> Tile:

@@ -124,8 +124,8 @@ def encode(tensor_map: TensorMap, buffer_address: int, facts: Target) -> bytes:
 
 
 def _moved_as(element: Element) -> Element:
-    """The element by whose code a map moves `element`: floats of 8 bits have none and move as bytes."""
-    return Element.U8 if element.is_float8 else element
+    """The element by whose code a map moves `element`: other numbers of 8 bits have none and move as bytes."""
+    return Element.U8 if element.bytes == 1 else element
 
 
 def size_bytes(facts: Target) -> int:

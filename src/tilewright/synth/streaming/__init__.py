@@ -8,7 +8,8 @@ states), `emit` (the program), `certificate` with `exact` and `meaning` (what wa
 arithmetic).
 
 Not handled: two axes streamed in one program, axes that groups cut, states of more than one term for a sum (the
-variance in one walk), orders that matter (scans). Checked by: tests/synth/streaming.
+variance in one walk), orders that matter (scans), where along an axis an element stands. Checked by:
+tests/synth/streaming.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tilewright.base.span import Span
 from tilewright.ir import tile
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import grouping, the_grid, the_program
+from tilewright.ir.tile_reduce import ArgReduceOp
 from tilewright.ir.tile_rules import place_of
 from tilewright.synth.streaming.axis import streamed_axes
 from tilewright.synth.streaming.certificate import require
@@ -56,6 +58,13 @@ def streamed(program: tile.ProgramOp) -> Streamed | None:
                     "write all products as values, by tw.dot(..., over=...), and no loop",
                 )
         return None
+    for op in program.body.block.ops:
+        if isinstance(op, ArgReduceOp):
+            raise _refused(
+                "tw.argmax or tw.argmin beside a product is not compiled yet",
+                place_of(op),
+                f"store what is reduced over {op.axis.data}, and reduce it in a kernel of its own",
+            )
     graph, stored = read(program)
     axes = streamed_axes([each.value for each in stored])
     if not axes:

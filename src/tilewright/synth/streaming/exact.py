@@ -197,6 +197,10 @@ def _gelu(x: float) -> float:
     return math.nan if x == -math.inf else 0.5 * x * (1 + math.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
 
+def _rounded(x: float) -> float:
+    return float(round(x)) if math.isfinite(x) else x
+
+
 def _sigmoid(x: float) -> float:
     return 0.0 if x == -math.inf else 1 / (1 + math.exp(-x))
 
@@ -236,6 +240,7 @@ FUNCTIONS: dict[Function, Callable[..., Exact]] = {
     Function.SQRT: _of_float("sqrt", math.sqrt, 0.0, 1.0),
     Function.RSQRT: _of_float("rsqrt", _rsqrt, 0.0, 1.0),
     Function.LOG: _of_float("log", _logarithm, 0.0, 1.0),
+    Function.ROUND: _of_float("round", _rounded, 0.0),
     Function.LT: _holds(-1),
     Function.LE: _holds(-1, 0),
     Function.EQ: _holds(0),

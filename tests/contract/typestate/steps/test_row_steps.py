@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from examples.rows import layer_norm, quantize, softmax
+from examples.rows import argmax, layer_norm, quantize, softmax
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.rewriter import Rewriter
@@ -40,7 +40,7 @@ def changed(length: int, **changes: object) -> Verdict:
     return verify(module, HOPPER)
 
 
-@pytest.mark.parametrize("kernel", [softmax, layer_norm, quantize])
+@pytest.mark.parametrize("kernel", [softmax, layer_norm, quantize, argmax])
 @pytest.mark.parametrize("length", [1, 33, 1024, 4096, 100_000])
 def test_what_the_compiler_emits_is_proved(kernel, length):
     module, _, _ = lowered(length, kernel)
@@ -120,8 +120,9 @@ def test_loads_stay_inside_their_arrays():
     assert isinstance(verify(module, HOPPER), Unknown)
 
 
-def test_words_of_folds_must_fit():
-    module, _, _ = lowered(4096)
+@pytest.mark.parametrize("kernel", [softmax, argmax])
+def test_words_of_folds_must_fit(kernel):
+    module, _, _ = lowered(4096, kernel)
     (buffer,) = [each for each in module.walk() if isinstance(each, ac.BufferOp)]
     kind = buffer.result.type
     assert isinstance(kind, MemoryType)
@@ -141,9 +142,39 @@ def test_folds_by_functions_whose_order_matters():
     assert isinstance(verify(module, HOPPER), Unknown)
 
 
-def test_folds_where_there_are_no_rows():
-    module, op, _ = lowered(64)
+def test_places_of_elements_that_no_function_chooses():
+    module, op, _ = lowered(64, argmax)
+    (fold,) = [each for each in op.body.block.ops if isinstance(each, ac.ArgFoldOp)]
+    fold.properties["function"] = StringAttr("add")
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+@pytest.mark.parametrize("kernel", [softmax, argmax])
+def test_folds_where_there_are_no_rows(kernel):
+    module, op, _ = lowered(64, kernel)
     del op.properties["rows"]
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_numbers_and_places_are_stored_in_arrays_of_their_own_kind():
+    module, op, _ = lowered(64, quantize)
+    store = next(each for each in op.body.block.ops if isinstance(each, ac.ElementStoreOp) and len(each.indices) == 1)
+    store.operands[0] = op.body.block.args[0]
+    assert isinstance(verify(module, HOPPER), Unknown)
+    module, op, _ = lowered(64, argmax)
+    (fold,) = [each for each in op.body.block.ops if isinstance(each, ac.ArgFoldOp)]
+    store = next(each for each in op.body.block.ops if isinstance(each, ac.ElementStoreOp))
+    number = ac.IndexNumberOp.create(operands=[fold.result], result_types=[ac.ScalarType()])
+    op.body.block.insert_op_before(number, store)
+    store.operands[0] = number.result
+    assert isinstance(verify(module, HOPPER), Unknown)
+
+
+def test_a_place_in_a_row_is_no_index_of_an_array():
+    module, op, _ = lowered(64, argmax)
+    (fold,) = [each for each in op.body.block.ops if isinstance(each, ac.ArgFoldOp)]
+    store = next(each for each in op.body.block.ops if isinstance(each, ac.ElementStoreOp))
+    store.operands[2] = fold.result
     assert isinstance(verify(module, HOPPER), Unknown)
 
 

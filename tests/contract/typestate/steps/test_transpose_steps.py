@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from xdsl.dialects.builtin import IntAttr, ModuleOp
+from xdsl.rewriter import Rewriter
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
@@ -28,6 +29,12 @@ HOPPER = target("sm_90a")
 def transpose(x: tw.Tensor["I", "J"], y: tw.Tensor["J", "I"]):
     j, i = tw.grid("J", "I")
     y[j, i] = x[i, j].T
+
+
+@tw.kernel
+def turned_sum(x: tw.Tensor["I", "J"], z: tw.Tensor["I", "J"], y: tw.Tensor["J", "I"]):
+    j, i = tw.grid("J", "I")
+    y[j, i] = (x[i, j] + z[i, j]).T
 
 
 def lowered() -> tuple[ModuleOp, ac.ElementwiseOp, TransposeDecision]:
@@ -86,6 +93,30 @@ def test_memory_that_is_too_small_is_refuted() -> None:
     verdict = verify(module, HOPPER)
     assert isinstance(verdict, Refuted) and {each.code for each in verdict.findings} == {"AL004"}
     assert isinstance(with_stage(size_bytes=decision.smem_bytes // 4), Refuted)
+
+
+def test_memory_that_exchanges_of_two_sizes_share_is_not_proved() -> None:
+    """Warps do not wait for each other, and parts of warps lie elsewhere for each size of element."""
+    module = trace(turned_sum, {"I": 128, "J": 256}, {"x": Element.BF16, "z": Element.F32, "y": Element.F32})
+    decide(the_program(module), HOPPER)
+    (kernel,) = lower_program(the_program(module)).kernels
+    (op,) = [each for each in kernel.module.walk() if isinstance(each, ac.ElementwiseOp)]
+    assert op.transpose is not None
+    decision = transpose_of(op.transpose)
+    assert len(decision.plans) == 2 and decision.smem_bytes == sum(plan.shared_bytes for plan in decision.plans)
+    assert isinstance(verify(kernel.module, HOPPER), Proven)
+    small, large = decision.plans
+    for held in (0, small.shared_bytes // 2, small.shared_bytes - 8):
+        shared = replace(small, cost=replace(small.cost, shared_bytes=held))
+        op.properties["transpose"] = to_attribute(replace(decision, plans=(shared, large)))
+        assert isinstance(verify(kernel.module, HOPPER), Unknown), held
+    memory = op.through[0].owner
+    assert isinstance(memory, ac.BufferOp)
+    op.properties["transpose"] = to_attribute(decision)
+    sizes = memory.result.type.parameters
+    less = MemoryType(*(IntAttr(large.shared_bytes) if at == 3 else each for at, each in enumerate(sizes)))
+    Rewriter.replace_value_with_new_type(memory.result, less)
+    assert isinstance(verify(kernel.module, HOPPER), Refuted)
 
 
 @pytest.mark.parametrize(

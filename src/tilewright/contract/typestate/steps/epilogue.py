@@ -18,7 +18,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.element import parse_element
+from tilewright.base.element import Element, parse_element
 from tilewright.contract.typestate.array_parts import ArrayView, array_of
 from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes
@@ -283,6 +283,13 @@ def _require_whole_units(
         walk.findings.doubt(f"a run in {destination.buffer.data} may begin inside {_STORE_UNIT_BYTES} bytes", op)
 
 
+def _require_kind(walk: RoleWalk, op: ac.ElementStoreOp, destination: ac.GlobalOp) -> None:
+    """Indices are stored in arrays of 32-bit integers, and nothing else is."""
+    element = destination.result.type.element.data
+    if (element == Element.S32.value) != isinstance(op.value.type, ac.IndexType):
+        walk.findings.doubt(f"stores {op.value.type} in an array of {element}", op)
+
+
 def _bound(index: SSAValue, extent_of: dict[SSAValue, int]) -> int | None:
     """Above an index of a region: an argument, or one divided."""
     owner = index.owner
@@ -335,6 +342,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 if destination is not None:
                     written.setdefault(destination.buffer.data, []).append(inner)
                     require_own_places(walk, inner, destination)
+                    _require_kind(walk, inner, destination)
                     shape = integers(destination.shape)
                     bounds = [extent_of.get(index) for index in inner.indices]
                     if len(bounds) != len(shape) or any(
@@ -357,7 +365,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 if inner.size.data < 1:
                     walk.findings.doubt(f"divides an index by {inner.size.data}", inner)
                 known.add(inner.result)
-            case ac.FoldOp():
+            case ac.FoldOp() | ac.ArgFoldOp():
                 check_fold(walk, op, inner)
                 require_known(inner, [inner.value], known, walk.findings)
                 known.add(inner.result)
@@ -366,7 +374,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
             case _:
                 if not check_scalar(inner, known, walk.findings):
                     walk.findings.doubt(f"is not understood inside {op.name}", inner)
-        if varying.intersection(inner.operands) and not isinstance(inner, ac.FoldOp):
+        if varying.intersection(inner.operands) and not isinstance(inner, ac.FoldOp | ac.ArgFoldOp):
             varying.update(inner.results)
     for buffer, stores in written.items():
         places = {tuple(access.indices) for access in (*stores, *read.get(buffer, ()))}

@@ -22,7 +22,7 @@ from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.decisions import rows_of
-from tilewright.ir.function import REDUCERS
+from tilewright.ir.function import ARG_REDUCERS, REDUCERS
 from tilewright.ir.rows import RowDecision
 
 _VECTOR_BYTES = 16
@@ -61,11 +61,11 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     _require_vectors(walk, op, row, extents[-1])
 
 
-def check_fold(walk: RoleWalk, op: ac.ElementwiseOp, fold: ac.FoldOp) -> None:
+def check_fold(walk: RoleWalk, op: ac.ElementwiseOp, fold: ac.FoldOp | ac.ArgFoldOp) -> None:
     """Doubt a fold where there are no rows, or by a function whose order would matter."""
     if op.rows is None:
         walk.findings.doubt(f"stands in {op.name} without rows", fold)
-    if fold.function.data not in REDUCERS:
+    if fold.function.data not in (REDUCERS if isinstance(fold, ac.FoldOp) else ARG_REDUCERS):
         walk.findings.doubt(f"folds by {fold.function.data!r}", fold)
 
 
@@ -79,8 +79,10 @@ def _require_words(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision) -> No
     buffer = walk.buffer_of(op, op.through[0])
     if buffer is None:
         return
-    folds = sum(isinstance(inner, ac.FoldOp) for inner in op.body.block.ops)
-    needed, size = folds * warps * _WORD_BYTES, buffer.slots * buffer.slot_bytes
+    # Of a value that stands somewhere, its place is a second word.
+    kinds = [type(inner) for inner in op.body.block.ops]
+    words = kinds.count(ac.FoldOp) + 2 * kinds.count(ac.ArgFoldOp)
+    needed, size = words * warps * _WORD_BYTES, buffer.slots * buffer.slot_bytes
     if buffer.ring:
         walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot take partial results")
     if size < needed:

@@ -4,6 +4,7 @@ runs aligned?
 A warp orders its own accesses (bar.warp.sync before it stores again, and between store and load), so that nothing else
 need be shown than that no other warp touches its part: the addresses of an exchange are linear over F2 in lane, warp
 and instruction, and those of different warps are apart if no combination of warps, but none, is one of the others'.
+Elements of another size are exchanged in memory of their own, behind.
 
 Not shown here: that the exchange brings every element to its place; that is `synth`'s algebra, the text's addresses are
 proved to be the plan's, and values are compared on the machine. Checked by:
@@ -69,10 +70,11 @@ def _require_buffer(walk: RoleWalk, op: ac.ElementwiseOp, decision: TransposeDec
     buffer = walk.buffer_of(op, op.through[0])
     if buffer is None:
         return
-    size = buffer.slots * buffer.slot_bytes
-    needed = max(
-        [step.size_bytes for plan in decision.plans for step in plan.steps if isinstance(step, Stage)], default=0
-    )
+    held = [plan.shared_bytes for plan in decision.plans]
+    if not all(_is(each, int) and each >= 0 and each % _VECTOR_BYTES == 0 for each in held):
+        walk.findings.doubt("its plans' memory is not understood", op)
+        return
+    size, needed = buffer.slots * buffer.slot_bytes, sum(held)
     if buffer.ring:
         walk.report("BG004", op, f"buffer {buffer.name} belongs to ring {buffer.ring} and cannot turn tiles")
     if size < needed:
@@ -86,11 +88,15 @@ def _require_buffer(walk: RoleWalk, op: ac.ElementwiseOp, decision: TransposeDec
 
 def _require_own_parts(walk: RoleWalk, op: ac.ElementwiseOp, plan: ExchangePlan) -> None:
     """No two warps touch one byte, and none goes past the memory that the plan asks for."""
+    if sum(isinstance(step, Stage) for step in plan.steps) > 1:
+        walk.findings.doubt("exchanges twice through one memory", op)
     for step in plan.steps:
         if isinstance(step, Store | Load):
             walk.findings.doubt("exchanges through memory of others", op)
         if not isinstance(step, Stage):
             continue
+        if step.size_bytes > plan.shared_bytes:
+            walk.findings.doubt(f"an exchange takes {step.size_bytes} bytes of {plan.shared_bytes}", op)
         own: list[int] = []
         for access in (step.store, step.load):
             own += [*access.lane_bytes, *access.constants, *_within(access, plan.element_bytes)]
