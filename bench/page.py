@@ -21,6 +21,7 @@ from bench.model_page import predicted_times
 from bench.overview_plot import SuiteRatios, overview_plot
 from bench.page_sections import answers, choices, compile_time, provenance, read
 from bench.profiles_table import profiles
+from bench.random_page import random_products
 from bench.rows_page import folded_rows
 from bench.tile_family_page import tile_family
 
@@ -76,6 +77,12 @@ _SUITES = (
         "tritonbench-llama",
         "TritonBench, llama",
         "TritonBench's `--llama` list: fp16, row-major. Its parts ran one after the other on one machine.",
+    ),
+    (
+        "random-gemm",
+        "Random products",
+        "200 products that a seed drew: 1 to 16384 rows, small numbers as often as large ones, times linear layers of\n"
+        "public models (`bench/model_layers.py`), bf16, f16 and e4m3. The compiler is not fitted to any of them.",
     ),
 )
 
@@ -220,6 +227,7 @@ def tables(results: Path = RESULTS) -> str:
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
     parts += [
+        *random_products(results),
         *folded_rows(results),
         *choices(results),
         *tile_family(results),
@@ -322,7 +330,7 @@ def _command(name: str) -> str:
 def _row(row: Mapping[str, Any]) -> str:
     shape = ", ".join(map(str, row["shape"]))
     if "refused" in row or "ratio" not in row:
-        words = str(row.get("refused", "no peer took part")).replace("|", "/").splitlines()[0]
+        words = str(row.get("refused", row.get("failed", "no peer took part"))).replace("|", "/").splitlines()[0]
         return f"| {row['case']} | {shape} | | | | | | {words} | | |"
     ours, best = row["contenders"]["ours"], row["best_peer"]
     low, high = row["quartiles"]
