@@ -84,6 +84,11 @@ _SUITES = (
         "200 products that a seed drew: 1 to 16384 rows, small numbers as often as large ones, times linear layers of\n"
         "public models (`bench/model_layers.py`), bf16, f16 and e4m3. The compiler is not fitted to any of them.",
     ),
+    (
+        "random-gemm-tuned",
+        "Random products, tuned",
+        "As above, with kernels that `tune=True` takes.",
+    ),
 )
 
 _TITLE = """\
@@ -152,7 +157,8 @@ python -m bench gemm --kernels out/kernels
 ```
 
 `--shape M,N,K`, `--only WORDS`, `--peer NAME`, `--dtype`, `--turns N` and `--warm` narrow or change a run; a long list
-is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins.
+is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins. `python -m bench random-gemm` draws its list
+from a seed, which it prints; give the same `--seed S` to both commands.
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
 under compute-sanitizer: memcheck, racecheck, synccheck and initcheck are clean. racecheck needs care in reading: where
 two CTAs exchange values by mbarriers, and one thread arrives for all after the CTA's barrier, or one of each warp after
@@ -324,6 +330,8 @@ def _tuning(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _command(name: str) -> str:
     if name == "fp8-turned":
         return f"fp8 --suite {name}"
+    if name == "random-gemm-tuned":
+        return "random-gemm --tune"
     return f"gemm --suite {name}" if name.startswith("tritonbench") else name
 
 

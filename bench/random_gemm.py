@@ -10,6 +10,8 @@ and the fastest of cublasLt's heuristics list (`bench.suite`).
     python -m bench random-gemm --seed 7 --prepare --kernels out/kernels     # compile ahead; needs no GPU
     python -m bench random-gemm --seed 7 --kernels out/kernels
 
+With `--tune`, at both commands, ours is the quickest of what `tune=True` times (`bench.tuned`).
+
 Not handled: right operands that are contiguous along N; scales of blocks. Checked by:
 tests/benchmarks/test_random_gemm.py.
 """
@@ -29,8 +31,10 @@ from bench.gemm_suites import Accumulation, Dtype, Product, Scaling
 from bench.model_layers import LAYERS
 from bench.parts import add_part_argument, share
 from bench.peers_gemm import NAMES
+from bench.tuned import prepared_candidates, serve_tuned
 
 NAME = "random-gemm"
+TUNED = f"{NAME}-tuned"
 COUNT = 200
 MOST_ROWS = 16384
 PEERS = ("torch", "cublasLt")
@@ -48,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--peer", action="append", choices=NAMES, help=f"only these peers (default: {' and '.join(PEERS)})"
     )
+    parser.add_argument("--tune", action="store_true", help="ours is the quickest of what tune=True times")
     add_part_argument(parser)
     suite.add_run_arguments(parser)
 
@@ -62,7 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
     products = drawn(arguments.seed, arguments.count)
     if arguments.only:
         products = [each for each in products if any(words in each.name for words in arguments.only)]
-    return suite.run_products(NAME, share(products, arguments.part), arguments)
+    products = share(products, arguments.part)
+    if not arguments.tune:
+        return suite.run_products(NAME, products, arguments)
+    kernels = prepared_candidates(products, arguments.kernels, arguments.jobs)
+    return suite.run_products(TUNED, products, arguments, kernels=kernels, serve=serve_tuned)
 
 
 def drawn(seed: int, count: int = COUNT) -> list[Product]:

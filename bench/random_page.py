@@ -18,17 +18,20 @@ _NEARLY = 0.95
 
 
 def random_products(results: Path) -> Iterator[str]:
-    """Lines of the section; none without a result file, of which the suite's own section tells."""
-    document = read(results / "random-gemm.json")
-    if document is None:
-        return
-    rows: list[dict[str, Any]] = document["rows"][1:]
-    yield "\n### Random products by rows and elements\n"
+    """Lines of the sections; none without a result file, of which the suite's own section tells."""
+    for suite, title in (("random-gemm", "Random products"), ("random-gemm-tuned", "Random products, tuned,")):
+        document = read(results / f"{suite}.json")
+        if document is not None:
+            yield from _section(title, document["rows"][1:])
+
+
+def _section(title: str, rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"\n### {title} by rows and elements\n"
     yield f"| products | cases | geometric mean | worst | at {_NEARLY} or better |"
     yield "| --- | --- | --- | --- | --- |"
     for words, belongs in _parts():
         yield from _line(words, [row for row in rows if belongs(row)])
-    yield "\n### Random products that win least\n"
+    yield f"\n### {title} that win least\n"
     yield "| case | M, N, K | us | best peer | ratio | decided |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in worst(rows):

@@ -29,9 +29,13 @@ def versions() -> dict[str, str]:
         found["gpu"] = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         pass
+    from tilewright.base.error import TilewrightError
     from tilewright.runtime.assemble import find_ptxas
 
-    found["ptxas"] = find_ptxas().version
+    try:
+        found["ptxas"] = find_ptxas().version
+    except TilewrightError:  # on a machine that runs what another one compiled
+        pass
     return found
 
 

@@ -85,15 +85,43 @@ def _parsed_shape(text: str) -> tuple[int, int, int]:
     return int(parts[0]), int(parts[1]), int(parts[2])
 
 
+MakeOurs = Callable[[Any, Product, Arrays, Path, int], Contender | Refused]
+"""Of PyTorch, a product, its arrays, the folder of kernels and the number of input sets: our contender."""
+
+
+def serve(connection: Connection, arguments: argparse.Namespace) -> None:
+    """Measure what the connection asks for, as `bench.endable` says. The places are those of cublasLt's list."""
+    serve_with(ours_of, connection, arguments)
+
+
+def serve_with(make: MakeOurs, connection: Connection, arguments: argparse.Namespace) -> None:
+    """As `serve`, with our contender made otherwise."""
+    torch, sampler = made_ready(), Sampler()
+
+    def measured(product: Product, stopped: frozenset[int], calling: Calling) -> dict[str, object]:
+        wanted = tuple(arguments.peer or NAMES)
+        return measure(torch, product, arguments, wanted, sampler, Watch(stopped, calling), make)
+
+    answer(connection, measured)
+
+
 def run(arguments: argparse.Namespace) -> int:
     return run_products(arguments.suite, products_of(arguments), arguments)
 
 
-def run_products(suite: str, products: Sequence[Product], arguments: argparse.Namespace) -> int:
-    """Measure these products, as a suite of that name; or compile them, if that is all that is asked for."""
+def run_products(
+    suite: str,
+    products: Sequence[Product],
+    arguments: argparse.Namespace,
+    *,
+    kernels: Sequence[Product] | None = None,
+    serve: Serve = serve,
+) -> int:
+    """Measure these products, as a suite of that name; or compile them, if that is all that is asked for. kernels: what
+    is compiled, where that is more than one a product; serve: measures."""
     if not products:
         raise SystemExit("no product has such a name")
-    count, seconds = prepare(products, arguments.kernels, arguments.jobs)
+    count, seconds = prepare(kernels or products, arguments.kernels, arguments.jobs)
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
         return said_refusals(products, arguments.kernels)
@@ -148,17 +176,6 @@ def made_ready() -> Any:
     torch.mm(warm, warm)
     torch.cuda.synchronize()
     return torch
-
-
-def serve(connection: Connection, arguments: argparse.Namespace) -> None:
-    """Measure what the connection asks for, as `bench.endable` says. The places are those of cublasLt's list."""
-    torch, sampler = made_ready(), Sampler()
-
-    def measured(product: Product, stopped: frozenset[int], calling: Calling) -> dict[str, object]:
-        wanted = tuple(arguments.peer or NAMES)
-        return measure(torch, product, arguments, wanted, sampler, Watch(stopped, calling))
-
-    answer(connection, measured)
 
 
 def _precompile_triton(arguments: argparse.Namespace, products: Sequence[Product]) -> None:
@@ -252,8 +269,9 @@ def measure(
     wanted: Sequence[str],
     sampler: Sampler,
     watch: Watch | None = None,
+    make: MakeOurs | None = None,
 ) -> dict[str, object]:
-    """One product's row. watch: told of cublasLt's calls."""
+    """One product's row. watch: told of cublasLt's calls; make: our contender, otherwise than `ours_of` does."""
     torch.cuda.empty_cache()
     size = 2 if product.scaling == "none" else 1
     sets = sets_for(size * (product.m * product.k + product.k * product.n), warm=arguments.warm)
@@ -266,7 +284,7 @@ def measure(
         "accumulation": product.accumulation,
         "b": "(N, K) row-major" if product.transposed else "(K, N) row-major",
     }
-    ours = ours_of(torch, product, arrays, arguments.kernels, sets)
+    ours = (make or ours_of)(torch, product, arrays, arguments.kernels, sets)
     contenders, absent = peers_of(torch, product, arrays, sets=sets, wanted=wanted, watch=watch)
     exact: Callable[[], Any] = lambda: exact_product(torch, product, arrays)  # noqa: E731
     matrices = arrays.pairs[0]

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import random_gemm, suite
+from bench import random_gemm, suite, tuned
 from bench.model_layers import LAYERS
-from bench.page import tables
+from bench.interleaved import Contender, Race
+from bench.page import page, tables
+from bench.prepared import Refused
 from bench.random_gemm import COUNT, MOST_ROWS, drawn
 from bench.suite import summarised
 from bench.worst_cases import decisions_of, share_at_least, worst
@@ -95,3 +97,51 @@ def test_a_seed_that_is_drawn_is_named_by_the_command(monkeypatch: pytest.Monkey
     assert random_gemm.run(parser.parse_args(["--count", "3"])) == 0
     assert sys.argv[-2] == "--seed" and asked[0][:2] == ("random-gemm", drawn(int(sys.argv[-1]), 3))
     assert asked[0][2].peer == ["torch", "cublasLt"]
+
+
+def test_candidates_are_kept_beside_the_kernels(tmp_path: Path) -> None:
+    products = drawn(7, 2)
+    found = tuned.prepared_candidates(products, tmp_path, jobs=1)
+    assert (
+        found[0] == products[0]
+        and 2 < len(found) <= 18
+        and {each.name for each in found} == {each.name for each in products}
+    )
+    wishes = dict(found[1].wishes)
+    assert isinstance(wishes["tile"], tuple) and found[1].k == products[0].k
+    assert tuned.candidates_of(products[1], tmp_path) == found[-len(tuned.candidates_of(products[1], tmp_path)) :]
+    (first, _) = sorted(tmp_path.glob("*.candidates.json"))
+    first.write_text("[{}]")
+    assert len(tuned.prepared_candidates(products, tmp_path, jobs=1)) < len(found), "lists that are there are read"
+
+
+def test_the_quickest_candidate_is_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    product = drawn(7, 1)[0]
+    made = iter([Contender("ours", lambda index: 0, None), Refused("spills"), Contender("ours", lambda index: 1, None)])
+    monkeypatch.setattr(tuned, "candidates_of", lambda *_: [product] * 3)
+    monkeypatch.setattr(suite, "ours_of", lambda *_: next(made))
+    times = {"0": [10.0, 10.0], "2": [9.0, 9.0]}
+    monkeypatch.setattr(tuned, "race", lambda *_, **__: Race(times, {}, 1, 1, {}))
+    ours = tuned.tuned_ours(None, product, suite.Arrays([]), tmp_path, 1)
+    assert isinstance(ours, Contender) and ours.name == "ours" and ours.call(0) == 1
+    assert ours.notes["taken"] == "2" and ours.notes["tuned"] == {"0": 10.0, "2": 9.0}
+
+
+def test_tuned_products_are_a_suite_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert "| Random products, tuned | not measured | | | 1.06 | | 0.95 | | `python -m bench random-gemm --tune` |" in (
+        page(tmp_path)
+    )
+    asked: list[Any] = []
+
+    def run_products(*arguments: Any, **options: Any) -> int:
+        asked.append((arguments, options))
+        return 0
+
+    monkeypatch.setattr(suite, "run_products", run_products)
+    parser = argparse.ArgumentParser()
+    random_gemm.add_arguments(parser)
+    words = ["--seed", "7", "--count", "1", "--tune", "--kernels", str(tmp_path), "--jobs", "1"]
+    assert random_gemm.run(parser.parse_args(words)) == 0
+    (name, products, _), options = asked[0]
+    assert name == "random-gemm-tuned" and options["serve"] is tuned.serve_tuned
+    assert products == drawn(7, 1) and options["kernels"][0] == products[0] and len(options["kernels"]) > 1

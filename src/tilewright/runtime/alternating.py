@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -109,7 +109,7 @@ def _repeatedly(plan: LoadedPlan, sets: Sequence[dict[str, int]], calls: int, st
 
 
 @contextmanager
-def _event(cuda: Any) -> Iterator[Any]:
+def _event(cuda: Any) -> Generator[Any]:
     event = gpu.check(cuda.cuEventCreate(int(cuda.CUevent_flags.CU_EVENT_DEFAULT)), "creating an event")
     try:
         yield event
@@ -118,7 +118,7 @@ def _event(cuda: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _captured(cuda: Any, stream: Any, work: Callable[[], None]) -> Iterator[Callable[[], None]]:
+def _captured(cuda: Any, stream: Any, work: Callable[[], None]) -> Generator[Callable[[], None]]:
     """A function that replays what `work` queues on the stream."""
     mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     gpu.check(cuda.cuStreamBeginCapture(stream, mode), "capturing candidates")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -128,5 +128,10 @@ def _requested(record: Mapping[str, Any] | None, wanted: Wanted) -> Wanted | Non
     """The request that a record stands for; None for no record, and for one of another form."""
     if record is None or not set(record) <= {each.name for each in fields(Wanted)}:
         return None
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
-    return replace(wanted, **values)
+    values: dict[str, Any] = dict(record)
+    return replace(wanted, **{name: _tuples(value) for name, value in values.items()})
+
+
+def _tuples(value: Any) -> Any:
+    """JSON's lists as what they were."""
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
