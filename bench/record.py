@@ -8,6 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,10 +33,8 @@ def versions() -> dict[str, str]:
     from tilewright.base.error import TilewrightError
     from tilewright.runtime.assemble import find_ptxas
 
-    try:
+    with suppress(TilewrightError):  # on a machine that runs what another one compiled
         found["ptxas"] = find_ptxas().version
-    except TilewrightError:  # on a machine that runs what another one compiled
-        pass
     return found
 
 

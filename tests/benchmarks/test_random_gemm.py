@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from bench import random_gemm, suite, tuned
-from bench.model_layers import LAYERS
 from bench.interleaved import Contender, Race
+from bench.model_layers import LAYERS
 from bench.page import page, tables
 from bench.prepared import Refused
 from bench.random_gemm import COUNT, MOST_ROWS, drawn

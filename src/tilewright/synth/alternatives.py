@@ -6,8 +6,7 @@ each alternate, since their estimates were fitted apart; of tiles that differ in
 What is yielded may still be refused where decisions are made, as any request may.
 
 Not handled: groups of rows, operands computed in registers, programs without a product of the pipeline's kind; depths
-of the ring, clusters that share loads, orders of tiles. Checked by:
-tests/tune/test_candidates.py.
+of the ring, clusters that share loads, orders of tiles. Checked by: tests/tune/test_candidates.py.
 """
 
 from __future__ import annotations
