@@ -40,6 +40,7 @@ _BENCHES = {
     "platforms": "platforms",
     "profiles": "profiles",
     "ragged": "ragged",
+    "random-gemm": "random_gemm",
     "registers": "registers",
     "repairs": "repairs",
     "replay": "replay",

@@ -55,16 +55,24 @@ class Endable:
         self._processes = [_Process(serve, given) for _ in range(1 + _SPARES)]
 
     def measured(self, case: object) -> dict[str, Any]:
-        """A case's row. Raises RuntimeError where a process ends, or is silent, while it calls nothing of the list."""
+        """A case's row. Raises RuntimeError where a process ends, or is silent, while it calls nothing of the list; the
+        next case has another process."""
         stopped: set[int] = set()
         while True:
-            found = self._processes[0].measured(case, frozenset(stopped))
+            try:
+                found = self._processes[0].measured(case, frozenset(stopped))
+            except RuntimeError:
+                self._replace()
+                raise
             if not isinstance(found, int):
                 return found
             stopped.add(found)
             print(f"    {case}: place {found} did not return", flush=True)
-            self._processes[0].end()
-            self._processes = [*self._processes[1:], _Process(self._serve, self._given)]
+            self._replace()
+
+    def _replace(self) -> None:
+        self._processes[0].end()
+        self._processes = [*self._processes[1:], _Process(self._serve, self._given)]
 
     def close(self) -> None:
         """End all processes."""

@@ -21,6 +21,7 @@ from bench.model_page import predicted_times
 from bench.overview_plot import SuiteRatios, overview_plot
 from bench.page_sections import answers, choices, compile_time, provenance, read
 from bench.profiles_table import profiles
+from bench.random_page import random_products
 from bench.rows_page import folded_rows
 from bench.tile_family_page import tile_family
 
@@ -76,6 +77,17 @@ _SUITES = (
         "tritonbench-llama",
         "TritonBench, llama",
         "TritonBench's `--llama` list: fp16, row-major. Its parts ran one after the other on one machine.",
+    ),
+    (
+        "random-gemm",
+        "Random products",
+        "200 products that a seed drew: 1 to 16384 rows, small numbers as often as large ones, times linear layers of\n"
+        "public models (`bench/model_layers.py`), bf16, f16 and e4m3. The compiler is not fitted to any of them.",
+    ),
+    (
+        "random-gemm-tuned",
+        "Random products, tuned",
+        "As above, with kernels that `tune=True` takes.",
     ),
 )
 
@@ -145,7 +157,8 @@ python -m bench gemm --kernels out/kernels
 ```
 
 `--shape M,N,K`, `--only WORDS`, `--peer NAME`, `--dtype`, `--turns N` and `--warm` narrow or change a run; a long list
-is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins.
+is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins. `python -m bench random-gemm` draws its list
+from a seed, which it prints; give the same `--seed S` to both commands.
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
 under compute-sanitizer: memcheck, racecheck, synccheck and initcheck are clean. racecheck needs care in reading: where
 two CTAs exchange values by mbarriers, and one thread arrives for all after the CTA's barrier, or one of each warp after
@@ -220,6 +233,7 @@ def tables(results: Path = RESULTS) -> str:
     for name, title, lead in _SUITES:
         parts += [f"\n## {title}\n", f"{lead}\n", *_suite(results / f"{name}.json", name)]
     parts += [
+        *random_products(results),
         *folded_rows(results),
         *choices(results),
         *tile_family(results),
@@ -316,13 +330,15 @@ def _tuning(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _command(name: str) -> str:
     if name == "fp8-turned":
         return f"fp8 --suite {name}"
+    if name == "random-gemm-tuned":
+        return "random-gemm --tune"
     return f"gemm --suite {name}" if name.startswith("tritonbench") else name
 
 
 def _row(row: Mapping[str, Any]) -> str:
     shape = ", ".join(map(str, row["shape"]))
     if "refused" in row or "ratio" not in row:
-        words = str(row.get("refused", "no peer took part")).replace("|", "/").splitlines()[0]
+        words = str(row.get("refused", row.get("failed", "no peer took part"))).replace("|", "/").splitlines()[0]
         return f"| {row['case']} | {shape} | | | | | | {words} | | |"
     ours, best = row["contenders"]["ours"], row["best_peer"]
     low, high = row["quartiles"]

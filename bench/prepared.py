@@ -95,7 +95,10 @@ def facts_of(program: Program) -> Mapping[str, object]:
     """What a reader should know of a compiled program: decisions, reasons, registers, seconds."""
     facts = program.bundle.facts
     decisions = dict(program.bundle.decisions)
-    named = ("tile_m", "tile_n", "tile_k", "stages", "consumers", "cluster_m", "cluster_n", "ctas", "splits", "kind")
+    named = (
+        "tile_m", "tile_n", "tile_k", "stages", "consumers", "cluster_m", "cluster_n", "ctas", "swapped", "turns",
+        "split", "teams", "streamed", "kind",
+    )  # fmt: skip
     return {
         "decisions": {name: decisions[name] for name in named if name in decisions},
         "reasons": decisions.get("reasons", []),

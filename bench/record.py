@@ -8,6 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,9 +30,11 @@ def versions() -> dict[str, str]:
         found["gpu"] = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         pass
+    from tilewright.base.error import TilewrightError
     from tilewright.runtime.assemble import find_ptxas
 
-    found["ptxas"] = find_ptxas().version
+    with suppress(TilewrightError):  # on a machine that runs what another one compiled
+        found["ptxas"] = find_ptxas().version
     return found
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from bench.accuracy import KINDS, errors_of, fill
 from bench.cublaslt import FIRST_SECONDS, RACE_SECONDS, Calling, Watch
@@ -36,6 +36,10 @@ from bench.peers_gemm import NAMES, Absent, Arrays, element, empty_result, has_p
 from bench.prepared import Refused, facts_of, load_prepared, prepare
 from bench.ratio_plot import write_plot
 from bench.record import write
+from bench.worst_cases import decisions_of, share_at_least, worst
+
+NEARLY = 0.95
+"""A ratio that most cases of a suite should reach."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, suites: Sequence[str]) -> None:
@@ -81,32 +85,83 @@ def _parsed_shape(text: str) -> tuple[int, int, int]:
     return int(parts[0]), int(parts[1]), int(parts[2])
 
 
+MakeOurs = Callable[[Any, Product, Arrays, Path, int], Contender | Refused]
+"""Of PyTorch, a product, its arrays, the folder of kernels and the number of input sets: our contender."""
+
+
+def serve(connection: Connection, arguments: argparse.Namespace) -> None:
+    """Measure what the connection asks for, as `bench.endable` says. The places are those of cublasLt's list."""
+    serve_with(ours_of, connection, arguments)
+
+
+def serve_with(make: MakeOurs, connection: Connection, arguments: argparse.Namespace) -> None:
+    """As `serve`, with our contender made otherwise."""
+    torch, sampler = made_ready(), Sampler()
+
+    def measured(product: Product, stopped: frozenset[int], calling: Calling) -> dict[str, object]:
+        wanted = tuple(arguments.peer or NAMES)
+        return measure(torch, product, arguments, wanted, sampler, Watch(stopped, calling), make)
+
+    answer(connection, measured)
+
+
 def run(arguments: argparse.Namespace) -> int:
-    products = products_of(arguments)
+    return run_products(arguments.suite, products_of(arguments), arguments)
+
+
+def run_products(
+    suite: str,
+    products: Sequence[Product],
+    arguments: argparse.Namespace,
+    *,
+    kernels: Sequence[Product] | None = None,
+    serve: Serve = serve,
+) -> int:
+    """Measure these products, as a suite of that name; or compile them, if that is all that is asked for. kernels: what
+    is compiled, where that is more than one a product; serve: measures."""
     if not products:
         raise SystemExit("no product has such a name")
-    count, seconds = prepare(products, arguments.kernels, arguments.jobs)
+    count, seconds = prepare(kernels or products, arguments.kernels, arguments.jobs)
     print(f"{count} kernels compiled and proved in {seconds:.0f} s", flush=True)
     if arguments.prepare:
         return said_refusals(products, arguments.kernels)
-    name = part_name(arguments.suite + ("-warm" if arguments.warm else ""), arguments.part)
+    name = part_name(suite + ("-warm" if arguments.warm else ""), arguments.part)
     if arguments.processes > 1:
-        return repeat(name, arguments.suite, arguments)
+        return repeat(name, suite, arguments)
     if "triton" in (arguments.peer or NAMES):
         _precompile_triton(arguments, products)
     begin = time.perf_counter()
     rows = rows_of(products, serve, arguments)
-    return finish(name, arguments.suite, rows, arguments.results, time.perf_counter() - begin)
+    return finish(name, suite, rows, arguments.results, time.perf_counter() - begin)
 
 
-def rows_of(cases: Sequence[object], serve: Serve, arguments: argparse.Namespace) -> list[dict[str, object]]:
-    """A row of each case, printed as they come, from a process that measures."""
-    rows: list[dict[str, object]] = []
+class Shaped(Protocol):
+    """A case: a product of two matrices, with a name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def m(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def k(self) -> int: ...
+
+
+def rows_of(cases: Sequence[Shaped], serve: Serve, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row of each case, printed as they come, from a process that measures. Where the process ends, the row says so,
+    and the next case has another one. Raises RuntimeError where it ends at the first case."""
+    rows: list[dict[str, Any]] = []
     print(heading(), flush=True)
     process = Endable(serve, arguments)
     try:
         for case in cases:
-            rows.append(process.measured(case))
+            try:
+                rows.append(process.measured(case))
+            except RuntimeError as error:
+                if not rows:
+                    raise
+                rows.append({"case": case.name, "shape": [case.m, case.n, case.k], "failed": str(error)})
             print(line_of(rows[-1]), flush=True)
     finally:
         process.close()
@@ -121,17 +176,6 @@ def made_ready() -> Any:
     torch.mm(warm, warm)
     torch.cuda.synchronize()
     return torch
-
-
-def serve(connection: Connection, arguments: argparse.Namespace) -> None:
-    """Measure what the connection asks for, as `bench.endable` says. The places are those of cublasLt's list."""
-    torch, sampler = made_ready(), Sampler()
-
-    def measured(product: Product, stopped: frozenset[int], calling: Calling) -> dict[str, object]:
-        wanted = tuple(arguments.peer or NAMES)
-        return measure(torch, product, arguments, wanted, sampler, Watch(stopped, calling))
-
-    answer(connection, measured)
 
 
 def _precompile_triton(arguments: argparse.Namespace, products: Sequence[Product]) -> None:
@@ -225,8 +269,9 @@ def measure(
     wanted: Sequence[str],
     sampler: Sampler,
     watch: Watch | None = None,
+    make: MakeOurs | None = None,
 ) -> dict[str, object]:
-    """One product's row. watch: told of cublasLt's calls."""
+    """One product's row. watch: told of cublasLt's calls; make: our contender, otherwise than `ours_of` does."""
     torch.cuda.empty_cache()
     size = 2 if product.scaling == "none" else 1
     sets = sets_for(size * (product.m * product.k + product.k * product.n), warm=arguments.warm)
@@ -239,7 +284,7 @@ def measure(
         "accumulation": product.accumulation,
         "b": "(N, K) row-major" if product.transposed else "(K, N) row-major",
     }
-    ours = ours_of(torch, product, arrays, arguments.kernels, sets)
+    ours = (make or ours_of)(torch, product, arrays, arguments.kernels, sets)
     contenders, absent = peers_of(torch, product, arrays, sets=sets, wanted=wanted, watch=watch)
     exact: Callable[[], Any] = lambda: exact_product(torch, product, arrays)  # noqa: E731
     matrices = arrays.pairs[0]
@@ -335,6 +380,8 @@ def line_of(row: dict[str, Any]) -> str:
     if "refused" in row:
         times = " ".join(f"{name} {each['microseconds']:.1f}" for name, each in row.get("contenders", {}).items())
         return f"{start}  refused: {row['refused'][:150]} {times}"
+    if "failed" in row:
+        return f"{start}  failed: {row['failed']}"
     ours = row["contenders"]["ours"]
     others = " ".join(
         f"{name} {each['microseconds']:.1f}" for name, each in row["contenders"].items() if name != "ours"
@@ -375,25 +422,33 @@ def repeat(name: str, suite: str, arguments: argparse.Namespace) -> int:
 
 
 def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, object]:
-    """How many cases there are, and how many are refused, and the geometric mean and the least of their ratios."""
+    """How many cases there are, and how many are refused; the geometric mean and the least of their ratios, and the
+    share of all cases that reaches NEARLY."""
     ratios = [float(row["ratio"]) for row in rows if "ratio" in row]
     summary: dict[str, object] = {"cases": len(rows), "refused": sum("refused" in row for row in rows)}
-    return summary | ({"geometric_mean": statistics.geometric_mean(ratios), "worst": min(ratios)} if ratios else {})
+    if ratios:
+        summary |= {"geometric_mean": statistics.geometric_mean(ratios), "worst": min(ratios)}
+        summary[f"share_at_least_{NEARLY}"] = share_at_least(rows, NEARLY)
+    return summary
 
 
 def finish(name: str, suite: str, rows: list[dict[str, Any]], folder: Path, seconds: float) -> int:
-    """Print the summary, write the result file and the plot. Returns 0, or 1 where an answer was wrong."""
+    """Print the summary, write the result file and the plot. Returns 0, or 1 where a case could not be measured."""
     summary = summary_of(rows)
     if "worst" in summary:
         goal = TARGETS.get(suite)
         words = f" (targets {goal[0]}, {goal[1]})" if goal else ""
         print(
             f"{len(rows)} cases, {summary['refused']} refused: geometric mean {summary['geometric_mean']:.3f}, "
-            f"worst {summary['worst']:.3f}{words}"
+            f"worst {summary['worst']:.3f}{words}; {share_at_least(rows, NEARLY):.1%} at {NEARLY} or better"
         )
+        print("the cases that win least:")
+        for row in worst(rows):
+            shape = ", ".join(map(str, row["shape"]))
+            print(f"  {row['ratio']:.3f} of {row['best_peer']}: {row['case']}; {shape}: {decisions_of(row)}")
     worse = [row["case"] for row in rows if row.get("error_no_worse") is False]
     print(f"error no worse than the best peer's in all but: {worse or 'none'}")
     path = write(name, [summary, *json.loads(json.dumps(rows, default=str), parse_constant=str)], folder)
     plot = write_plot(folder / f"{name}.svg", name, rows, TARGETS.get(suite))
     print(f"written to {path} and {plot} after {seconds:.0f} s", flush=True)
-    return 0
+    return 1 if any("failed" in row for row in rows) else 0

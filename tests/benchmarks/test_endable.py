@@ -40,5 +40,6 @@ def test_processes_are_ended_and_replaced() -> None:
         assert process.measured("easy")["called"] == [0, 1, 2, 3, 4]
         with pytest.raises(RuntimeError, match="ended"):
             process.measured("ends before")
+        assert process.measured("easy")["called"] == [0, 1, 2, 3, 4]
     finally:
         process.close()

@@ -41,6 +41,7 @@ def test_the_whole_is_in_the_order_of_the_list(tmp_path: Path, count: int) -> No
         "refused": 1,
         "geometric_mean": pytest.approx(720 ** (1 / 6)),
         "worst": 1.0,
+        "share_at_least_0.95": pytest.approx(6 / 7),
     }
     assert document["versions"] == VERSIONS and document["date"] == f"2026-01-0{count}"
     assert document["command"].startswith(f"python -m bench gemm --turns 5 --part 1/{count} (to {count}/{count}")

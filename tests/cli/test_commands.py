@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,27 @@ def test_compile_writes_every_stage(folder: Path, tilewright: Tilewright) -> Non
     assert Path("matmul.cubin").read_bytes() == bundle.cubin and document["cubin_bytes"] == len(bundle.cubin or b"")
     assert json.loads(Path("matmul.plan.json").read_text(encoding="utf-8"))["launches"]
     assert not list(folder.glob(".*"))
+
+
+def test_compile_takes_the_quickest_by_a_timer(
+    folder: Path, tilewright: Tilewright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: list[Any] = []
+
+    def timer(bundles: list[Any]) -> list[list[float]]:
+        timed.extend(bundles)
+        return [[10.0 - place] for place in range(len(bundles))]
+
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "programs"))
+    monkeypatch.setattr("tilewright.tune.candidates.MOST", 1)
+    arguments = ("compile", "program.py:matmul", "--shape", "M=64,N=256,K=256", "--tune", "--format", "json")
+    answer = tilewright(*arguments, "--tile", "64x64")
+    assert answer.code == 2 and "--tune chooses what --tile would fix" in answer.out + answer.err
+    monkeypatch.setattr("tilewright.driver.compile.tuned.gpu_timer", lambda program: timer)
+    answer = tilewright(*arguments)
+    assert answer.code == 0 and len(timed) == 2
+    assert answer.document["decisions"]["tile_m"] == timed[1].decisions["tile_m"]
+    assert tilewright(*arguments).code == 0 and len(timed) == 2, "the winner is kept"
 
 
 def test_upstream_text_of_a_product_that_would_be_split(folder: Path, tilewright: Tilewright) -> None:

@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 -o gemm.twb
   tilewright compile gemm.py:matmul --shape M=512,N=512,K=512 --dtype a=bf16,b=bf16,c=f32 --emit ac,ptx
   tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 --tile 128x128 --stages 3 --format json
+  tilewright compile gemm.py:matmul --shape M=700,N=4096,K=4096 --tune
 
 Stages read again: `tilewright check KERNEL.ac.mlir` proves what --emit ac writes, as it is or after an edit, and
 `tilewright lower KERNEL.ac.mlir -o KERNEL.ptx` lowers it.
@@ -62,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="heuristic",
         help="how loops are scheduled (default: heuristic)",
     )
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help="time the most promising tiles on this machine's GPU and take the quickest, which is kept in the cache",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -74,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tilewright.synth.decide import Wanted
 
     stages = parse_stages(arguments.emit)
+    if arguments.tune:
+        _require_free(arguments)
     wanted = Wanted(
         parse_tile(arguments.tile), arguments.stages, schedule=arguments.schedule, stream_k=arguments.stream_k
     )
@@ -93,6 +101,10 @@ def run(arguments: argparse.Namespace) -> int:
         if left_out:
             print(f"compiled without {' and '.join(left_out)}: --emit nvgpu cannot write that", file=sys.stderr)
     with Progress(wanted=arguments.format == "text") as progress:
+        if arguments.tune:
+            from tilewright.driver.compile.ready import tuned_for
+
+            wanted = tuned_for(kernel, dims, arguments.target, dtype, None, wanted, progress=progress.step)
         compilation = compile_kernel(
             kernel, target=arguments.target, dims=dims, dtype=dtype, wanted=wanted, progress=progress.step
         )
@@ -114,6 +126,14 @@ def run(arguments: argparse.Namespace) -> int:
 
         show_compilation(compilation, written)
     return 0
+
+
+def _require_free(arguments: argparse.Namespace) -> None:
+    """Raises TilewrightError where an option fixes what --tune is to find."""
+    given = {"--tile": arguments.tile, "--stages": arguments.stages, "--stream-k": arguments.stream_k}
+    fixed = [option for option, value in given.items() if value not in (None, "")]
+    if fixed:
+        raise TilewrightError(f"--tune chooses what {' and '.join(fixed)} would fix", remedy="leave one of them out")
 
 
 def parse_stages(text: str) -> list[str]:

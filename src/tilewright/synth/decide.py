@@ -29,12 +29,11 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
-from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, reductions, stores
+from tilewright.ir.tile_facts import dots, grid_axes, grouping, reductions, stores
 from tilewright.ir.tile_products import SharedProducts, shared_products
 from tilewright.ir.tile_types import tensor_type, value_type
-from tilewright.synth.accumulation import promoted_depth, require_promotable
 from tilewright.synth.async_plan import plan_load, plan_store, plan_words
-from tilewright.synth.batch import b_sides, batch_axis, batched_operand, batched_store
+from tilewright.synth.batch import b_sides, batched_operand, batched_store
 from tilewright.synth.cascade.decide import decide_cascade, is_cascade
 from tilewright.synth.cluster_parts import require_equal_parts
 from tilewright.synth.cluster_shape import choose_cluster, taken_by_clusters
@@ -48,11 +47,11 @@ from tilewright.synth.loads_ahead import choose_loads_ahead
 from tilewright.synth.long_sum import long_sum_shape
 from tilewright.synth.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
 from tilewright.synth.model import Rates, rates_of
-from tilewright.synth.operands import Site, decide_operand, decide_store, loaded_step
+from tilewright.synth.operands import Site, decide_operand, decide_store
 from tilewright.synth.paired_loads import choose_paired_loads
 from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
-from tilewright.synth.register_operand import fixed_for_registers, raw_operand, wants_registers
+from tilewright.synth.register_operand import raw_operand
 from tilewright.synth.rows import decide_rows
 from tilewright.synth.scaled_product import choose_promotion
 from tilewright.synth.scaled_tile import choose_scaled_shape
@@ -63,13 +62,14 @@ from tilewright.synth.staged_store import planned
 from tilewright.synth.store_chunks import staged_row
 from tilewright.synth.stream_k import streamed
 from tilewright.synth.supported import refuse_unsupported
-from tilewright.synth.thin_product import FEW_ROWS, is_thin, thin_shape
+from tilewright.synth.thin_product import is_thin, thin_shape
 from tilewright.synth.tile_estimate import turn_row
 from tilewright.synth.tile_order import choose_tile_order
-from tilewright.synth.tile_shape import TileQuestion, TileShape, choose_tile_shape
+from tilewright.synth.tile_question import ask
+from tilewright.synth.tile_shape import TileShape, choose_tile_shape
 from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
 from tilewright.synth.turned_copy import turned_copy
-from tilewright.synth.turned_store import is_turnable, turned_boxes, turned_store
+from tilewright.synth.turned_store import turned_boxes, turned_store
 from tilewright.synth.turns import EVERY_STAGE, Compared, LargeTile, choose_turns, require_turns, unit_shape, with_turns
 from tilewright.synth.unmapped_operands import choose_unmapped
 from tilewright.synth.wanted import Wanted
@@ -137,46 +137,14 @@ def _decide_pipeline(
 ) -> PipelineDecisions:
     """compared: the tiles of this program that were compared before, with other wishes."""
     dot = products.products[0]
-    left, right = value_type(dot.left), value_type(dot.right)
-    rows, contracted = left.axis_names[-2:]
-    columns = right.axis_names[-1]
-    batch = batch_axis(program, products)
-    reasons: list[str] = []
-    natural = _wants_swap(program, columns)
+    rows, contracted = value_type(dot.left).axis_names[-2:]
+    columns = value_type(dot.right).axis_names[-1]
     sides = (("left", dot.left, rows), ("right", dot.right, columns))
-    rates = rates_of(target, left.element_kind.bytes)
-    extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
-    stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
-    element_bytes = left.element_kind.bytes
-    steps = (loaded_step(dot.left, contracted, target), loaded_step(dot.right, contracted, target))
-    stored = {parameter_name(program, store.tensor) for store in stores(program)}
-    # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
-    few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
-    orientations = (natural, not natural) if few else (natural,)
-    given = wanted
-    promoted = promoted_depth(program, dot, wanted)
-    require_promotable(promoted, wanted)
-    in_registers = "" if promoted else wants_registers(program, products, batch, rates, target, wanted, reasons)
-    if in_registers:
-        wanted = fixed_for_registers(wanted, in_registers)
-        orientations = (in_registers == "right",)
-    if len(products.products) > 1:
-        # What the products share is A: their tiles stand side by side along the columns.
-        orientations = (products.shared == "right",)
-    plain = not (batch or promoted or in_registers or dot.scales) and len(products.products) == 1
-    plain = plain and element_bytes > 1 and wanted.swapped is None
-    question = TileQuestion(
-        extents,
-        element_bytes,
-        stored_bytes,
-        orientations,
-        steps,
-        len(products.products),
-        promoted,
-        program.extents.get(batch, 1),
-        bool(dot.scales),
-        plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
-    )
+    reasons: list[str] = []
+    given, asked = wanted, ask(program, products, target, wanted, reasons)
+    question, batch, in_registers, wanted = asked.question, asked.batch, asked.in_registers, asked.wanted
+    promoted, element_bytes = question.scaled_depth, question.element_bytes
+    natural, rates = asked.natural, rates_of(target, element_bytes)
     thin = is_thin(question, wanted)
     if thin:
         shape = thin_shape(question, target, reasons)
@@ -247,13 +215,6 @@ def _decide_pipeline(
         program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons, bool(promoted)
     )
     return replace(decided, computed=1) if raw is not None else decided
-
-
-def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
-    """True if the first stored tensor is contiguous along the rows and not along the columns."""
-    tensor = tensor_type(stores(program)[0].tensor)
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    return strides[columns] != 1 and 1 in strides.values()
 
 
 def _fit(

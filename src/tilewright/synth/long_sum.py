@@ -105,15 +105,10 @@ def long_sum_shape(
     question: TileQuestion, shape: TileShape, target: Target, wanted: Wanted, reasons: list[str]
 ) -> TileShape:
     """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others."""
-    if not _is_long_sum(question, target, wanted):
+    if not is_long_sum(question, target, wanted):
         return shape
-    p = parameters_of(target)
-    given = sum_cycles(p, question, shape, stages_of(shape, question, target), target)
-    found: dict[TileShape, float] = {}
-    for candidate in _candidates(question, target):
-        stages = stages_of(candidate, question, target)
-        if stages >= _LEAST_STAGES:
-            found[candidate] = sum_cycles(p, question, candidate, stages, target)
+    given = sum_cycles(parameters_of(target), question, shape, stages_of(shape, question, target), target)
+    found = dict(estimated(question, target))
     best = min(found, key=lambda each: found[each], default=shape)
     if best == shape or found[best] > (1 - _LEAST_GAIN[shape.split > 1]) * given:
         return shape
@@ -125,7 +120,16 @@ def long_sum_shape(
     return best
 
 
-def _is_long_sum(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
+def estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
+    """All tiles that are compared, with their estimated cycles."""
+    p = parameters_of(target)
+    for candidate in _candidates(question, target):
+        stages = stages_of(candidate, question, target)
+        if stages >= _LEAST_STAGES:
+            yield candidate, sum_cycles(p, question, candidate, stages, target)
+
+
+def is_long_sum(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
     """Whether a product is one for this model, and nothing is fixed from outside."""
     plain = question.products == 1 and not question.scaled_depth and not question.scaled and question.batch == 1
     if not plain or question.element_bytes != _FITTED_BYTES or not nothing_is_fixed(wanted):

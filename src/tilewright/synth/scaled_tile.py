@@ -10,6 +10,7 @@ Not handled: clusters that share loads, batches, several products. Checked by: t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.synth.model import Rates, slice_cycles
@@ -74,20 +75,24 @@ def choose_scaled_shape(
     wishes = (wanted.tile, wanted.consumers, wanted.split, wanted.cluster, wanted.depth, wanted.swapped)
     if not question.scaled_depth or question.batch > 1 or any(each is not None for each in wishes):
         return None
-    swapped = question.orientations[0]
-    shapes: list[TileShape] = []
-    for rows, columns, consumers in _TILES:
-        slices = math.ceil(question.extents[2] / question.scaled_depth)
-        for split in splits_of(target):
-            if split == 1 or (split in _SPLITS and slices // split >= _LEAST_SLICES):
-                shapes.append(TileShape(rows, columns, question.scaled_depth, consumers, swapped, split))
-    best = min(shapes, key=lambda shape: scaled_cycles(rates, question, shape))
+    best, _ = min(estimated(rates, question, target), key=lambda pair: pair[1])
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}: slots promoted by {best.consumers} consumers"
         + (f", slices shared by {best.split} CTAs" if best.split > 1 else "")
         + f", about {scaled_cycles(rates, question, best):.0f} cycles by the model"
     )
     return best
+
+
+def estimated(rates: Rates, question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
+    """All tiles that are ranked, with their estimated cycles."""
+    for rows, columns, consumers in _TILES:
+        slices = math.ceil(question.extents[2] / question.scaled_depth)
+        for split in splits_of(target):
+            if split == 1 or (split in _SPLITS and slices // split >= _LEAST_SLICES):
+                depth, swapped = question.scaled_depth, question.orientations[0]
+                shape = TileShape(rows, columns, depth, consumers, swapped, split)
+                yield shape, scaled_cycles(rates, question, shape)
 
 
 def _clusters(multiprocessors: int, ctas: int) -> int:

@@ -103,13 +103,7 @@ def is_thin(question: TileQuestion, wanted: Wanted) -> bool:
 def thin_shape(question: TileQuestion, target: Target, reasons: list[str]) -> TileShape:
     """The shape that the closed form prefers; of equals, the first, in the natural orientation."""
     rates = thin_rates(target)
-    candidates = [
-        shape
-        for swapped in question.orientations
-        for shape in _candidates(question, rates, swapped, target)
-        if (not question.scaled_depth or fits_registers(shape.rows, shape.columns, shape.consumers))
-        and (shape.split in _SPLITS or 2 * _tiles(question, shape) * shape.split <= rates.multiprocessors)
-    ]
+    candidates = list(_compared(question, rates, target))
     best = min(candidates, key=lambda shape: thin_cycles(rates, question, shape, target))
     units = _tiles(question, best) * best.split
     if units > rates.multiprocessors // 2:
@@ -121,6 +115,21 @@ def thin_shape(question: TileQuestion, target: Target, reasons: list[str]) -> Ti
     if best.split > 1:
         reasons.append(f"{best.split} CTAs share a tile's contracted axis: so each fetches less of the small operand")
     return best
+
+
+def estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
+    """All tiles that are compared, with their estimated cycles."""
+    rates = thin_rates(target)
+    for shape in _compared(question, rates, target):
+        yield shape, thin_cycles(rates, question, shape, target)
+
+
+def _compared(question: TileQuestion, rates: ThinRates, target: Target) -> Iterator[TileShape]:
+    for swapped in question.orientations:
+        for shape in _candidates(question, rates, swapped, target):
+            fits = not question.scaled_depth or fits_registers(shape.rows, shape.columns, shape.consumers)
+            if fits and (shape.split in _SPLITS or 2 * _tiles(question, shape) * shape.split <= rates.multiprocessors):
+                yield shape
 
 
 def _oriented(question: TileQuestion, swapped: bool) -> tuple[int, int]:

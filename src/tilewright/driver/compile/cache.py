@@ -1,18 +1,22 @@
-"""Compiled programs kept on disk: keyed by what the program means, what was decided, for which target, by which
-version.
+"""Compiled programs kept on disk, and what was found quickest of them: keyed by what the program means, what was
+decided, for which target, by which version.
 
 The key is a digest of the traced program (without its places in the author's files), the wanted decisions, the target,
-this package's version and sources, and the assembler's version. An entry is a bundle, written atomically; one that does
-not load is dropped and made again. The folder is `$TILEWRIGHT_CACHE`, else `$XDG_CACHE_HOME/tilewright`, else
-`~/.cache/tilewright`; a folder that cannot be written means no cache, not an error.
+this package's version and sources, and the assembler's version. An entry is a bundle, or a tuner's record as JSON,
+written atomically; one that does not load is dropped and made again. The folder is `$TILEWRIGHT_CACHE`, else
+`$XDG_CACHE_HOME/tilewright`, else `~/.cache/tilewright`; a folder that cannot be written means no cache, not an error.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import secrets
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.runtime.bundle import Bundle, load, save, tilewright_version
@@ -66,3 +70,32 @@ def keep(key: str, bundle: Bundle) -> None:
         save(bundle, folder / f"{key}.twb")
     except (OSError, TilewrightError):
         return
+
+
+def fetch_record(key: str) -> dict[str, Any] | None:
+    """A tuner's record, or None. A damaged one is removed."""
+    path = _record_path(key)
+    try:
+        found: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if isinstance(found, dict):
+        return cast("dict[str, Any]", found)
+    path.unlink(missing_ok=True)
+    return None
+
+
+def keep_record(key: str, record: Mapping[str, object]) -> None:
+    """Store a record, if the folder can be written."""
+    path = _record_path(key)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(record), encoding="utf-8")
+        os.replace(part, path)
+    except OSError:
+        return
+
+
+def _record_path(key: str) -> Path:
+    return cache_folder() / f"{key}.tuned.json"

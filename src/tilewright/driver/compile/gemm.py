@@ -42,6 +42,7 @@ def matmul(
     out: Any = None,
     out_dtype: Any = None,
     fast_accumulation: bool = False,
+    tune: bool = False,
 ) -> Any:
     """`activation((a @ b) * scales + bias) + residual` in one kernel, accumulated in float32, rounded once.
 
@@ -63,18 +64,21 @@ def matmul(
         out_dtype: The element of a new result. By default that of `a`, or bf16 for operands of 8 bits.
         fast_accumulation: Leave sums of 8-bit operands to the tensor core, which is faster and keeps fewer bits of
             sums over a large K than float32 has. Not with scales of blocks.
+        tune: On the first call for such arrays, time the most promising tiles on the GPU and take the quickest, which
+            is kept in the cache. That call takes some seconds more.
 
     Raises:
         TilewrightError: The arrays do not multiply, or the leading axes of `out` cannot be written as rows.
     """
     given = (a, b, bias, residual, scale_a, scale_b)
-    again = recalled(_MATMUL, given, out, (activation, out_dtype, fast_accumulation))
+    again = recalled(_MATMUL, given, out, (activation, out_dtype, fast_accumulation, tune))
     if again.launch is not None:
         return again.launch(given, out)
     left, right = _operand(a, "a", _MATMUL), _operand(b, "b", _MATMUL)
     _check_product(left, right)
     element = _result_element(left.element, out, out_dtype)
     name = _activation_name(activation)
+    arrays: dict[str, Any] = {"a": a, "b": b}
     if len(right.shape) == 3:
         _check_batches(left, right, ("a", "b"))
         if any(each is not None for each in given[2:]):
@@ -83,9 +87,8 @@ def matmul(
             )
         shape = (*left.shape[:2], right.shape[2])
         batched = kernels.batched_kernel(name)
-        return call(batched, {"a": a, "b": b}, out, shape, element, again, fast_accumulation=fast_accumulation)
+        return call(batched, arrays, out, shape, element, again, fast_accumulation=fast_accumulation, tune=tune)
     shape = (*left.shape[:-1], right.shape[1])
-    arrays: dict[str, Any] = {"a": a, "b": b}
     biased, added = bias is not None, residual is not None
     if scale_a is None and scale_b is None:
         kernel = kernels.product_kernel(name, biased, added)
@@ -98,7 +101,7 @@ def matmul(
     if added:
         _require_shape(view_array(residual, name="residual"), "residual", shape)
         arrays["residual"] = residual
-    return call(kernel, arrays, out, shape, element, again, fast_accumulation=fast_accumulation)
+    return call(kernel, arrays, out, shape, element, again, fast_accumulation=fast_accumulation, tune=tune)
 
 
 def gated_matmul(

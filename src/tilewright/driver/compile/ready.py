@@ -9,6 +9,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import cache
 from tilewright.driver.compile.compile import Progress, compile_kernel, elements_of
+from tilewright.driver.compile.tuned import Program, tuned
 from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import fingerprint, trace
@@ -35,6 +36,7 @@ def compile(  # the verb's name, as users write it: tw.compile
     tile: tuple[int, int] | None = None,
     stages: int | None = None,
     cluster: tuple[int, int] | None = None,
+    tune: bool = False,
     cached: bool = True,
     progress: Progress | None = None,
     **dims: int,
@@ -49,6 +51,8 @@ def compile(  # the verb's name, as users write it: tw.compile
         tile: Rows and columns of a tile, instead of the compiler's choice.
         stages: Slots of the pipeline, instead of the compiler's choice.
         cluster: CTAs of a cluster along M and N, instead of the compiler's choice.
+        tune: Time the most promising tiles on this machine's GPU and take the quickest, which is kept in the cache.
+            Each is compiled and proven, so the first call takes some seconds more.
         cached: Use and fill the cache on disk.
         progress: Called with what is done next.
         dims: The extent of each axis.
@@ -56,8 +60,11 @@ def compile(  # the verb's name, as users write it: tw.compile
     Raises:
         TilewrightError: At the author's line; also for arguments of other types.
     """
-    _require_types(kernel, target, stages, {"tile": tile, "cluster": cluster})
-    compiled = compile_for(kernel, dims, target, dtype, strides, Wanted(tile, stages, cluster), cached, progress)
+    _require_types(kernel, target, stages, tune, {"tile": tile, "cluster": cluster})
+    if tune and (tile, stages, cluster) != (None, None, None):
+        raise TilewrightError("tune=True chooses the tile itself", remedy="leave out tile, stages and cluster, or tune")
+    wanted = Wanted(tile, stages, cluster)
+    compiled = compile_for(kernel, dims, target, dtype, strides, wanted, cached, progress, tune=tune)
     if "tile_m" not in compiled.bundle.decisions and (tile, stages, cluster) != (None, None, None):
         raise TilewrightError(
             f"{kernel.name} has no product, whose decisions could be fixed", remedy="leave out tile, stages and cluster"
@@ -65,7 +72,7 @@ def compile(  # the verb's name, as users write it: tw.compile
     return compiled
 
 
-def _require_types(kernel: object, target: object, stages: object, pairs: Mapping[str, object]) -> None:
+def _require_types(kernel: object, target: object, stages: object, tune: object, pairs: Mapping[str, object]) -> None:
     """What annotations say, of arguments that a caller at the prompt may mistake."""
     if not isinstance(kernel, Kernel):
         raise TilewrightError(f"{type(kernel).__name__} is no kernel", remedy="declare it with @tw.kernel")
@@ -73,6 +80,8 @@ def _require_types(kernel: object, target: object, stages: object, pairs: Mappin
         raise TilewrightError(f"target is {target!r}", remedy=f"name one, such as {DEFAULT_TARGET!r}")
     if stages is not None and type(stages) is not int:
         raise TilewrightError(f"stages is {stages!r}", remedy="give a whole number, such as 4")
+    if not isinstance(tune, bool):
+        raise TilewrightError(f"tune is {tune!r}", remedy="give True or False")
     for name, pair in pairs.items():
         entries: tuple[object, ...] = cast("tuple[object, ...]", pair) if isinstance(pair, tuple) else ()
         if pair is not None and (len(entries) != 2 or any(type(entry) is not int for entry in entries)):
@@ -90,8 +99,12 @@ def compile_for(
     wanted: Wanted | None = None,
     cached: bool = True,
     progress: Progress | None = None,
+    *,
+    tune: bool = False,
 ) -> CompiledKernel:
     """`compile` with the extents as a mapping, and `wanted` for the decisions that are fixed. Raises as it does."""
+    if tune:
+        wanted = tuned_for(kernel, dims, target, dtype, strides, wanted or Wanted(), cached, progress)
 
     def fresh() -> Bundle:
         return compile_kernel(
@@ -113,6 +126,25 @@ def compile_for(
         bundle = fresh()
         cache.keep(key, bundle)
     return _memory.setdefault(key, CompiledKernel(bundle))
+
+
+def tuned_for(
+    kernel: Kernel,
+    dims: Mapping[str, int],
+    target: str,
+    dtype: str | Element | Mapping[str, str | Element],
+    strides: Mapping[str, tuple[int, ...]] | None,
+    wanted: Wanted,
+    cached: bool = True,
+    progress: Progress | None = None,
+) -> Wanted:
+    """`wanted` with the tile fixed that is quickest on this machine's GPU. Raises as `tuned` does."""
+
+    def candidate(request: Wanted) -> Bundle:
+        return compile_for(kernel, dims, target, dtype, strides, request, cached).bundle
+
+    program = Program(kernel, dims, target, dtype, strides)
+    return tuned(program, wanted, candidate, cached=cached, progress=progress)
 
 
 def misaligned_names(views: Mapping[str, ArrayView]) -> tuple[str, ...]:

@@ -71,14 +71,14 @@ def call(
     again: Recalled,
     *,
     fast_accumulation: bool = False,
+    tune: bool = False,
 ) -> Any:
     """Run `kernel` on its inputs by name, in the order of its parameters, into `out` or a new array of `shape`. Nothing
     is compiled or run for a shape without elements.
 
     An array with more axes than its parameter is taken with all but its last ones as rows. fast_accumulation: whether
-    sums are left to the tensor core alone. Raises TilewrightError for
-    an `out` of another shape, or one whose leading axes cannot be written as rows, and all that compiling and running
-    raise.
+    sums are left to the tensor core alone; tune: whether tiles are timed first. Raises TilewrightError for an `out` of
+    another shape, or one whose leading axes cannot be written as rows, and all that compiling and running raise.
     """
     axes = {item.name: item.axes for item in kernel.parameters}
     result = kernel.parameters[-1].name
@@ -114,13 +114,14 @@ def call(
         misaligned,
         aligned,
         fast_accumulation,
+        tune,
         *[(name, view.shape, view.strides, view.element) for name, view in views.items()],
     )
     compiled = _compiled.get(key)
     if compiled is None:
         accumulation = "fast" if fast_accumulation else None
         wanted = Wanted(misaligned=misaligned, aligned=aligned, accumulation=accumulation)
-        compiled = _compile(kernel, views, element, wanted)
+        compiled = _compile(kernel, views, element, wanted, tune=tune)
         _compiled[key] = compiled
     value = compiled(*used.values(), out=target)
     _remember(again, compiled, used, value, shape)
@@ -129,7 +130,9 @@ def call(
     return value if len(shape) == len(axes[result]) else value.reshape(shape)
 
 
-def _compile(kernel: Kernel, views: Mapping[str, ArrayView], element: Element, wanted: Wanted) -> CompiledKernel:
+def _compile(
+    kernel: Kernel, views: Mapping[str, ArrayView], element: Element, wanted: Wanted, *, tune: bool
+) -> CompiledKernel:
     dims: dict[str, int] = {}
     for item in kernel.parameters:
         if item.name in views:
@@ -139,7 +142,7 @@ def _compile(kernel: Kernel, views: Mapping[str, ArrayView], element: Element, w
     elements: dict[str, str | Element] = {name: view.element for name, view in views.items() if name not in fixed}
     elements[kernel.parameters[-1].name] = element
     strides = {name: view.strides for name, view in views.items()}
-    return compile_for(kernel, dims, dtype=elements, strides=strides, wanted=wanted)
+    return compile_for(kernel, dims, dtype=elements, strides=strides, wanted=wanted, tune=tune)
 
 
 def _remember(

@@ -1,0 +1,75 @@
+"""What a tuner times: the compiler's choice first, kernels that differ, none that is refused, and few."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile import kernels, kernels_scaled
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions, to_json
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.alternatives import alternatives
+from tilewright.synth.decide import decide
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+from tilewright.tune.candidates import MOST, candidates
+
+HOPPER = target("sm_90a")
+MATMUL = kernels.product_kernel("none", biased=False, added=False)
+SCALED = kernels_scaled.scaled_kernel("none", False, False, (False, False))
+
+
+def traced(kernel: Kernel, m: int, n: int, k: int, dtype: Element = Element.BF16, **more: int) -> Any:
+    elements = {each.name: each.element or (Element.BF16 if each.name == "c" else dtype) for each in kernel.parameters}
+    strides = {} if "B" in kernel.axes else {"b": (1, k)}
+    return trace(kernel, {"M": m, "N": n, "K": k, **more}, elements, strides)
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 4096, 4096), (37, 6144, 4096), (300, 2048, 1536), (900, 9216, 2304),
+                                     (128, 128, 16384), (8192, 8192, 8192)])  # fmt: skip
+@pytest.mark.parametrize("dtype", [Element.BF16, Element.F8E4M3])
+@pytest.mark.parametrize("accumulation", [None, "fast"])
+def test_candidates_differ_and_are_decided_as_asked(m: int, n: int, k: int, dtype: Element, accumulation: Any) -> None:
+    kernel = SCALED if dtype is Element.F8E4M3 else MATMUL
+    given = Wanted(accumulation=accumulation if dtype is Element.F8E4M3 else None)
+    module = traced(kernel, m, n, k, dtype)
+    before = str(module)
+    found = candidates(module, HOPPER, given)
+    assert found[0] == given and 2 <= len(found) <= 1 + MOST
+    assert str(module) == before, "the program is not decided"
+    decided = [decide(the_program(module.clone()), HOPPER, each) for each in found]
+    kept = [{name: value for name, value in to_json(each).items() if name != "reasons"} for each in decided]
+    assert all(kept.count(each) == 1 for each in kept)
+    for request, each in zip(found[1:], decided[1:], strict=True):
+        assert isinstance(each, PipelineDecisions)
+        assert (each.tile_m, each.tile_n) == request.tile and each.consumers == request.consumers
+        assert each.split == request.split and each.teams == (request.teams or 1)
+        assert bool(each.turns) == request.turns and bool(each.swapped) == request.swapped
+        assert request.accumulation == given.accumulation
+
+
+def test_the_choice_is_among_its_models_alternatives() -> None:
+    module = traced(MATMUL, 4096, 4096, 4096)
+    chosen = decide(the_program(module.clone()), HOPPER)
+    assert isinstance(chosen, PipelineDecisions)
+    tiles = {(each.tile, each.turns) for each in alternatives(the_program(module), HOPPER, Wanted())}
+    assert ((chosen.tile_m, chosen.tile_n), bool(chosen.turns)) in tiles
+
+
+def test_at_most_two_tiles_differ_in_columns_alone() -> None:
+    found = list(alternatives(the_program(traced(MATMUL, 512, 8192, 4096)), HOPPER, Wanted()))
+    kinds = [(each.tile[0], each.consumers, each.swapped, each.split, each.teams, each.resident, each.turns,
+              each.stream_k) for each in found if each.tile is not None]  # fmt: skip
+    assert len(found) > 8 and max(map(kinds.count, kinds)) == 2
+
+
+def test_batches_have_candidates_and_fixed_tiles_few() -> None:
+    batched = kernels.batched_kernel("none")
+    assert len(candidates(traced(batched, 512, 512, 512, B=8), HOPPER, Wanted())) > 1
+    with pytest.raises(TilewrightError):
+        candidates(traced(MATMUL, 512, 512, 512), HOPPER, Wanted(tile=(64, 7)))
