@@ -171,7 +171,6 @@ PROGRAMS: tuple[Asked, ...] = (
     Asked("programs", "rows scaled to 8 bits", f"{_ROWS}:quantize", {"M": 300, "N": 1000}, dtype={"x": "bf16"}),
     Asked("programs", "odd rows scaled to 8-bit integers", f"{_ROWS}:quantize_int8", {"M": 300, "N": 1001},
           dtype={"x": "bf16"}),
-    Asked("programs", "places in odd rows", f"{_ROWS}:argmax", {"M": 300, "N": 1001}, dtype={"x": "f32"}),
     Asked("programs", "softmax of few short rows", f"{_ROWS}:softmax", {"M": 7, "N": 31}),
     Asked("programs", "softmax of long odd rows", f"{_ROWS}:softmax", {"M": 64, "N": 50257}),
     Asked("programs", "norm of odd rows", f"{_ROWS}:layer_norm", {"M": 129, "N": 4095}, dtype="f16"),

@@ -198,7 +198,7 @@ def test_interleaved_tensor_maps_are_refused(cube):
 def test_floats_of_8_bits_are_refused():
     elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.BF16}
     lowered = lower(matmul, {"M": 64, "N": 64, "K": 128}, elements, {"b": (1, 128)})
-    with pytest.raises(TilewrightError, match="has floats of 8 bits"):
+    with pytest.raises(TilewrightError, match="has numbers of 8 bits"):
         lower_to_nvgpu(lowered.kernels)
 
 

@@ -186,7 +186,7 @@ WRONG = [
     (lambda: tw.grouped_matmul(A, B3[:0], np.zeros(0, np.int32)), "no groups", "at least one"),
     (lambda: tw.matmul(A[:0], B, out=np.zeros((8, 16), BF16)), r"out has shape \(8, 16\)", "one of its shape"),
     (lambda: tw.matmul(A.astype("f4"), B.astype("f4")), "^a has elements f32, which matmul does not", "bf16 or f16"),
-    (lambda: tw.matmul(A, B.astype("i1")), "^b has elements of type int8, which matmul does not", "bf16 or f16"),
+    (lambda: tw.matmul(A, B.astype("i1")), "^b has elements i8, which matmul does not", "bf16 or f16"),
     (lambda: tw.matmul(A[:0].astype("f4"), B.astype("f4")), "^a has elements f32, which matmul does not", "bf16"),
     (lambda: tw.gated_matmul(A, B, B.astype("f4")), "^w_up has elements f32, which gated_matmul does not", "bf16"),
     (lambda: tw.grouped_matmul(A, B3.astype("i4"), ONES), "^w has elements i32, which grouped_matmul does", "bf16"),
