@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.element import Element
+from tilewright.base.size import Range, Size
 
 Swizzle = Literal["none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B"]
 Interleave = Literal["none", "16B", "32B"]
@@ -233,11 +234,35 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchSizes:
+    """The sizes of one launch. params: of each parameter, the dimensions of a tensor map, or a scalar that the launch
+    computes; nothing of others."""
+
+    grid: tuple[Size, Size, Size]
+    params: tuple[tuple[Size, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeSizes:
+    """What a plan's numbers are where extents are known only at a launch. ranges: of each run-time axis; shapes: of the
+    plan's buffers; launches: of its launches. `base.run_time` puts extents in."""
+
+    ranges: tuple[tuple[str, Range], ...]
+    shapes: tuple[tuple[Size, ...], ...]
+    launches: tuple[LaunchSizes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """Everything needed to run a compiled program: its arrays, and its launches in order on one stream."""
+    """Everything needed to run a compiled program: its arrays, and its launches in order on one stream.
+
+    run_time: of a program with run-time axes, which numbers depend on their extents; those that stand here are of the
+    largest ones.
+    """
 
     buffers: tuple[Buffer, ...]
     launches: tuple[Launch, ...]
+    run_time: RunTimeSizes | None = None
 
     def buffer(self, name: str) -> Buffer:
         """The buffer called `name`. Raises KeyError where there is none."""

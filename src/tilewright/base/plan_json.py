@@ -3,7 +3,8 @@
 The shape follows the dataclasses of `tilewright.base.plan` field by field, so that a plan read back equals the plan
 written. A parameter is tagged by `"param"`: `"pointer"`, `"null_pointer"`, `"scalar"`, `"tensor_map"`,
 `"unknown_tensor_map"` or `"opaque"`. Non-finite scalars are the strings `"nan"`, `"inf"` and `"-inf"`, since JSON has
-no numbers for them; the bytes of an opaque structure are hexadecimal.
+no numbers for them; the bytes of an opaque structure are hexadecimal. Sizes that depend on run-time axes are strings
+(`run_time_json`).
 
 Reading refuses what it does not know: an unknown or missing field, a value of the wrong type (`true` is no integer), a
 reference to a buffer that is not there, lists whose lengths contradict each other. It does not judge whether a tensor
@@ -35,6 +36,7 @@ from tilewright.base.plan import (
     OutOfBounds,
     Param,
     PointerParam,
+    RunTimeSizes,
     ScalarParam,
     Swizzle,
     TensorMap,
@@ -42,6 +44,7 @@ from tilewright.base.plan import (
     UnknownTensorMapParam,
     buffers_of,
 )
+from tilewright.base.run_time_json import taken_apart, with_sizes
 
 PLAN_FORMAT = 1
 """Version of the document. Raised when an older reader would misunderstand a newer document."""
@@ -55,6 +58,11 @@ _F32_MAX = (2 - 2**-23) * 2.0**127
 
 def plan_to_json(plan: LaunchPlan) -> dict[str, object]:
     """The plan as a JSON document (dicts, lists, strings, numbers)."""
+    document = _document(plan)
+    return document if plan.run_time is None else with_sizes(document, plan.run_time)
+
+
+def _document(plan: LaunchPlan) -> dict[str, object]:
     return {
         "format": PLAN_FORMAT,
         "buffers": [
@@ -138,13 +146,16 @@ def plan_from_json(document: object, *, where: str = "plan") -> LaunchPlan:
 
     Raises TilewrightError, naming the path, for anything that `plan_to_json` would not have written.
     """
-    fields = _record(document, where, ("format", "buffers", "launches"))
+    fields = _record(document, where, ("format", "buffers", "launches"), optional=("axes",))
     version = _integer(fields["format"], f"{where}.format", 1)
     if version != PLAN_FORMAT:
         raise TilewrightError(
             f"{where}.format is {version}; this version of Tilewright reads {PLAN_FORMAT}",
             remedy="upgrade Tilewright, or compile the program again",
         )
+    sizes: RunTimeSizes | None = None
+    if "axes" in fields:
+        fields, sizes = taken_apart(fields, where)
     buffers = _sequence(fields["buffers"], f"{where}.buffers", _buffer)
     names = [buffer.name for buffer in buffers]
     for index, name in enumerate(names):
@@ -157,7 +168,7 @@ def plan_from_json(document: object, *, where: str = "plan") -> LaunchPlan:
                 if buffer not in names:
                     path = f"{where}.launches[{index}].params[{position}].buffer"
                     _refuse(path, f"names {buffer!r}, which is no buffer of the plan")
-    return LaunchPlan(buffers, launches)
+    return LaunchPlan(buffers, launches, sizes)
 
 
 def _buffer(value: object, where: str) -> Buffer:
