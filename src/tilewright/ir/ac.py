@@ -98,6 +98,7 @@ from tilewright.ir.ac_types import (
     TransactionType,
     issued_types,
 )
+from tilewright.ir.sizes import AnySize, SizeAttr
 from tilewright.ir.tier import ExecutionAttr, MemoryType
 
 # ---------------------------------------------------------------- structure
@@ -106,13 +107,16 @@ from tilewright.ir.tier import ExecutionAttr, MemoryType
 @irdl_op_definition
 class KernelOp(AcOperation):
     """One kernel. symbols: trip counts by name (`{K = 64, tiles = 128}`), for which `contract` proves *all* values
-    from their declared minimum (`minima`). grid, cluster, block: three integers each."""
+    from their declared minimum (`minima`). grid, cluster, block: three integers each. ranges: of axes whose extents
+    only a launch knows; sizes that depend on them (`#ac.size`) stand in the grid, in extents of arrays and maps and in
+    counts of tiles, and `symbols` has what these make of the largest extents."""
 
     name = "ac.kernel"
     sym_name = prop_def(StringAttr)
     symbols = prop_def(DictionaryAttr)
     minima = prop_def(DictionaryAttr)
-    grid = prop_def(ArrayAttr[IntAttr])
+    ranges = opt_prop_def(DictionaryAttr)
+    grid = prop_def(ArrayAttr[AnySize])
     cluster = prop_def(ArrayAttr[IntAttr])
     block = prop_def(ArrayAttr[IntAttr])
     dynamic_smem_bytes = prop_def(IntAttr)
@@ -169,7 +173,7 @@ class TensorMapOp(AcOperation):
     sym_name = prop_def(StringAttr)
     buffer = prop_def(StringAttr)
     element = prop_def(StringAttr)
-    dims = prop_def(ArrayAttr[IntAttr])
+    dims = prop_def(ArrayAttr[AnySize])
     strides_bytes = prop_def(ArrayAttr[IntAttr])
     box = prop_def(ArrayAttr[IntAttr])
     l2_promotion = prop_def(StringAttr)
@@ -183,7 +187,7 @@ class GlobalOp(AcOperation):
     name = "ac.global"
     sym_name = prop_def(StringAttr)
     buffer = prop_def(StringAttr)
-    shape = prop_def(ArrayAttr[IntAttr])
+    shape = prop_def(ArrayAttr[AnySize])
     strides = prop_def(ArrayAttr[IntAttr])
     result = result_def(GlobalType)
 
@@ -269,8 +273,8 @@ class PrefetchOp(AcOperation):
     """
 
     name = "ac.tma.prefetch"
-    tiles_m = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
+    tiles_m = prop_def(AnySize)
+    tiles_n = prop_def(AnySize)
     raster_group = prop_def(IntAttr)
     order = opt_prop_def(StringAttr)
     dimension = prop_def(IntAttr)
@@ -628,6 +632,6 @@ Ac = Dialect(
     ],
     [
         RingType, CursorType, PhaseType, TransactionType, ReadingType, InflightType, AccumulatorType, FragmentType,
-        StagedType, DescriptorType, GlobalType, IndexType, ScalarType,
+        StagedType, DescriptorType, GlobalType, IndexType, ScalarType, SizeAttr,
     ],
 )  # fmt: skip

@@ -26,6 +26,7 @@ from xdsl.traits import IsTerminator
 from tilewright.ir.ac_format import AcOperation
 from tilewright.ir.ac_types import GlobalType, IndexType, RingType
 from tilewright.ir.cascade import Line, walked_part
+from tilewright.ir.sizes import AnySize
 
 TILE_INDICES = 2
 """Region arguments of `ac.tiles` before the matrix's, if there is one, and the carried ones."""
@@ -38,8 +39,8 @@ class _OrderedTiles(AcOperation):
     ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("m", "n", "matrix")
 
     symbol = prop_def(StringAttr)
-    tiles_m = prop_def(IntAttr)
-    tiles_n = prop_def(IntAttr)
+    tiles_m = prop_def(AnySize)
+    tiles_n = prop_def(AnySize)
     raster_group = prop_def(IntAttr)
     order = opt_prop_def(StringAttr)
     first_tile = opt_prop_def(IntAttr)

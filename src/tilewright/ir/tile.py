@@ -62,7 +62,9 @@ from xdsl.traits import (
 )
 
 from tilewright.base.element import Element
-from tilewright.ir.tile_axes import block_axis, blocks_of
+from tilewright.base.size import Extent, Range, Size, ceil_div, settled
+from tilewright.ir.sizes import RangeAttr, ranges_attr, ranges_of
+from tilewright.ir.tile_axes import base_axis, block_axis, block_size, blocks_of
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_elementwise import (
     BinaryOp,
@@ -105,24 +107,36 @@ def _check_indices(tensor: TensorType, indices: Sequence[SSAValue], verb: str) -
 
 @irdl_op_definition
 class ProgramOp(IRDLOperation):
-    """One program. parameters: the tensors' names, one per region argument; axes: extent of every axis, in elements."""
+    """One program. parameters: the tensors' names, one per region argument; axes: extent of every axis, in elements.
+    ranges: of axes whose extents only a launch knows, what they may be; `axes` and the tensors' types then have one of
+    these extents, by which choices are made."""
 
     name = "tile.program"
     sym_name = prop_def(SymbolNameConstraint())
     parameters = prop_def(ArrayAttr[StringAttr])
     axes = prop_def(DictionaryAttr)
+    ranges = opt_prop_def(DictionaryAttr)
     place = prop_def(StringAttr)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
-    assembly_format = "$sym_name $parameters `axes` $axes `at` $place attr-dict-with-keyword $body"
+    assembly_format = "$sym_name $parameters `axes` $axes (`ranges` $ranges^)? `at` $place attr-dict-with-keyword $body"
 
-    def __init__(self, name: str, parameters: Sequence[str], axes: Mapping[str, int], body: Region, place: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[str],
+        axes: Mapping[str, int],
+        body: Region,
+        place: str,
+        ranges: Mapping[str, Range] | None = None,
+    ) -> None:
         super().__init__(
             properties={
                 "sym_name": StringAttr(name),
                 "parameters": ArrayAttr([StringAttr(parameter) for parameter in parameters]),
                 "axes": DictionaryAttr({axis: IntegerAttr(extent, i64) for axis, extent in axes.items()}),
                 "place": StringAttr(place),
+                **({"ranges": ranges_attr(ranges)} if ranges else {}),
             },
             regions=[body],
         )
@@ -136,6 +150,25 @@ class ProgramOp(IRDLOperation):
                 raise RuleViolation(f"the extent of axis {axis} is {extent}", "give an integer")
             result[axis] = extent.value.data
         return result
+
+    @property
+    def run_time(self) -> dict[str, Range]:
+        """What the extents of axes may be that only a launch knows."""
+        return ranges_of(self.ranges)
+
+    @property
+    def sizes(self) -> dict[str, Size]:
+        """Elements along each axis: a number, or what the launch says; of blocks of a run-time axis, how many."""
+        ranges, found = self.run_time, dict[str, Size]()
+        for axis, extent in self.extents.items():
+            base = base_axis(axis)
+            if base not in ranges:
+                found[axis] = extent
+            elif base == axis:
+                found[axis] = Extent(axis)
+            else:
+                found[axis] = settled(ceil_div(Extent(base), block_size(axis)), ranges)
+        return found
 
     def verify_(self) -> None:
         from tilewright.ir.tile_rules import violations
@@ -614,5 +647,5 @@ Tile = Dialect(
         ContractOp,
         DotOp,
     ],
-    [TensorType, IndexType, GroupType, ValueType, FunctionAttr],
+    [TensorType, IndexType, GroupType, ValueType, FunctionAttr, RangeAttr],
 )

@@ -82,6 +82,10 @@ def _signature(program: ProgramOp) -> Iterator[Violation]:
                     f"axis {axis} has {extent} blocks", f"give {base_axis(axis)} an extent of which they are the blocks"
                 ),
             )
+    for axis, values in program.run_time.items():
+        if extents.get(axis) not in values.launched:
+            message = f"axis {axis} has extent {extents.get(axis)}, none of {values}"
+            yield program, RuleViolation(message, "give one that its range has")
     for name, argument in zip(names, arguments, strict=False):
         tensor = argument.type
         if not isinstance(tensor, TensorType):

@@ -53,6 +53,7 @@ from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.register_operand import raw_operand
 from tilewright.synth.rows import decide_rows
+from tilewright.synth.run_time_extents import refuse_run_time_workspaces, tiles_are_known
 from tilewright.synth.scaled_product import choose_promotion
 from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
@@ -101,7 +102,13 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         decisions = _decide_elementwise(program, target, wanted)
     else:
         again = partial(_decide_pipeline, program, products, target, Compared())
-        decisions = choose_unmapped(program, again(wanted), again, target, wanted)
+        first = again(wanted)
+        if not tiles_are_known(program, first):
+            # Tiles that are cut or summed through memory are numbered in advance.
+            wanted = replace(wanted, teams=1, stream_k=False)
+            first = again(wanted) if first.teams > 1 else first
+        decisions = choose_unmapped(program, first, again, target, wanted)
+        refuse_run_time_workspaces(program, decisions)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
         decisions = with_waiter(decisions, wanted)

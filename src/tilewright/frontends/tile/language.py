@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVarTuple, ove
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Range
 from tilewright.frontends.tile.kernel import Kernel, TensorAxes, kernel, tensor_axes
 from tilewright.ir.function import Function
 
@@ -51,6 +52,7 @@ __all__ = [
     "bf16",
     "clamp",
     "dot",
+    "dynamic",
     "equal",
     "exp",
     "f8e4m3",
@@ -92,6 +94,22 @@ i8 = Element.S8
 i32 = Element.S32
 f8e4m3 = Element.F8E4M3
 f8e5m2 = Element.F8E5M2
+
+
+def dynamic(lo: int, hi: int, *, multiple_of: int = 1) -> Range:
+    """An extent that only a launch knows, in place of a number: `tw.compile(kernel, M=tw.dynamic(1, 8192), ...)`.
+
+    One compiled kernel, and one proof, then serve every extent of the range; others are refused at the call.
+
+    Args:
+        lo: The smallest extent; 0 if a call may have nothing to do.
+        hi: The largest extent, for which tiles are chosen.
+        multiple_of: What every extent is a multiple of, `lo` and `hi` too.
+
+    Raises:
+        TilewrightError: No extents are in this range, or its ends are none of them.
+    """
+    return Range(lo, hi, multiple_of)
 
 
 class Tracer(Protocol):
@@ -295,9 +313,7 @@ class Expression(_Compared):
     __pow__ = __rpow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _unknown
 
     def __bool__(self) -> bool:
-        self.tracer.refuse(
-            "a tile has no truth value while tracing", "choose element by element, by tw.where"
-        )
+        self.tracer.refuse("a tile has no truth value while tracing", "choose element by element, by tw.where")
 
     def __float__(self) -> float:
         self.tracer.refuse("a tile is not a number while tracing", "use functions of tw on tiles")

@@ -2,22 +2,63 @@
 
 Theory: every axis has one extent, shared by all tensors that name it, so shapes follow from names. Whatever is missing,
 misspelt or out of range is refused where the kernel is declared, naming the nearest known name.
-Not handled: shapes known only at run time. Checked by tests/frontends/test_tile_errors.py and test_tile_trace.py.
+An extent that only a launch knows is given as what it may be; types then have the largest.
+Checked by tests/frontends/test_tile_errors.py and test_tile_trace.py.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Range
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES, Refinement
 from tilewright.ir.tile_axes import base_axis, derived_extent
 from tilewright.ir.tile_types import VALUE_TYPES, RuleViolation, TensorType
+from tilewright.layout.condition import names_of, parts_of
+from tilewright.layout.condition_facts import decide
+from tilewright.layout.condition_parser import parse_where
+from tilewright.layout.integer_fact import IntegerFact, Truth
+
+Dims: TypeAlias = Mapping[str, "int | Range"]
+"""The extent of each axis, or what it may be."""
+
+
+def settled_dims(kernel: Kernel, dims: Dims) -> tuple[dict[str, int], dict[str, Range]]:
+    """The extents that choices are made by, of run-time axes the largest; and the ranges of these."""
+    ranges = {axis: each for axis, each in dims.items() if isinstance(each, Range)}
+    for axis in ranges:
+        if axis in kernel.block_axes:
+            raise TilewrightError(
+                f"axis {axis} of kernel {kernel.name} is one of blocks",
+                span=kernel.span,
+                remedy=f"give {base_axis(axis)} a range: the number of blocks follows",
+            )
+    return {axis: each.most if isinstance(each, Range) else each for axis, each in dims.items()}, ranges
+
+
+def require_promises(kernel: Kernel, dims: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
+    """Raises TilewrightError where an extent of a range breaks what the author promises of the kernel's axes."""
+    if not ranges:
+        return
+    facts = {axis: IntegerFact(extent, extent) for axis, extent in dims.items()} | {
+        axis: IntegerFact(each.least_launched, each.most, each.multiple_of) for axis, each in ranges.items()
+    }
+    for parameter in kernel.parameters:
+        for part in parts_of(parse_where(parameter.where)) if parameter.where else ():
+            if decide(part, facts) is not Truth.YES:
+                axis = next(iter(sorted(names_of(part) & ranges.keys())), "")
+                raise TilewrightError(
+                    f"{axis} from {ranges[axis]} breaks the promise {part}" if axis else f"{part} is broken",
+                    span=kernel.span,
+                    remedy="give a range that keeps it, or promise less",
+                )
 
 
 def tensor_types(

@@ -1,7 +1,7 @@
 """What a kernel means for given shapes: runs its Python body once and records a `tile` program.
 
 Theory: see `tracer` for how a body becomes ops. A traced program is verified and holds nothing that reaches no store.
-Not handled: shapes known only at run time. Checked by tests/frontends/test_tile_trace.py.
+Checked by tests/frontends/test_tile_trace.py.
 """
 
 from __future__ import annotations
@@ -17,35 +17,37 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.language import active_tracer
-from tilewright.frontends.tile.shapes import all_extents, tensor_types
+from tilewright.frontends.tile.shapes import Dims, all_extents, require_promises, settled_dims, tensor_types
 from tilewright.frontends.tile.tracer import KernelTracer
 
 
 def trace(
     kernel: Kernel,
-    dims: Mapping[str, int],
+    dims: Dims,
     elements: Mapping[str, Element],
     strides: Mapping[str, tuple[int, ...]] | None = None,
 ) -> ModuleOp:
     """The verified module with one `tile.program` that `kernel` means.
 
-    dims: extent in elements of every axis that a parameter names (those of blocks follow); elements: of every
-    parameter; strides: in elements, outermost first, of parameters that are not row-major and dense. Raises
-    TilewrightError at the author's line.
+    dims: extent in elements of every axis that a parameter names (those of blocks follow), or what it may be where only
+    a launch knows it: then the program has the largest; elements: of every parameter; strides: in elements, outermost
+    first, of parameters that are not row-major and dense. Raises TilewrightError at the author's line.
     """
-    types = tensor_types(kernel, dims, elements, strides or {})
+    known, ranges = settled_dims(kernel, dims)
+    types = tensor_types(kernel, known, elements, strides or {})
     if active_tracer.get() is not None:
         raise TilewrightError(
             f"kernel {kernel.name} is traced while another is", remedy="share code as a plain Python function"
         )
-    extents = all_extents(kernel, dims)
+    require_promises(kernel, known, ranges)
+    extents = all_extents(kernel, known)
     tracer = KernelTracer(kernel, types, extents)
     token = active_tracer.set(tracer)
     try:
         returned = kernel.function(*(tracer.tensor(parameter) for parameter in kernel.parameters))
     finally:
         active_tracer.reset(token)
-    return tracer.finish(extents, returned)
+    return tracer.finish(extents, ranges, returned)
 
 
 def fingerprint(module: ModuleOp) -> str:

@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Range
 from tilewright.base.span import Span
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name, source_line
 from tilewright.frontends.tile.language import (
@@ -578,9 +579,7 @@ class KernelTracer:
     def arg_reduce(self, function: Function, operand: object, over: object) -> Tile:
         return self._reduced(ArgReduceOp, function, operand, over)
 
-    def _reduced(
-        self, kind: type[ReduceOp | ArgReduceOp], function: Function, operand: object, over: object
-    ) -> Tile:
+    def _reduced(self, kind: type[ReduceOp | ArgReduceOp], function: Function, operand: object, over: object) -> Tile:
         if isinstance(operand, numbers.Real):
             self.refuse(f"a reduction of the number {operand!r}", "compute it in Python")
         axis = self._summed_axis(over)
@@ -605,7 +604,7 @@ class KernelTracer:
 
     # ------------------------------------------------------------ the end
 
-    def finish(self, dims: Mapping[str, int], returned: object) -> ModuleOp:
+    def finish(self, dims: Mapping[str, int], ranges: Mapping[str, Range], returned: object) -> ModuleOp:
         """The module, once the kernel's body has run. Raises TilewrightError for what the whole program breaks."""
         if len(self.scopes) > 1:
             scope = self.scopes[-1]
@@ -626,6 +625,7 @@ class KernelTracer:
             dict(dims),
             Region(block),
             f"{self.kernel.file}:{self.kernel.line}",
+            ranges,
         )
         module = ModuleOp([program])
         dce(module)

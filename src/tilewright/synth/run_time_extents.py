@@ -1,0 +1,99 @@
+"""Which axes may have extents that only a launch knows?
+
+One axis of the result: the outermost of every array that has it, so that all strides are known, and neither summed
+over nor one of a batch or of groups. It then decides how many tiles there are, how far arrays reach, and nothing else.
+What is beyond that is refused here, at the author's line.
+
+Checked by: tests/synth/test_run_time_extents.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Operation
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.size import ceil_div, settled
+from tilewright.base.span import Span
+from tilewright.ir import tile
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.tile_axes import base_axis
+from tilewright.ir.tile_contract import ContractOp
+from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, the_grid
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile_rules import place_of
+from tilewright.ir.tile_types import axes_text, tensor_type
+
+SUPPORTED = "a run-time extent is that of one axis, the outermost of each array that has it, which nothing sums over"
+
+
+def refuse_run_time(program: tile.ProgramOp) -> None:
+    """Raise TilewrightError for the first use of a run-time axis that is not compiled. Asked before programs are given
+    the loops of their walks, so that products as values are still seen."""
+    for op, message in _unsupported(program):
+        file, _, line = place_of(op).rpartition(":")
+        raise TilewrightError(message, span=Span(file, int(line)), remedy=SUPPORTED)
+
+
+def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
+    axes, grid = tuple(program.run_time), grid_axes(program)
+    if not axes:
+        return
+    if len(axes) > 1:
+        yield program, f"extents of {' and '.join(axes)} are both to be known at run time"
+    axis = axes[0]
+    for op in program.walk():
+        match op:
+            case ContractOp():
+                yield op, f"this product is a value beside others, where the extent of {axis} must be known"
+            case tile.LoopOp() if op.axis.data == axis:
+                yield op, f"the loop sums over {axis}, whose extent only the launch knows"
+            case ReduceOp() | ArgReduceOp() if op.axis.data == axis:
+                yield op, f"this folds along {axis}, whose extent only the launch knows"
+            case _:
+                pass
+    if grouping(program) is not None:
+        yield the_grid(program), f"rows stand in groups, where the extent of {axis} must be known"
+    if dots(program) and axis not in grid[-2:]:
+        yield the_grid(program), f"{axis} is the axis of a batch, whose extent must be known"
+    for argument in program.body.block.args:
+        names, name = tensor_type(argument).axis_names, parameter_name(program, argument)
+        blocks = [each for each in names if base_axis(each) == axis and each != axis]
+        if any(not isinstance(program.sizes[each], int) for each in blocks):
+            yield (
+                program,
+                f"{name} over {axes_text(names)} has blocks of {axis}, whose extent only the launch knows",
+            )
+        if axis in names[1:]:
+            yield (
+                program,
+                f"{axis}, whose extent only the launch knows, is an inner axis of {name} over {axes_text(names)}",
+            )
+    if not dots(program):
+        yield program, f"a program without products, where the extent of {axis} must be known"
+
+
+def tiles_are_known(program: tile.ProgramOp, decisions: PipelineDecisions) -> bool:
+    """Whether there are as many tiles at every extent: then they may be cut, and shared through memory."""
+    sides = ((decisions.rows, decisions.tile_m), (decisions.columns, decisions.tile_n))
+    counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
+    return all(isinstance(count, int) for count in counts)
+
+
+def refuse_run_time_workspaces(program: tile.ProgramOp, decisions: Decisions) -> None:
+    """Raise TilewrightError where an operand that has a run-time axis would first be copied."""
+    if not isinstance(decisions, PipelineDecisions):
+        return
+    for operand, outer in (
+        (decisions.a, decisions.rows),
+        *((each, decisions.columns) for each in (decisions.b, *decisions.more_b)),
+    ):
+        if operand.materialized and outer in program.run_time:
+            file, _, line = place_of(dots(program)[0]).rpartition(":")
+            raise TilewrightError(
+                f"an operand over {outer}, whose extent only the launch knows, would first be copied or computed "
+                "into a workspace",
+                span=Span(file, int(line)),
+                remedy="give an array whose rows begin at multiples of 16 bytes, multiplied as it is",
+            )
