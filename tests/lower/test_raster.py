@@ -1,6 +1,7 @@
 """Tile numbers become places: every tile once, in bands, for any numbers of tiles; and no division by register."""
 
 import random
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from tests.lower.lowered_programs import gemm
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile_order import TILE_ORDERS, TileOrder, place_in_order
 from tilewright.lower.emit import Text
-from tilewright.lower.raster import last_height, raster, raster_quantities, reciprocal
+from tilewright.lower.raster import raster, raster_quantities
+from tilewright.lower.run_time import last_height, reciprocal
 
 _MASK = (1 << 32) - 1
 
@@ -19,11 +21,18 @@ def _evaluated(tile: int, tiles_m: int, tiles_n: int, group: int, order: TileOrd
     """What the emitted instructions compute, interpreted one by one."""
     text = Text()
     number = text.into("b32", "mov.u32", tile)
-    results = raster(text, number, tiles_m, tiles_n, group, order)
+    return evaluated(text, raster(text, number, tiles_m, tiles_n, group, order), {})
+
+
+def evaluated(text: Text, results: tuple[str, str], passed: Mapping[str, int]) -> tuple[int, int]:
+    """What emitted instructions compute, interpreted one by one. passed: numbers by the names of parameters."""
     values: dict[str, int] = {}
     for line in text.lines:
         opcode, _, rest = line.strip().rstrip(";").partition(" ")
         target, *operands = rest.split(", ")
+        if opcode == "ld.param.u32":
+            values[target] = passed[operands[0].strip("[]")]
+            continue
         given = [values[item] if item.startswith("%") else int(item) for item in operands]
         match opcode:
             case "mov.u32":

@@ -14,6 +14,7 @@ upstream's `mlir-opt` parses and verifies the text, where it is installed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -52,6 +53,7 @@ from tilewright.lower.nvgpu_text import (
 )
 from tilewright.lower.nvgpu_turns import TurnBounds, skip_cursors, turn_bounds, write_turn_pass, write_turn_wait
 from tilewright.lower.raster import order_of
+from tilewright.lower.run_time import fixed_sizes
 
 
 def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
@@ -61,6 +63,7 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     """
     kernels = [op for module in modules for op in module.ops if isinstance(op, ac.KernelOp)]
     for kernel in kernels:
+        _refuse_run_time(kernel)
         _refuse_bytes(kernel)
     widths = {op.n.data for kernel in kernels for op in kernel.walk() if isinstance(op, ac.WgmmaIssueOp)}
     lines = [accumulator_definition(n) for n in sorted(widths)]
@@ -69,6 +72,15 @@ def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:
     for kernel in kernels:
         lines += _function(kernel)
     return "\n".join([*lines, "  }", "}", ""])
+
+
+def _refuse_run_time(kernel: ac.KernelOp) -> None:
+    """Sizes are constants in what is written here."""
+    if kernel.ranges is not None:
+        raise TilewrightError(
+            f"kernel {kernel.sym_name.data} has extents that only a launch knows, which have no upstream form yet",
+            remedy="emit PTX instead, or compile for one extent",
+        )
 
 
 def _refuse_bytes(kernel: ac.KernelOp) -> None:
@@ -92,7 +104,7 @@ def _refuse_bytes(kernel: ac.KernelOp) -> None:
 def _function(kernel: ac.KernelOp) -> list[str]:
     text = NvgpuText(depth=3)
     symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
-    state = Nvgpu(text, {}, symbols, integers(kernel.grid), integers(kernel.cluster), kernel.launch_registers.data)
+    state = Nvgpu(text, {}, symbols, fixed_sizes(kernel.grid), integers(kernel.cluster), kernel.launch_registers.data)
     write_fixed(state, kernel)
     arguments = write_declarations(state, kernel.body.block)
     # Who reads these dialects follows waits of all threads: where a role alone waits, all do, which is no less.
@@ -258,7 +270,7 @@ def _raster(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp, tile: str) -> tuple[s
         raise cannot_write(op)
     text = state.text
     cluster_m, cluster_n = state.cluster[0], state.cluster[1]
-    tiles_m, tiles_n = -(-op.tiles_m.data // cluster_m), -(-op.tiles_n.data // cluster_n)
+    tiles_m, tiles_n = _sides_of_clusters(state, op)
     group = op.raster_group.data
     band_tiles = text.constant(group * tiles_n)
     first = text.multiply(text.binary("band", "divui", tile, band_tiles), group)
@@ -274,12 +286,21 @@ def _raster(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp, tile: str) -> tuple[s
     return m, n
 
 
+def _sides_of_clusters(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp) -> tuple[int, int]:
+    tiles_m, tiles_n = fixed_sizes((op.tiles_m, op.tiles_n))
+    return -(-tiles_m // state.cluster[0]), -(-tiles_n // state.cluster[1])
+
+
+def _tiles_of_clusters(state: Nvgpu, op: ac.TilesOp | ac.TurnTilesOp) -> int:
+    return math.prod(_sides_of_clusters(state, op))
+
+
 def _write_tiles(state: Nvgpu, op: ac.TilesOp) -> None:
     if op.batch is not None:
         raise cannot_write(op)
     text = state.text
     clusters = state.grid[0] * state.grid[1] * state.grid[2] // state.cluster_size
-    total = -(-op.tiles_m.data // state.cluster[0]) * -(-op.tiles_n.data // state.cluster[1])
+    total = _tiles_of_clusters(state, op)
     first = text.into("first", "gpu.cluster_id x" if state.cluster_size > 1 else "gpu.block_id x")
     _counted(state, op, text.name("tile"), (first, text.constant(total), text.constant(clusters)), 2)
 
@@ -288,7 +309,7 @@ def _write_turn_tiles(state: Nvgpu, op: ac.TurnTilesOp) -> None:
     if op.batch is not None:
         raise cannot_write(op)
     text, turns = state.text, turn_bounds(state, op)
-    total = text.constant(-(-op.tiles_m.data // state.cluster[0]) * -(-op.tiles_n.data // state.cluster[1]))
+    total = text.constant(_tiles_of_clusters(state, op))
     _counted(state, op, text.name("tile"), (turns.first, total, turns.step), 2, turns)
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.base.size import number_of, product
 from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac_fragment import (
@@ -41,6 +42,7 @@ from tilewright.ir.ac_stream import (
 )
 from tilewright.ir.ac_team import TeamAfterOp, TeamSumOp
 from tilewright.ir.decisions import rows_of, transpose_of
+from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.lower.array_part import lower_part
 from tilewright.lower.async_copy import lower_async_copy
@@ -83,6 +85,15 @@ from tilewright.lower.rings import (
     lower_wait,
 )
 from tilewright.lower.rows import lower_rows
+from tilewright.lower.run_time import (
+    CLUSTERS,
+    TILES,
+    PassedSizes,
+    clusters_launched,
+    extent_name,
+    tiles_in_all,
+    tiles_of_clusters,
+)
 from tilewright.lower.runs import lower_runs
 from tilewright.lower.spill_slots import spill_slots_of, with_spill_slots
 from tilewright.lower.split_reduction import lower_cluster_reduce, lower_split_part
@@ -124,9 +135,9 @@ def _entry_text(kernel: ac.KernelOp, target: str) -> str:
     symbols = {name: cast("IntAttr", count).data for name, count in kernel.symbols.data.items()}
     cluster = integers(kernel.cluster)
     size = cluster[0] * cluster[1] * cluster[2]
-    lowering = Lowering(text, {}, symbols, size, kernel.launch_registers.data)
+    lowering = Lowering(text, {}, symbols, size, kernel.launch_registers.data, PassedSizes.of(kernel))
     waits = any(isinstance(op, ac.GridWaitOp) for op in kernel.walk())
-    parameters = _lower_declarations(lowering, kernel.body.block, waits=waits)
+    parameters = _lower_declarations(lowering, kernel.body.block, waits=waits) + lowering.passed.declarations()
     _lower_fixed_registers(lowering, kernel)
     for op in kernel.body.block.ops:
         _lower_top_level(lowering, op)
@@ -190,7 +201,7 @@ def _lower_declarations(lowering: Lowering, block: Block, *, waits: bool) -> lis
                 lowering.places[op.result] = GlobalPlace(
                     text.into("b64", "cvta.to.global.u64", pointer),
                     element.element.data,
-                    integers(op.shape),
+                    tuple(lowering.passed.operand(text, extent_name(size), size) for size in sizes_of(op.shape)),
                     integers(op.strides),
                     load,
                 )
@@ -342,12 +353,6 @@ def _carry_out(
         lowering.places[result] = lowering.place(argument)
 
 
-def _tiles_of_clusters(op: ac.TilesOp | ac.TurnTilesOp, kernel: ac.KernelOp) -> tuple[int, int]:
-    """How many clusters' tiles lie side by side along rows and columns."""
-    cluster = integers(kernel.cluster)
-    return -(-op.tiles_m.data // cluster[0]), -(-op.tiles_n.data // cluster[1])
-
-
 def _of_cta(text: Text, number: str, axis: str, ctas: int) -> str:
     """This CTA's tile along an axis, of the cluster's `number`th; ctas: of the cluster along it."""
     if ctas == 1:
@@ -358,13 +363,11 @@ def _of_cta(text: Text, number: str, axis: str, ctas: int) -> str:
 
 def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> None:
     """tile = cluster number; while tile < total: (m, n) = raster(tile); body; tile += number of clusters."""
-    text = lowering.text
-    grid, cluster = integers(kernel.grid), integers(kernel.cluster)
-    clusters = grid[0] * grid[1] * grid[2] // lowering.cluster_size
-    tiles_m, tiles_n = _tiles_of_clusters(op, kernel)
-    total = tiles_m * tiles_n * op.matrices
+    text, cluster, passed = lowering.text, integers(kernel.cluster), lowering.passed
+    tiles = tiles_of_clusters(op, kernel)
+    total = passed.operand(text, TILES, tiles_in_all(op, kernel))
     block = op.body.block
-    step = text.into("b32", "mov.u32", clusters)
+    step = passed.register(text, CLUSTERS, clusters_launched(kernel))
     tile = text.register("b32")
     if lowering.cluster_size > 1:
         text.emit("mov.u32", tile, "%clusterid.x")
@@ -378,8 +381,8 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
     of_matrix = tile
     if op.batch is not None:
-        of_matrix = _place_in_batch(lowering, op, tile, tiles_m * tiles_n)
-    m, n = raster(text, of_matrix, tiles_m, tiles_n, op.raster_group.data, order_of(op))
+        of_matrix = _place_in_batch(lowering, op, tile, number_of(product(tiles)))
+    m, n = raster(text, of_matrix, *tiles, op.raster_group.data, order_of(op), passed)
     lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
     _lower_block(lowering, block)
@@ -420,12 +423,11 @@ def _lower_stream_part(lowering: Lowering, op: StreamPart) -> None:
 
 def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelOp) -> None:
     """This unit's tiles: every second one of the cluster's."""
-    text, block, grid = lowering.text, op.body.block, integers(kernel.grid)
-    tiles = _tiles_of_clusters(op, kernel)
-    of_matrix = tiles[0] * tiles[1]
-    total = of_matrix * op.matrices
+    text, block, passed = lowering.text, op.body.block, lowering.passed
+    tiles = tiles_of_clusters(op, kernel)
+    total = passed.operand(text, TILES, tiles_in_all(op, kernel))
     slots = lowering.symbols[op.skipped.data]
-    walk = start_turns(lowering, op, grid[0] * grid[1] * grid[2] // lowering.cluster_size)
+    walk = start_turns(lowering, op, clusters_launched(kernel))
     _carry_in(lowering, block, op.indices, tuple(op.carried))
     for argument in block.args[op.indices :]:
         skip_slots(lowering, argument, slots, walk.ahead)
@@ -434,8 +436,8 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", walk.tile, total))
     number = walk.tile
     if op.batch is not None:
-        number = _place_in_batch(lowering, op, walk.tile, of_matrix)
-    places = raster(text, number, *tiles, op.raster_group.data, order_of(op))
+        number = _place_in_batch(lowering, op, walk.tile, number_of(product(tiles)))
+    places = raster(text, number, *tiles, op.raster_group.data, order_of(op), passed)
     for argument, place, axis, ctas in zip(block.args, places, "xy", integers(kernel.cluster), strict=False):
         lowering.places[argument] = IndexPlace(_of_cta(text, place, axis, ctas))
     wait_for_turn(lowering, walk)
@@ -450,8 +452,8 @@ def _lower_turn_tiles(lowering: Lowering, op: ac.TurnTilesOp, kernel: ac.KernelO
 
 
 def _lower_group_tiles(lowering: Lowering, op: ac.GroupLoop, kernel: ac.KernelOp) -> None:
-    grid, block = integers(kernel.grid), op.body.block
-    ctas, carried = grid[0] * grid[1] * grid[2], block.args[ac.GROUP_INDICES :]
+    grid, block = sizes_of(kernel.grid), op.body.block
+    ctas, carried = number_of(product(grid)), block.args[ac.GROUP_INDICES :]
     turns = start_turns(lowering, op, ctas) if isinstance(op, ac.TurnGroupTilesOp) else None
     slots = lowering.symbols[op.skipped.data] if isinstance(op, ac.TurnGroupTilesOp) else 0
     walk = start_walk(lowering, op, ctas, turns)

@@ -134,6 +134,7 @@ def _lower_issue(lowering: Lowering, op: AsyncCopyIssueOp) -> None:
     width, piece, (_, rows) = element.bytes, op.piece_bytes.data, integers(op.box)
     dimensions = integers(op.dimensions)
     inner_extent, outer_extent = source.shape[dimensions[0]], source.shape[dimensions[1]]
+    assert isinstance(inner_extent, int), "rows of a length that only the launch knows"
     pitch_bytes = source.strides[dimensions[1]] * width
     inner, outer, *further = (lowering.index(value) for value in op.coordinates)
     beside = _ROW_BYTES // piece

@@ -5,16 +5,19 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
+from tilewright.base.size import Range, Size
 from tilewright.ir import ac
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
+from tilewright.ir.sizes import ranges_attr, size_array, size_attr
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 INDEX = ac.IndexType()
@@ -49,11 +52,12 @@ def affine(build: Build, terms: Sequence[tuple[SSAValue, int]], constant: int) -
     return build.value(ac.AffineOp.create(operands=[v for v, _ in terms], properties=properties, result_types=[INDEX]))
 
 
-def global_array(build: Build, buffer: Buffer) -> SSAValue:
+def global_array(build: Build, buffer: Buffer, shape: Sequence[Size] | None = None) -> SSAValue:
+    """shape: its extents, where they are not the buffer's."""
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr(buffer.name),
         "buffer": StringAttr(buffer.name),
-        "shape": int_array(buffer.shape),
+        "shape": size_array(buffer.shape if shape is None else shape),
         "strides": int_array(buffer.strides),
     }
     result = ac.GlobalType(StringAttr(buffer.element.value), IntAttr(len(buffer.shape)))
@@ -73,12 +77,15 @@ def shared_buffer(build: Build, name: str, address: int, instances: int, size_by
     return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
 
 
-def tensor_map(build: Build, name: str, buffer: str, decision: MapDecision) -> SSAValue:
+def tensor_map(
+    build: Build, name: str, buffer: str, decision: MapDecision, dims: Sequence[Size] | None = None
+) -> SSAValue:
+    """dims: its dimensions, where they are not those decided."""
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr(f"{name}_map"),
         "buffer": StringAttr(buffer),
         "element": StringAttr(decision.element),
-        "dims": int_array(decision.dims),
+        "dims": size_array(decision.dims if dims is None else dims),
         "strides_bytes": int_array(decision.strides_bytes),
         "box": int_array(decision.box),
         "l2_promotion": StringAttr(decision.l2_promotion),
@@ -93,20 +100,22 @@ def tensor_map(build: Build, name: str, buffer: str, decision: MapDecision) -> S
 def new_kernel(
     name: str,
     symbols: dict[str, tuple[int, int]],
-    grid: tuple[int, int, int],
+    grid: tuple[Size, int, int],
     cluster: tuple[int, int, int],
     threads: int,
     smem_bytes: int,
     registers: int,
+    ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> tuple[ModuleOp, Build]:
-    """symbols: value and minimum by name."""
+    """symbols: value and minimum by name; ranges: of run-time axes."""
     block = Block()
     kernel = ac.KernelOp.create(
         properties={
             "sym_name": StringAttr(name),
             "symbols": DictionaryAttr({key: IntAttr(value) for key, (value, _) in symbols.items()}),
             "minima": DictionaryAttr({key: IntAttr(least) for key, (_, least) in symbols.items()}),
-            "grid": int_array(grid),
+            **({"ranges": ranges_attr(ranges)} if ranges else {}),
+            "grid": size_array(grid),
             "cluster": int_array(cluster),
             "block": int_array((threads, 1, 1)),
             "dynamic_smem_bytes": IntAttr(smem_bytes),
@@ -142,7 +151,7 @@ def first_tile_property(d: PipelineDecisions) -> dict[str, Attribute]:
 def tiles_loop(
     build: Build,
     d: PipelineDecisions,
-    counts: tuple[int, int],
+    counts: tuple[Size, Size],
     carried: Sequence[SSAValue],
     matrices: int | None = None,
 ) -> tuple[Build, Block, ac.TilesOp]:
@@ -155,8 +164,8 @@ def tiles_loop(
         result_types=[value.type for value in carried],
         properties={
             "symbol": StringAttr("tiles"),
-            "tiles_m": IntAttr(counts[0]),
-            "tiles_n": IntAttr(counts[1]),
+            "tiles_m": size_attr(counts[0]),
+            "tiles_n": size_attr(counts[1]),
             **order_properties(d),
             **first_tile_property(d),
             **batch,

@@ -133,7 +133,7 @@ def varying_axes(fragment: LoadedFragmentPlace) -> str:
     not cover."""
     blocks = fragment.blocks or (1,) * len(fragment.axes)
     sizes = zip(fragment.axes, fragment.source.shape, blocks, strict=True)
-    return "".join(axis for axis, extent, size in sizes if size == 1 or extent > 1)
+    return "".join(axis for axis, extent, size in sizes if size == 1 or isinstance(extent, str) or extent > 1)
 
 
 def load_vector(text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int], thread: str) -> LoadedFragmentPlace:
@@ -344,11 +344,19 @@ def lower_global_store(
             for value in range(2 * upper, fragment.columns // 2, 4):
                 for item in (value, value + 1):
                     offset = column_of(item)
-                    fits = text.into("pred", "setp.lt.u32", column, max(columns - offset, 0))
+                    fits = _before_end(text, column, offset, columns)
                     guard = text.into("pred", "and.pred", inside, fits)
                     result = fragment_value(places, lanes, fragment, block, item)
                     target = constant_address(text, address, offset * column_stride)
                     store_element(text, fragment.element, target, result, guard)
+
+
+def _before_end(text: Text, column: str, offset: int, columns: int | str) -> str:
+    """Whether a column so far on is one of the array's."""
+    if isinstance(columns, int):
+        return text.into("pred", "setp.lt.u32", column, max(columns - offset, 0))
+    place = text.into("b32", "add.u32", column, offset) if offset else column
+    return text.into("pred", "setp.lt.u32", place, columns)
 
 
 def lower_row_store(

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.lower.emit import Text
 from tilewright.lower.group_walk import GroupWalk
 from tilewright.lower.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
+from tilewright.lower.run_time import NONE_PASSED, PassedSizes
 from tilewright.lower.stream_walk import TurnItems
 
 
@@ -23,6 +24,7 @@ class Lowering:
     symbols: dict[str, int]
     cluster_size: int
     launch_registers: int
+    passed: PassedSizes = NONE_PASSED
     trips: dict[str, str] = field(default_factory=dict[str, str])
     """Of loops over a symbol that this tile has a part of: the register that says how many."""
     shared_base: str = ""

@@ -21,6 +21,7 @@ from tilewright.lower.nvgpu_text import (
     Nvgpu,
     cannot_write,
 )
+from tilewright.lower.run_time import fixed_sizes
 
 _SWIZZLES = {"none": "none", "32B": "swizzle_32b", "64B": "swizzle_64b", "128B": "swizzle_128b"}
 _PROMOTIONS = {"none": "none", "64B": "l2promo_64b", "128B": "l2promo_128b", "256B": "l2promo_256b"}
@@ -78,7 +79,7 @@ def write_declarations(state: Nvgpu, block: Block) -> list[str]:
                 name = text.into("map", f"builtin.unrealized_conversion_cast {argument} : !llvm.ptr to {descriptor}")
                 state.held[op.result] = HeldMap(name, descriptor, box)
             case ac.GlobalOp():
-                shape, strides = integers(op.shape), integers(op.strides)
+                shape, strides = fixed_sizes(op.shape), integers(op.strides)
                 element = op.result.type
                 assert isinstance(element, ac.GlobalType)
                 span = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))

@@ -18,6 +18,7 @@ import math
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tilewright.base.size import ceil_div, computed, product, value_of
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.build import new_kernel
@@ -38,13 +39,16 @@ def least_slices(d: PipelineDecisions) -> int:
 
 def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     tiles_m, tiles_n, k_tiles = tile_counts(program, d)
-    clusters_m, clusters_n = -(-tiles_m // d.cluster_m), -(-tiles_n // d.cluster_n)
+    clusters_m, clusters_n = ceil_div(tiles_m, d.cluster_m), ceil_div(tiles_n, d.cluster_n)
     cluster_size = d.cluster_ctas
     clusters = d.ctas // cluster_size
     matrices = d.teams * math.prod(program.extents[axis] for axis in d.batch)
-    all_tiles = most_group_tiles(program, d) if d.grouping else clusters_m * clusters_n * matrices
+    in_all = product((clusters_m, clusters_n, matrices))
+    all_tiles = most_group_tiles(program, d) if d.grouping else value_of(in_all, program.extents)
     most_tiles = -(-(all_tiles - d.streamed) // clusters)
-    grid = (clusters * d.cluster_m, d.cluster_n, d.split)
+    # So many CTAs are there at most; of run-time tiles no more than one each.
+    launched = clusters if isinstance(in_all, int) else computed("min", in_all, clusters)
+    grid = (product((launched, d.cluster_m)), d.cluster_n, d.split)
     module, build = new_kernel(
         program.sym_name.data,
         {"K": (k_tiles // d.partials, least_slices(d)), "tiles": (most_tiles, 0)}
@@ -54,9 +58,10 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
         128 * (1 + d.consumers),
         d.smem_bytes,
         d.launch_registers,
+        program.run_time,
     )
     pipeline, arrays = declare(build, program, d)
-    counts = (clusters_m * d.cluster_m, clusters_n * d.cluster_n, matrices)
+    counts = (product((clusters_m, d.cluster_m)), product((clusters_n, d.cluster_n)), matrices)
     add_prefetch(build, d, (pipeline.a_map, pipeline.b_map), counts)
     build.add(ac.BarrierInitOp.create(operands=[pipeline.ring]))
     if pipeline.turns is not None:

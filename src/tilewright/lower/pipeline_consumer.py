@@ -21,6 +21,7 @@ from tilewright.lower.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.pipeline_epilogue import Pipeline, add_epilogue, bulk_wait, free_staging, load_ahead
 from tilewright.lower.pipeline_product import multiply, multiply_next
 from tilewright.lower.pipeline_slots import advance, release, start_cursor, wgmma_wait
+from tilewright.lower.program import Counts
 from tilewright.lower.register_product import ComputedOperand, open_operand
 from tilewright.lower.scaled_product import load_scales, promote, read_total, scale_loads, start_total
 from tilewright.lower.split_product import Share, meet, share_of_result, split_index, start_meetings
@@ -35,7 +36,7 @@ def add_consumer(
     program: tile.ProgramOp,
     d: PipelineDecisions,
     p: Pipeline,
-    counts: tuple[int, int, int],
+    counts: Counts,
     arrays: dict[str, SSAValue],
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
@@ -64,7 +65,7 @@ def _consume(
     arrays: dict[str, SSAValue],
     share: SSAValue | None,
     stored: Share,
-    counts: tuple[int, int, int],
+    counts: Counts,
 ) -> None:
     """A tile, or a part of a streamed one: its sum, and what is made of it. share: which of the tile's slices are this
     CTA's; stored: which part of its result. counts: of tiles along rows and columns."""

@@ -11,16 +11,17 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.base.element import Element
+from tilewright.base.size import Size
 from tilewright.ir import ac, tile
 from tilewright.ir.ac_async_copy import COPYING_THREADS
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile_facts import buffers, dots, parameter_name, stores
 from tilewright.lower.build import Build, global_array, tensor_map
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline_epilogue import Pipeline, tail_name, tail_of
 from tilewright.lower.pipeline_slots import RING
-from tilewright.lower.program import rows_in_line, slot_bytes
+from tilewright.lower.program import map_dims, rows_in_line, shape_of, slot_bytes
 from tilewright.lower.register_product import computed_loads
 from tilewright.lower.scaled_product import scale_loads
 from tilewright.lower.spill_slots import declare_spill_slots
@@ -58,6 +59,13 @@ def memory_of(decisions: PipelineDecisions) -> PipelineMemory:
     return PipelineMemory(0, b, staging, rows, partials, spilled, spilled + decisions.spill_bytes)
 
 
+def operand_dims(
+    program: tile.ProgramOp, d: PipelineDecisions, operand: OperandDecision, outer: str
+) -> tuple[Size, ...]:
+    """The dimensions of an operand's map. outer: its axis besides the contracted one."""
+    return map_dims(program, operand.map, (d.contracted, outer) if operand.major == "K" else (outer, d.contracted))
+
+
 def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Pipeline, dict[str, SSAValue]]:
     memory = memory_of(d)
     a_bytes, b_bytes = slot_bytes(d)
@@ -71,15 +79,19 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
     operands = (d.a, d.b, *d.more_b)
     # What threads copy is reached by a pointer, which is declared with the other arrays.
     maps = [
-        None if operand.piece_bytes else tensor_map(build, name, operand.buffer, operand.map)
-        for name, operand in zip(names, operands, strict=True)
+        None
+        if operand.piece_bytes
+        else tensor_map(build, name, operand.buffer, operand.map, operand_dims(program, d, operand, outer))
+        for name, operand, outer in zip(names, operands, (d.rows, *[d.columns] * (len(operands) - 1)), strict=True)
     ]
     arrays: dict[str, SSAValue] = {}
     for store in d.stores:
         if store.path == "tma":
-            arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map)
+            axes = (d.rows, d.columns) if store.turned else (d.columns, d.rows)
+            dims = map_dims(program, store.map, axes)
+            arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map, dims)
             for tail in store.tail:
-                arrays[tail_of(store)] = tensor_map(build, tail_name(program, store), store.parameter, tail)
+                arrays[tail_of(store)] = tensor_map(build, tail_name(program, store), store.parameter, tail, dims)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
     used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
@@ -88,7 +100,9 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
     used |= {operand.buffer for operand in operands if operand.piece_bytes}
     for buffer in buffers(program):
         if buffer.name in used:
-            arrays[buffer.name] = global_array(build, rows_in_line(program, buffer, d))
+            lined = rows_in_line(program, buffer, d)
+            shape = shape_of(program, buffer.name) if lined is buffer else None
+            arrays[buffer.name] = global_array(build, lined, shape)
     a_map, b_map, *more_b_maps = (
         arrays[operand.buffer] if map_ is None else map_ for operand, map_ in zip(operands, maps, strict=True)
     )

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import BLOCK_ROWS, PipelineDecisions, StoreDecision, exchange_attribute
+from tilewright.ir.sizes import size_array
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
@@ -20,7 +21,7 @@ from tilewright.lower.array_part import part_at, parts_of_batch
 from tilewright.lower.build import Build, affine
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
 from tilewright.lower.issue_order import IssueOrder
-from tilewright.lower.program import sources_of, stands_in_line
+from tilewright.lower.program import shape_of, sources_of, stands_in_line
 from tilewright.lower.split_product import WHOLE_TILE, Meeting, Share
 from tilewright.lower.stream_product import PartialSums
 from tilewright.lower.tile_place import GroupRows, TilePlace
@@ -161,8 +162,9 @@ def _oriented(
     if tensor.axis_names[-2:] != (d.rows, d.columns):
         view = arrays[name].owner
         assert isinstance(view, ac.GlobalOp)
-        matrices = len(tensor.extents) - 2
-        view.properties["shape"] = int_array(tensor.extents[:matrices] + tensor.extents[matrices:][::-1])
+        shape = shape_of(program, name)
+        matrices = len(shape) - 2
+        view.properties["shape"] = size_array(shape[:matrices] + shape[matrices:][::-1])
         strides = tensor.stride_elements
         view.properties["strides"] = int_array(strides[:matrices] + strides[matrices:][::-1])
     return part_at(build, arrays[name], 0, place.group) if d.batch and place.group is not None else arrays[name]

@@ -17,15 +17,14 @@ from tilewright.lower.async_copy import copy_pieces, source_dimensions
 from tilewright.lower.build import Build, affine, counted_loop, new_role
 from tilewright.lower.pipeline_epilogue import Pipeline
 from tilewright.lower.pipeline_slots import RING, advance, start_cursor, wait_for_slot
+from tilewright.lower.program import Counts
 from tilewright.lower.split_product import split_index
 from tilewright.lower.stream_product import sections
 from tilewright.lower.team_sum import share_in_tile
 from tilewright.lower.tile_place import TilePlace, open_tiles
 
 
-def add_producer(
-    build: Build, program: tile.ProgramOp, d: PipelineDecisions, p: Pipeline, counts: tuple[int, int, int]
-) -> None:
+def add_producer(build: Build, program: tile.ProgramOp, d: PipelineDecisions, p: Pipeline, counts: Counts) -> None:
     unit = "warpgroup128" if d.copies_by_threads else "thread1"
     role, _ = new_role(build, "producer", unit, 1, 0, d.producer_registers)
     start = start_cursor(role, p.ring, "empty")

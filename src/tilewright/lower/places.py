@@ -39,12 +39,12 @@ class ParameterPlace:
 
 @dataclass(frozen=True, slots=True)
 class GlobalPlace:
-    """An array reached by plain accesses. load: its opcode up to the type: through the read-only cache, but for kernels
-    that begin while the one before still writes."""
+    """An array reached by plain accesses. shape: its extents, a register for one that a launch passes. load: its opcode
+    up to the type: through the read-only cache, but for kernels that begin while the one before still writes."""
 
     register: str
     element: str
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]
     strides: tuple[int, ...]
     load: str = "ld.global.nc"
 
@@ -157,7 +157,7 @@ class ScalesBase:
     places: dict[tuple[int, int], tuple[str, str]]
     by_row: bool
     run: int
-    along: tuple[int, int, int] | None
+    along: tuple[int | str, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,17 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
+from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build, order_properties
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import ParameterPlace
+from tilewright.lower.program import Counts
 from tilewright.lower.raster import order_of, raster
+from tilewright.lower.run_time import tiles_of_clusters
 
 
-def add_prefetch(
-    build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAValue], counts: tuple[int, int, int]
-) -> None:
+def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAValue], counts: Counts) -> None:
     """Ask for the first `d.prefetch` slices of an operand. counts: of tiles, as in `ac.tiles`."""
     if not d.prefetch:
         return
@@ -33,8 +34,8 @@ def add_prefetch(
         ac.PrefetchOp.create(
             operands=[maps[0 if rows_side else 1]],
             properties={
-                "tiles_m": IntAttr(counts[0]),
-                "tiles_n": IntAttr(counts[1]),
+                "tiles_m": size_attr(counts[0]),
+                "tiles_n": size_attr(counts[1]),
                 **order_properties(d),
                 "dimension": IntAttr(0 if rows_side else 1),
                 "extent": IntAttr(extent),
@@ -61,9 +62,9 @@ def lower_prefetch(lowering: Lowering, op: ac.PrefetchOp, kernel: ac.KernelOp) -
     descriptor = lowering.place(op.descriptor)
     assert isinstance(descriptor, ParameterPlace)
     cluster = integers(kernel.cluster)
-    tiles = (-(-op.tiles_m.data // cluster[0]), -(-op.tiles_n.data // cluster[1]))
+    tiles = tiles_of_clusters(op, kernel)
     tile = text.into("b32", "mov.u32", "%clusterid.x" if lowering.cluster_size > 1 else "%ctaid.x")
-    place = raster(text, tile, *tiles, op.raster_group.data, order_of(op))[op.dimension.data]
+    place = raster(text, tile, *tiles, op.raster_group.data, order_of(op), lowering.passed)[op.dimension.data]
     across = cluster[op.dimension.data]
     if across > 1:
         rank = text.into("b32", "mov.u32", "%cluster_ctaid.x" if op.dimension.data == 0 else "%cluster_ctaid.y")

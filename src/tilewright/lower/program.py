@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
 from tilewright.base.plan import Buffer
+from tilewright.base.size import Size, ceil_div, settled
 from tilewright.ir import tile
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.decisions import MapDecision, PipelineDecisions
 from tilewright.ir.tile_types import tensor_type
 
 
@@ -21,14 +24,40 @@ def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSA
     }
 
 
-def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> tuple[int, int, int]:
+Counts: TypeAlias = tuple[Size, Size, int]
+"""Of tiles along rows and columns, and of slices of the contracted axis, or of matrices."""
+
+
+def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> Counts:
     """Tiles along rows and columns, and slices of the contracted axis for each CTA that shares a tile."""
-    extents = program.extents
+    sizes, ranges = program.sizes, program.run_time
     return (
-        -(-extents[decisions.rows] // decisions.tile_m),
-        -(-extents[decisions.columns] // decisions.tile_n),
-        -(-extents[decisions.contracted] // (decisions.tile_k * decisions.shares)),
+        settled(ceil_div(sizes[decisions.rows], decisions.tile_m), ranges),
+        settled(ceil_div(sizes[decisions.columns], decisions.tile_n), ranges),
+        -(-program.extents[decisions.contracted] // (decisions.tile_k * decisions.shares)),
     )
+
+
+def shape_of(program: tile.ProgramOp, parameter: str) -> tuple[Size, ...]:
+    """The extents of a parameter's array."""
+    sizes = program.sizes
+    return next(
+        tuple(sizes[axis] for axis in tensor_type(argument).axis_names)
+        for name, argument in zip(program.parameters, program.body.block.args, strict=True)
+        if name.data == parameter
+    )
+
+
+def map_dims(program: tile.ProgramOp, decision: MapDecision, axes: Sequence[str]) -> tuple[Size, ...]:
+    """The dimensions of a tensor map over these axes, which it has from the innermost on: as they were decided, but
+    for a run-time axis's, which the launch says."""
+    sizes, extents = program.sizes, program.extents
+    dims: list[Size] = list(decision.dims)
+    for at, axis in enumerate(axes):
+        if axis in program.run_time:
+            assert dims[at] == extents[axis], f"dimension {at} of a map is {dims[at]}, not {axis}"
+            dims[at] = sizes[axis]
+    return tuple(dims)
 
 
 def stands_in_line(axes: tuple[str, ...], decisions: PipelineDecisions) -> bool:

@@ -135,7 +135,7 @@ def _divided(text: Text, number: str, divisor: int) -> str:
 
 
 def _stepped(
-    text: Text, place: tuple[str, str], first: str, offset: int, dimension: tuple[int, int, int]
+    text: Text, place: tuple[str, str], first: str, offset: int, dimension: tuple[int | str, int, int]
 ) -> tuple[str, str]:
     """(address, guard) of `place`, further along a dimension, (extent, stride in bytes, elements that share a number):
     at element first + offset."""

@@ -1,8 +1,9 @@
 """Where in the result does tile number t lie, and what does finding that out cost?
 
 Tiles are numbered in bands of `group` tiles along m; within a band m runs fastest, so that tiles which run at the same
-time lie near each other and share what they load. Both divisors are known when the text is written, but for the height
-of the last band, which is one of two numbers. The assembler divides by an immediate as by any register, some forty
+time lie near each other and share what they load. Both divisors are known when the text is written, or passed with
+their reciprocals by the launch (`lower.run_time`), but for the height of the last band, which is one of two numbers.
+The assembler divides by an immediate as by any register, some forty
 dependent instructions at the start of every tile in every role; here a quotient is a high product with the divisor's
 reciprocal, at most one too small, and one correction.
 
@@ -18,23 +19,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Size, number_of
 from tilewright.ir import ac
 from tilewright.ir.ac_stream import StreamPart
 from tilewright.ir.tile_order import TILE_ORDERS, TileOrder
 from tilewright.lower.emit import Text
+from tilewright.lower.run_time import (
+    BAND,
+    BAND_RECIPROCAL,
+    LAST_RECIPROCAL,
+    NONE_PASSED,
+    SQUARED,
+    TILES_M,
+    PassedSizes,
+    RasterSizes,
+)
 
-_WORD = 1 << 32
-_MASK = _WORD - 1
-
-
-def reciprocal(divisor: int) -> int:
-    """floor(2^32 / divisor), as far as 32 bits hold it. divisor: positive."""
-    return min(_WORD // divisor, _WORD - 1)
-
-
-def last_height(tiles_m: int, group: int) -> int:
-    """Tiles along m in the last band, which may be shorter than the others."""
-    return tiles_m % group or min(group, tiles_m)
+_MASK = (1 << 32) - 1
 
 
 def order_of(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp | StreamPart) -> TileOrder:
@@ -48,37 +49,41 @@ def order_of(op: ac.TilesOp | ac.TurnTilesOp | ac.PrefetchOp | StreamPart) -> Ti
 
 def raster_quantities(tiles_m: int, tiles_n: int, group: int) -> tuple[int, ...]:
     """Immediates that `raster` writes and that depend on extents."""
-    band = group * tiles_n
-    last = last_height(tiles_m, group)
-    return tiles_m, band, reciprocal(band), reciprocal(last), _squared_columns(tiles_n, group)
+    return tuple(number_of(size) for size in RasterSizes.of(tiles_m, tiles_n, group).named("hilbert").values())
 
 
 def raster(
-    text: Text, tile: str, tiles_m: int, tiles_n: int, group: int, order: TileOrder = "grouped"
+    text: Text,
+    tile: str,
+    tiles_m: Size,
+    tiles_n: Size,
+    group: int,
+    order: TileOrder = "grouped",
+    passed: PassedSizes = NONE_PASSED,
 ) -> tuple[str, str]:
-    """Registers (m, n) of the tile whose number is in register `tile`. group: a power of two for Hilbert's order."""
-    band = _divide(text, tile, _divisor(text, group * tiles_n))
+    """Registers (m, n) of the tile whose number is in register `tile`. group: a power of two for Hilbert's order;
+    passed: the sizes that are the launch's."""
+    sizes = RasterSizes.of(tiles_m, tiles_n, group)
+    divisor = _Divisor(
+        passed.register(text, BAND, sizes.band), passed.register(text, BAND_RECIPROCAL, sizes.band_reciprocal)
+    )
+    band = _divide(text, tile, divisor)
     first = text.into("b32", "mul.lo.u32", band.quotient, group)
-    left = text.into("b32", "sub.u32", tiles_m, first)
+    left = text.into("b32", "sub.u32", passed.operand(text, TILES_M, sizes.tiles_m), first)
     height = text.into("b32", "min.u32", left, group)
     whole = text.into("pred", "setp.ge.u32", left, group)
-    last = text.into("b32", "mov.u32", reciprocal(last_height(tiles_m, group)))
-    factor = text.into("b32", "selp.b32", reciprocal(group), last, whole)
+    last = passed.register(text, LAST_RECIPROCAL, sizes.last_reciprocal)
+    factor = text.into("b32", "selp.b32", number_of(sizes.height_reciprocal), last, whole)
     within = _divide(text, band.remainder, _Divisor(height, factor))
     m, n = within.remainder, within.quotient
     if order == "hilbert" and group > 1:
-        squared = text.into("pred", "setp.lt.u32", n, _squared_columns(tiles_n, group))
+        squared = text.into("pred", "setp.lt.u32", n, passed.operand(text, SQUARED, sizes.squared))
         inside = text.into("pred", "and.pred", whole, squared)
         across, up = _hilbert_point(text, band.remainder, group)
         square = text.into("b32", "and.b32", n, _MASK - (group - 1))
         n = text.into("b32", "selp.b32", text.into("b32", "add.u32", square, across), n, inside)
         m = text.into("b32", "selp.b32", up, m, inside)
     return text.into("b32", "add.u32", first, m), n
-
-
-def _squared_columns(tiles_n: int, group: int) -> int:
-    """Tiles along n of a whole band that lie in squares."""
-    return tiles_n // group * group
 
 
 def _hilbert_point(text: Text, number: str, side: int) -> tuple[str, str]:
@@ -120,10 +125,6 @@ class _Divisor:
 class _Division:
     quotient: str
     remainder: str
-
-
-def _divisor(text: Text, value: int) -> _Divisor:
-    return _Divisor(text.into("b32", "mov.u32", value), text.into("b32", "mov.u32", reciprocal(value)))
 
 
 def _divide(text: Text, number: str, by: _Divisor) -> _Division:

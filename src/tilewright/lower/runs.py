@@ -175,7 +175,7 @@ def _issue(
     check = bool(op.fill.data)
     address = source.register
     step, inside = 0, ""
-    moving: list[tuple[str, int, int]] = []
+    moving: list[tuple[str, int, int | str]] = []
     for index, extent, stride in zip(op.indices, source.shape, source.strides, strict=True):
         place = values[index]
         assert isinstance(place, IndexPlace)
@@ -201,7 +201,7 @@ def _issue(
     return issue_wide(text, source, address, end, guards, run * element_bytes, policies.load)
 
 
-def _guard(text: Text, moving: list[tuple[str, int, int]], number: int, inside: str) -> str:
+def _guard(text: Text, moving: list[tuple[str, int, int | str]], number: int, inside: str) -> str:
     """Whether element `number` of the run lies inside the array along every axis."""
     for register, step, extent in moving:
         index = text.into("b32", "add.s32", register, number * step) if number else register

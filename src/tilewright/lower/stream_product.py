@@ -18,11 +18,13 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
+from tilewright.base.size import number_of
 from tilewright.ir import tile
 from tilewright.ir.ac_stream import STREAM_INDICES, PartialAddOp, PartialStoreOp, StreamPartOp, TurnStreamPartOp
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import buffers
 from tilewright.lower.build import INDEX, Build, global_array, order_properties
+from tilewright.lower.program import Counts
 
 _FIRST_BARRIER = 1
 """Named barriers of the consumers' units: the same as their staging uses, at other times."""
@@ -94,7 +96,7 @@ def stream_part_loop(
     build: Build,
     d: PipelineDecisions,
     section: Section,
-    counts: tuple[int, int, int],
+    counts: Counts,
     carried: Sequence[SSAValue],
     turns: SSAValue | None,
 ) -> tuple[Build, Block]:
@@ -105,8 +107,8 @@ def stream_part_loop(
         "symbol": StringAttr(f"{section.part}s"),
         "slices": StringAttr(section.slices),
         "first_slice": IntAttr(d.head_slices if section.part == "tail" else 0),
-        "tiles_m": IntAttr(counts[0]),
-        "tiles_n": IntAttr(counts[1]),
+        "tiles_m": IntAttr(number_of(counts[0])),
+        "tiles_n": IntAttr(number_of(counts[1])),
         **order_properties(d),
         "streamed": IntAttr(d.streamed),
         "helpers": IntAttr(d.helpers),

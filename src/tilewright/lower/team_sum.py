@@ -24,6 +24,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
+from tilewright.base.size import number_of
 from tilewright.ir import ac, tile
 from tilewright.ir.ac_split import SPARE_ROWS
 from tilewright.ir.ac_team import TeamAfterOp, TeamSumOp
@@ -33,7 +34,7 @@ from tilewright.lower.build import INDEX, Build, affine, global_array
 from tilewright.lower.global_access import displaced_address
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import AccumulatorPlace, GlobalPlace, IndexPlace
-from tilewright.lower.program import tile_counts
+from tilewright.lower.program import Counts, tile_counts
 from tilewright.lower.split_product import Share
 from tilewright.lower.stream_product import PartialSums
 from tilewright.lower.tile_place import TilePlace
@@ -57,7 +58,7 @@ def team_workspaces(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buff
         return ()
     taken = {buffer.name for buffer in buffers(program)}
     names = [_free(name, taken) for name in ("team_sums", "team_flags")]
-    tiles_m, tiles_n, _ = tile_counts(program, d)
+    tiles_m, tiles_n = (number_of(count) for count in tile_counts(program, d)[:2])
     slots = (d.teams - 1) * tiles_m * tiles_n * d.split * d.consumers
     values = d.unit_rows * d.part_n
     return (
@@ -95,7 +96,7 @@ def sum_of_teams(
     build: Build,
     d: PipelineDecisions,
     sums: PartialSums | None,
-    counts: tuple[int, int, int],
+    counts: Counts,
     accumulator: SSAValue,
     place: TilePlace,
     unit: SSAValue,
@@ -108,8 +109,8 @@ def sum_of_teams(
         properties={
             "first_barrier": IntAttr(_FIRST_BARRIER),
             "teams": IntAttr(d.teams),
-            "tiles_m": IntAttr(counts[0]),
-            "tiles_n": IntAttr(counts[1]),
+            "tiles_m": IntAttr(number_of(counts[0])),
+            "tiles_n": IntAttr(number_of(counts[1])),
         },
         result_types=[accumulator.type],
     )

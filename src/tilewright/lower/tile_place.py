@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from tilewright.base.size import number_of
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
 from tilewright.lower.build import INDEX, Build, tiles_loop
-from tilewright.lower.program import tile_counts
+from tilewright.lower.program import Counts, tile_counts
 from tilewright.lower.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.turns import turn_tiles_loop
 
@@ -56,14 +57,14 @@ def most_group_tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
     (grouping,) = d.grouping
     rows, groups = program.extents[d.rows], program.extents[grouping.axis]
     tiles_m = groups * -(-rows // d.tile_m) if grouping.pitch else rows // d.tile_m + min(groups, rows)
-    return tiles_m * tile_counts(program, d)[1]
+    return tiles_m * number_of(tile_counts(program, d)[1])
 
 
 def open_tiles(
     build: Build,
     d: PipelineDecisions,
     groups: GroupRows | None,
-    counts: tuple[int, int, int],
+    counts: Counts,
     carried: Sequence[SSAValue],
     turns: SSAValue | None = None,
     section: Section = WHOLE,
@@ -94,7 +95,7 @@ def open_tiles(
         "rows": IntAttr(groups.rows),
         "pitch": IntAttr(grouping.pitch),
         "tile_rows": IntAttr(d.tile_m),
-        "tiles_n": IntAttr(counts[1]),
+        "tiles_n": IntAttr(number_of(counts[1])),
         "raster_group": IntAttr(d.raster_group),
     }
     if turns is not None:

@@ -11,12 +11,13 @@ proved again by `contract`, which does not read this file. Checked by: tests/low
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.plan import Buffer
+from tilewright.base.size import Range, Size
 from tilewright.ir import ac, tile
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
@@ -37,7 +38,7 @@ from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.expression_order import add_in_order
 from tilewright.lower.pipeline import pipeline_kernel
-from tilewright.lower.program import sources_of
+from tilewright.lower.program import shape_of, sources_of
 from tilewright.lower.row_kernel import row_kernel
 from tilewright.lower.stream_product import stream_workspaces
 from tilewright.lower.team_sum import team_workspaces
@@ -53,10 +54,13 @@ class LoweredKernel:
 
 @dataclass(frozen=True, slots=True)
 class LoweredProgram:
-    """Kernels in launch order, and the arrays they use: the program's parameters, then workspaces."""
+    """Kernels in launch order, and the arrays they use: the program's parameters, then workspaces. ranges: of its
+    run-time axes; shapes: of the arrays, where there are such axes."""
 
     kernels: tuple[LoweredKernel, ...]
     buffers: tuple[Buffer, ...]
+    ranges: tuple[tuple[str, Range], ...] = ()
+    shapes: tuple[tuple[Size, ...], ...] = ()
 
 
 def lower_program(program: tile.ProgramOp) -> LoweredProgram:
@@ -68,6 +72,15 @@ def lower_program(program: tile.ProgramOp) -> LoweredProgram:
     if attribute is None:
         raise ValueError(f"program {program.sym_name.data} carries no decisions")
     decisions: Decisions = decisions_of(attribute)
+    lowered = _lowered(program, decisions)
+    if not program.run_time:
+        return lowered
+    parameters = {name.data: shape_of(program, name.data) for name in program.parameters}
+    shapes = tuple(parameters.get(buffer.name, buffer.shape) for buffer in lowered.buffers)
+    return replace(lowered, ranges=tuple(program.run_time.items()), shapes=shapes)
+
+
+def _lowered(program: tile.ProgramOp, decisions: Decisions) -> LoweredProgram:
     match decisions:
         case ElementwiseDecisions():
             build = row_kernel if decisions.rows else _elementwise_kernel

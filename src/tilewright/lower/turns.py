@@ -19,14 +19,18 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from tilewright.base.size import Size
 from tilewright.ir import ac
 from tilewright.ir.ac_stream import TurnStreamPartOp
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import INDEX, Build, first_tile_property, order_properties
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.places import CursorPlace, RingPlace
+from tilewright.lower.program import Counts
 from tilewright.lower.rings import ring_stages
+from tilewright.lower.run_time import CLUSTERS
 from tilewright.lower.stream_walk import TurnItems
 
 UNITS = 2
@@ -51,7 +55,7 @@ def declare_turns(build: Build, d: PipelineDecisions, address: int) -> SSAValue 
 
 
 def turn_tiles_loop(
-    build: Build, d: PipelineDecisions, turns: SSAValue, counts: tuple[int, int, int], carried: Sequence[SSAValue]
+    build: Build, d: PipelineDecisions, turns: SSAValue, counts: Counts, carried: Sequence[SSAValue]
 ) -> tuple[Build, Block, ac.TurnTilesOp]:
     """The loop of a role whose units take tiles in turn; its body. counts: tiles along rows and columns, matrices."""
     indices = ac.TILE_INDICES + len(d.batch)
@@ -62,8 +66,8 @@ def turn_tiles_loop(
         result_types=[value.type for value in carried],
         properties={
             "symbol": StringAttr("tiles"),
-            "tiles_m": IntAttr(counts[0]),
-            "tiles_n": IntAttr(counts[1]),
+            "tiles_m": size_attr(counts[0]),
+            "tiles_n": size_attr(counts[1]),
             **order_properties(d),
             **first_tile_property(d),
             "skipped": StringAttr("K"),
@@ -98,7 +102,7 @@ class TurnWalk:
     ahead: str
 
 
-def start_turns(lowering: Lowering, op: ac.TurnLoop, clusters: int) -> TurnWalk:
+def start_turns(lowering: Lowering, op: ac.TurnLoop, clusters: Size) -> TurnWalk:
     """Before the loop: unit u begins with the cluster's tile number u, or turns go on where parts of streamed tiles
     came before. clusters: in the grid."""
     text, role = lowering.text, op.parent_op()
@@ -110,7 +114,7 @@ def start_turns(lowering: Lowering, op: ac.TurnLoop, clusters: int) -> TurnWalk:
     ahead = unit
     if before is not None:
         ahead = text.into("b32", "and.b32", text.into("b32", "xor.b32", unit, before.items), 1)
-    each = text.into("b32", "mov.u32", clusters)
+    each = lowering.passed.register(text, CLUSTERS, clusters)
     first = text.into("b32", "mov.u32", "%clusterid.x" if lowering.cluster_size > 1 else "%ctaid.x")
     if isinstance(op, ac.TurnTilesOp) and op.first:
         first = text.into("b32", "add.u32", first, text.into("b32", "mov.u32", op.first))

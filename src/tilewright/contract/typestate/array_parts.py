@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.contract.typestate.program import integers, type_of
+from tilewright.contract.typestate.program import type_of
+from tilewright.contract.typestate.run_time_sizes import least_each
 from tilewright.contract.typestate.token import Index, Part
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
@@ -74,7 +75,7 @@ def array_step(walk: RoleWalk, op: Operation) -> bool:
     if (kind.element, kind.rank.data) != (whole.element, array.rank - 1):
         walk.findings.doubt(f"a part of {array.op.buffer.data} is declared {kind}", op)
     own = array.dimensions[dimension]
-    _require_inside(walk, op, array.op, integers(array.op.shape)[own])
+    _require_inside(walk, op, array.op, least_each(array.op.shape, op)[own])
     walk.give(op, op.result, Part(array.op, tuple(sorted((*array.picked, (own, index)), key=lambda each: each[0]))))
     return True
 

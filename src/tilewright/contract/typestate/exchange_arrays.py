@@ -12,6 +12,7 @@ from tilewright.base.element import Element
 from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
+from tilewright.ir.sizes import sizes_of
 
 
 def check_exchange_array(
@@ -28,7 +29,7 @@ def check_exchange_array(
     if array is None:
         return
     name, strides = array.buffer.data, (shape[1], 1) if len(shape) == 2 else (1,)
-    if (integers(array.shape), integers(array.strides)) != (shape, strides) or (
+    if (sizes_of(array.shape), integers(array.strides)) != (shape, strides) or (
         array.result.type.element.data != element.value
     ):
         walk.findings.doubt(f"{name} is no array of {element.value} of shape {shape}", op)

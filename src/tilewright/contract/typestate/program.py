@@ -21,11 +21,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
+from tilewright.base.size import Computed, Extent, Size, bounds
 from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.run_time_sizes import is_multiple, least_each, most_each, ranges_at
 from tilewright.ir import ac
+from tilewright.ir.sizes import size_of, sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.ir.tile_order import fits_order
+from tilewright.legal.symbolic.symbolic import prove
+from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 from tilewright.legal.tensor_map.tensormap import violations
 from tilewright.targets import Target
 
@@ -74,7 +79,7 @@ class Buffer:
 class Map:
     """A tensor map. box: elements, innermost first; `box_bytes` is what one copy completes; `footprint_rows` rows of
     `row_bytes` bytes, `pitch_bytes` apart, are what it touches in shared memory. dims: extents of the tensor in
-    elements, innermost first; strides_bytes: of all dimensions but the innermost."""
+    elements, innermost first, of run-time axes the largest; strides_bytes: of all dimensions but the innermost."""
 
     name: str
     buffer: str
@@ -180,12 +185,12 @@ def reaches_peers(operations: Operations) -> bool:
 
 
 def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findings: Findings) -> None:
-    extents = [integers(item) for item in (op.grid, op.cluster, op.block)]
+    extents = [least_each(op.grid, op), integers(op.cluster), integers(op.block)]
     if any(len(extent) != 3 or min(extent) < 1 for extent in extents):
         findings.doubt("grid, cluster and block are not three positive integers each", op)
-    elif any(grid % cluster for grid, cluster in zip(extents[0], extents[1], strict=True)):
+    elif not all(is_multiple(grid, cluster) for grid, cluster in zip(sizes_of(op.grid), extents[1], strict=True)):
         findings.doubt(f"a grid of {extents[0]} is no multiple of the cluster {extents[1]}", op)
-    elif extents[0][1:] != extents[1][1:] or extents[2][1:] != (1, 1):
+    elif sizes_of(op.grid)[1:] != extents[1][1:] or extents[2][1:] != (1, 1):
         # Tiles are dealt out to clusters along x and to a cluster's CTAs in x and y, roles to threads along x: others
         # would share them. CTAs along z share a tile, and `store_places` asks that their stores differ.
         findings.doubt("clusters, or threads, beside one another in y or z", op)
@@ -198,17 +203,19 @@ def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findi
 
 def _check_tile_orders(operations: Operations, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
-    orders: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {}
+    orders: dict[str, tuple[tuple[Size, ...], tuple[int, ...], str]] = {}
     for tiles in operations.of(ac.TilesOp, ac.TurnTilesOp):
-        order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, tiles.matrices)
-        if min((*order, *tiles.batches)) < 1:
+        order = (size_of(tiles.tiles_m), size_of(tiles.tiles_n), tiles.raster_group.data, tiles.matrices)
+        (least_m, most_m), (least_n, most_n) = (bounds(size, ranges_at(tiles)) for size in order[:2])
+        most = most_m * most_n * tiles.matrices
+        if min(least_m, least_n, tiles.raster_group.data, tiles.matrices, *tiles.batches) < 1:
             findings.doubt(
                 f"an order of {order[0]} x {order[1]} tiles in groups of {order[2]} in {order[3]} matrices", tiles
             )
-        elif order[0] * order[1] * order[3] > _MOST_TILES:
-            findings.doubt(f"{order[0] * order[1] * order[3]} tiles, more than are counted in 32 bits", tiles)
+        elif most > _MOST_TILES:
+            findings.doubt(f"{most} tiles, more than are counted in 32 bits", tiles)
         named = "grouped" if tiles.order is None else tiles.order.data
-        if not fits_order(order[2], named):
+        if not fits_order(tiles.raster_group.data, named):
             findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
         found = (order, tiles.batches, named)
         if orders.setdefault(tiles.symbol.data, found) != found:
@@ -358,7 +365,7 @@ def _buffer(op: ac.BufferOp, findings: Findings) -> Buffer | None:
 def _map(op: ac.TensorMapOp, facts: Target, findings: Findings) -> Map | None:
     kind = type_of(op.result)
     element = parse_element(op.element.data)
-    box, dims = integers(op.box), integers(op.dims)
+    box, dims = integers(op.box), most_each(op.dims, op)
     if not isinstance(kind, ac.DescriptorType) or element is None or not box or min(box) < 1:
         findings.doubt("a tensor map without a known element, box or descriptor type", op)
         return None
@@ -396,19 +403,45 @@ def _check_legal(op: ac.TensorMapOp, element: Element, swizzle: str, facts: Targ
     try:
         described = TensorMap(
             element=element,
-            dims=integers(op.dims),
+            dims=most_each(op.dims, op),
             strides_bytes=integers(op.strides_bytes),
             box=integers(op.box),
             swizzle=cast("Swizzle", swizzle),
         )
-        for violation in violations(described, facts):
+        broken = violations(described, facts)
+        for violation in broken:
             findings.illegal(violation, op)
+        if not broken and any(not isinstance(size, int) for size in sizes_of(op.dims)):
+            _check_legal_at_all(op, described, facts, findings)
     except TilewrightError as problem:
         findings.doubt(problem.message, op)
 
 
+def _check_legal_at_all(op: ac.TensorMapOp, largest: TensorMap, facts: Target, findings: Findings) -> None:
+    """The same rules, at every extent of the run-time axes among the map's. largest: the map of the largest ones."""
+    ranges = ranges_at(op)
+    dims: list[int | Dim] = []
+    for size in sizes_of(op.dims):
+        match size:
+            case int():
+                dims.append(size)
+            case Extent(axis):
+                each = ranges[axis]
+                dims.append(Dim(axis, each.least_launched, each.most, each.multiple_of))
+            case Computed():
+                findings.doubt(f"a tensor map of an extent {size}, which is computed of an axis's", op)
+                return
+    described = SymbolicMap(
+        largest.element.value, tuple(dims), largest.strides_bytes, largest.box, swizzle=largest.swizzle
+    )
+    answer = prove(described, facts)
+    if answer.answer != "legal":
+        rules = ", ".join(each.message for each in (*answer.violated, *answer.undecided))
+        findings.doubt(f"a tensor map that is not legal at every extent: {rules}", op)
+
+
 def _check_global(op: ac.GlobalOp, findings: Findings) -> None:
-    kind, shape = type_of(op.result), integers(op.shape)
+    kind, shape = type_of(op.result), least_each(op.shape, op)
     if not isinstance(kind, ac.GlobalType) or parse_element(kind.element.data) is None:
         findings.doubt("a global array without a known element", op)
     elif not len(shape) == len(op.strides) == kind.rank.data or min(shape, default=1) < 1:

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.group_places import spaced
 from tilewright.contract.typestate.program import integers
+from tilewright.contract.typestate.run_time_sizes import most_of
 from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import UNIT, Index
@@ -58,7 +59,7 @@ def _single_tiles(role: RoleSummary) -> dict[str, int]:
     for op, atoms in role.tile_loops.items():
         if isinstance(op, ac.TilesOp | ac.TurnTilesOp):
             ctas = integers(ac.kernel_of(op).cluster)
-            extents = (op.tiles_m.data * ctas[0], op.tiles_n.data * ctas[1], *op.batches)
+            extents = (most_of(op.tiles_m, op) * ctas[0], most_of(op.tiles_n, op) * ctas[1], *op.batches)
             single.update((atom, 1) for atom, extent in zip(atoms, extents, strict=False) if extent == 1)
     return single
 
@@ -71,7 +72,7 @@ def _counts(role: RoleSummary) -> dict[str, int]:
             ctas = integers(ac.kernel_of(op).cluster)
             matrices = op.batches if isinstance(op, ac.TilesOp | ac.TurnTilesOp) else ()
             # A cluster's CTAs may take tiles past the last.
-            extents = (op.tiles_m.data + ctas[0] - 1, op.tiles_n.data + ctas[1] - 1, *matrices)
+            extents = (most_of(op.tiles_m, op) + ctas[0] - 1, most_of(op.tiles_n, op) + ctas[1] - 1, *matrices)
             found.update(zip(atoms, extents, strict=False))
     for atom, (divided, size) in role.quotients.items():  # in the order in which they are computed
         found[atom] = _most(divided, found) // size + 1

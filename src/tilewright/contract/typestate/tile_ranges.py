@@ -24,13 +24,14 @@ from dataclasses import replace
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Operation
 
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, integers
+from tilewright.contract.typestate.run_time_sizes import most_each, most_of
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.walk import RoleWalk
@@ -92,11 +93,15 @@ def _check_range(kernel: Kernel, op: ac.RangeOp, findings: Findings) -> None:
     if any(len(line) != _LINE or line[-1] < 1 for line in lines) or not 1 <= op.most.data < _INDEX_END:
         findings.doubt(f"a part of {op.most.data} iterations between lines {lines}", op)
         return
-    last = loop.tiles_m.data - 1
+    rows, columns = loop.tiles_m, loop.tiles_n
+    if not isinstance(rows, IntAttr) or not isinstance(columns, IntAttr):
+        findings.doubt("parts of a walk by tiles of which only the launch knows how many there are", op)
+        return
+    last = rows.data - 1
     values = [value for scale, offset, divisor in lines for value in (scale, offset, scale * last + offset, divisor)]
     if max(map(abs, values)) >= _INDEX_END:
         findings.doubt("a line that passes what 32 bits hold", op)
-    longest = max(op.part(row)[1] for row in range(loop.tiles_m.data))
+    longest = max(op.part(row)[1] for row in range(rows.data))
     if kernel.symbols.get(symbol, 0) < longest:
         findings.doubt(f"a tile has {longest} iterations, and {symbol} is {kernel.symbols.get(symbol, 0)}", op)
     if kernel.minima.get(symbol, 1) > 1:
@@ -156,11 +161,11 @@ def range_claim(kernel: Kernel) -> RangeClaim | None:
     op = ranges[0]
     loop = op.parent_op()
     assert isinstance(loop, ac.TilesOp)
-    tiles = loop.tiles_m.data, loop.tiles_n.data
+    tiles = most_of(loop.tiles_m, op), most_of(loop.tiles_n, op)  # numbers, which `_check_range` has seen to
     order = cast("TileOrder", "grouped" if loop.order is None else loop.order.data)  # one that `program` has checked
     lengths = [op.part(row)[1] for row in range(tiles[0])]
     by_number = [
         lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
     ]
-    ctas = prod(integers(kernel.op.grid))
+    ctas = prod(most_each(kernel.op.grid, kernel.op))
     return RangeClaim(op.symbol.data, loop.symbol.data, tuple(by_number), loop.matrices, ctas)

@@ -38,6 +38,7 @@ from tilewright.contract.typestate.patterns import Patterns, shared_sides
 from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
 from tilewright.contract.typestate.resources import check_resources
 from tilewright.contract.typestate.rings import CIRCLE, check_roles, fill_sites, filling_of
+from tilewright.contract.typestate.run_time_sizes import are_understood
 from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
 from tilewright.contract.typestate.steps.fragment import fragment_step
@@ -102,7 +103,7 @@ def judge(
     """Both of the above: the verdict, and what each kernel promises, where it is proven."""
     findings = Findings(source or ordinal_places(module))
     claims: list[ProtocolClaims] = []
-    if not is_well_formed(module, findings):
+    if not is_well_formed(module, findings) or not are_understood(module, findings):
         return Unknown(tuple(findings.doubts)), ()
     for op in module.body.block.ops:
         if isinstance(op, ac.KernelOp):
@@ -159,9 +160,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     return _claims(kernel, summaries, patterns, findings)
 
 
-def _claims(
-    kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, findings: Findings
-) -> ProtocolClaims:
+def _claims(kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, findings: Findings) -> ProtocolClaims:
     claims = _claims_of_equal_tiles(kernel, summaries, patterns)
     ranged = None if findings.found or findings.doubts else range_claim(kernel)
     if ranged is None:

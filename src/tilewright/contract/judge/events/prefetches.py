@@ -8,8 +8,11 @@ Source: PTX ISA, cp.async.bulk.prefetch.tensor. Checked by: tests/lower/test_pre
 
 from __future__ import annotations
 
+from tilewright.base.size import bounds
 from tilewright.contract.typestate.finding import Findings
+from tilewright.contract.typestate.run_time_sizes import ranges_at
 from tilewright.ir import ac
+from tilewright.ir.sizes import size_of
 from tilewright.ir.tile_order import fits_order
 from tilewright.targets import Target
 
@@ -22,7 +25,8 @@ def check_prefetch(op: ac.PrefetchOp, boxes: tuple[int, int] | None, facts: Targ
         return
     if op.dimension.data not in (0, 1) or op.depth_inner.data not in (0, 1) or op.slices.data < 0:
         findings.doubt(f"dimension {op.dimension.data}, {op.slices.data} slices", op)
-    if min(op.tiles_m.data, op.tiles_n.data, op.raster_group.data) < 1:
+    ranges = ranges_at(op)
+    if min(op.raster_group.data, *(bounds(size_of(each), ranges)[0] for each in (op.tiles_m, op.tiles_n))) < 1:
         findings.doubt("an order of no tiles", op)
     elif not fits_order(op.raster_group.data, "grouped" if op.order is None else op.order.data):
         findings.doubt("an order of tiles of which nothing is known", op)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element, parse_element
@@ -23,6 +24,7 @@ from tilewright.contract.typestate.array_parts import ArrayView, array_of
 from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes
 from tilewright.contract.typestate.program import Buffer, integers, type_of
+from tilewright.contract.typestate.run_time_sizes import fixed, most_each
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
 from tilewright.contract.typestate.staged_places import Chunk, check_places
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
@@ -43,6 +45,7 @@ from tilewright.contract.typestate.token import (
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
+from tilewright.ir.sizes import sizes_of
 
 _FRAGMENT_COLUMNS = 8
 """Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments): one may be cut there."""
@@ -148,7 +151,8 @@ def _require_pairs(walk: RoleWalk, op: ac.FragmentLoadOp, source: ArrayView | No
     if source is None or not isinstance(column, Index):
         return
     last = source.dimensions[-1] if source.dimensions else 0
-    numbers = [column.constant, *(factor for _, factor in column.terms), integers(source.op.shape)[last]]
+    (columns,) = fixed(ArrayAttr([source.op.shape.data[last]]), op, walk.findings)
+    numbers = [column.constant, *(factor for _, factor in column.terms), columns]
     strides = list(integers(source.op.strides))
     if (
         axes != "mn"
@@ -224,7 +228,7 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             strides = tuple(stride * size for stride in integers(destination.strides))
             origin = seen.placed((row, column)[:rank])
             extents = seen.widened((fragment.m, fragment.n)[:rank])
-            origin, around = finished_place(walk, op, origin, integers(destination.shape))
+            origin, around = finished_place(walk, op, origin, most_each(destination.shape, op))
             place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
             walk.summary.places.append(place)
 
@@ -265,7 +269,7 @@ def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> 
 
 def require_own_places(walk: RoleWalk, op: Operation, destination: ac.GlobalOp) -> None:
     """Different indices must be different places in memory, or threads that are told apart by indices race."""
-    if may_alias(integers(destination.shape), integers(destination.strides)):
+    if may_alias(most_each(destination.shape, op), integers(destination.strides)):
         walk.findings.doubt(f"two elements of {destination.buffer.data} may lie at one place", op)
 
 
@@ -305,7 +309,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     if len(block.args) != len(extents):
         walk.findings.doubt("a region with other arguments than extents", op)
         return
-    if integers(walk.kernel.op.grid)[1:] != (1, 1):
+    if sizes_of(walk.kernel.op.grid)[1:] != (1, 1):
         walk.findings.doubt("points are dealt out to CTAs along x: others would share them", op)
     run = op.run.data if op.run is not None else 1
     if run < 1 or extents[-1] % run:
@@ -331,7 +335,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 if source is not None:
                     read.setdefault(source.buffer.data, []).append(inner)
                     if not inner.fill.data:
-                        shape = integers(source.shape)
+                        shape = fixed(source.shape, inner, walk.findings)
                         bounds = [_bound(index, extent_of) for index in inner.indices]
                         if len(bounds) != len(shape) or any(
                             bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)
@@ -343,7 +347,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                     written.setdefault(destination.buffer.data, []).append(inner)
                     require_own_places(walk, inner, destination)
                     _require_kind(walk, inner, destination)
-                    shape = integers(destination.shape)
+                    shape = fixed(destination.shape, inner, walk.findings)
                     bounds = [extent_of.get(index) for index in inner.indices]
                     if len(bounds) != len(shape) or any(
                         bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element, parse_element
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel, integers
+from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.steps.epilogue import require_own_places, require_rows, take_fragment
 from tilewright.contract.typestate.summary import GroupLoop, StorePlace
 from tilewright.contract.typestate.walk import RoleWalk
@@ -53,7 +54,7 @@ def enter_group_loop(walk: RoleWalk, op: ac.GroupLoop, atoms: tuple[str, ...]) -
         walk.findings.doubt("a loop over groups inside another loop", op)
     if limits is not None:
         kind = limits.result.type
-        shape = integers(limits.shape)
+        shape = fixed(limits.shape, op, walk.findings)
         if kind.element.data != Element.S32.value or len(shape) != 1 or shape[0] < op.groups.data:
             walk.findings.doubt(f"{op.groups.data} groups by an array of {kind.element.data} of shape {shape}", op)
         if integers(limits.strides) != (1,):
@@ -101,9 +102,10 @@ def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
         walk.findings.doubt("stores rows to something that is no matrix of rows", op)
         return
     most = max((loop.most_rows for loop in walk.summary.group_loops.values()), default=0)
-    if most > integers(destination.shape)[0]:
-        walk.findings.doubt(f"groups of up to {most} rows in an array of {integers(destination.shape)[0]}", op)
-    whole = (integers(destination.shape)[1], *(stride for stride in strides if stride != 1))
+    shape = fixed(destination.shape, op, walk.findings)
+    if most > shape[0]:
+        walk.findings.doubt(f"groups of up to {most} rows in an array of {shape[0]}", op)
+    whole = (shape[1], *(stride for stride in strides if stride != 1))
     if op.vectors.data not in (0, 1):
         walk.findings.doubt(f"stores vectors {op.vectors.data}", op)
     elif op.vectors.data and any(size * element.bytes % VECTOR_BYTES for size in whole):

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import parse_element
 from tilewright.contract.typestate.program import integers
+from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.decisions import rows_of
@@ -44,7 +45,7 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
     extents, threads = integers(op.extents), walk.kernel.block_threads
-    rows, ctas = math.prod(extents[:-1]), integers(walk.kernel.op.grid)[0]
+    rows, ctas = math.prod(extents[:-1]), fixed(walk.kernel.op.grid, op, walk.findings)[0]
     if walk.role.unit != "warp32" or walk.role.threads != threads or threads % row.threads:
         walk.findings.doubt(f"rows are dealt to units of {row.threads} threads, of which the CTA has no number", op)
     elif ctas * (threads // row.threads) < rows:

@@ -36,7 +36,8 @@ from tilewright.base.element import Element
 from tilewright.contract.typestate.claims import StreamClaim
 from tilewright.contract.typestate.exchange_arrays import check_exchange_array, meet_as_units
 from tilewright.contract.typestate.finding import Findings
-from tilewright.contract.typestate.program import Kernel, Role, integers
+from tilewright.contract.typestate.program import Kernel, Role
+from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
@@ -105,7 +106,7 @@ def _check_numbers(kernel: Kernel, parts: Sequence[_Part], whole: Sequence[_Whol
     """All loops speak of the same tiles, cut at one slice and dealt out to as many CTAs as there are."""
     first = parts[0]
     streamed, helpers = first.streamed.data, first.helpers.data
-    ctas = integers(kernel.op.grid)[0]
+    ctas = fixed(kernel.op.grid, kernel.op, findings)[0]
     tiles = first.tiles_m.data * first.tiles_n.data
     if helpers < 1 or streamed < 1 or streamed > tiles or helpers + streamed != ctas:
         findings.doubt(f"{streamed} of {tiles} tiles cut, for {helpers} helpers, by {ctas} CTAs", first)
@@ -147,7 +148,7 @@ def _most(claim: StreamClaim, ctas: int) -> tuple[int, int]:
 
 
 def _order(op: _Part | _Whole) -> tuple[object, ...]:
-    return op.tiles_m.data, op.tiles_n.data, op.raster_group.data, op.order
+    return op.tiles_m, op.tiles_n, op.raster_group.data, op.order
 
 
 def _slices_of_whole_tiles(whole: Sequence[_Whole]) -> set[str]:

@@ -104,7 +104,7 @@ def _sum(walk: RoleWalk, op: TeamSumOp) -> None:
         given = (op.m, op.n, op.team)
         if loop.batch is None or any(a is not b for a, b in zip(given, loop.body.block.args, strict=False)):
             doubt("takes other indices than its loop's", op)
-        if (loop.tiles_m.data, loop.tiles_n.data, loop.matrices) != (op.tiles_m.data, op.tiles_n.data, teams):
+        if (loop.tiles_m, loop.tiles_n, loop.matrices) != (op.tiles_m, op.tiles_n, teams):
             doubt("is of other tiles or teams than its loop", op)
     if teams < 2:
         doubt(f"sums of {teams} teams", op)

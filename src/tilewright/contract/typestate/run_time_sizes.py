@@ -1,0 +1,103 @@
+"""Which numbers may a size of a kernel be, where some extents are known only at its launch?
+
+A rule that is kept the longer the smaller a size is asks for the largest that it can be, over the whole range of each
+run-time axis (`base.size.bounds`); one that needs the number itself is in doubt where there is none. So whatever is
+shown is shown for every extent of the ranges, and nothing is substituted.
+
+A size that names an axis without a range, that may be negative or past 32 bits is not understood: then nothing is
+proved. Checked by: tests/contract/typestate/test_run_time_sizes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir import Attribute, Operation
+
+from tilewright.base.error import TilewrightError
+from tilewright.base.size import Computed, Range, Size, bounds
+from tilewright.contract.typestate.finding import Findings
+from tilewright.ir import ac
+from tilewright.ir.sizes import AnySize, RangeAttr, SizeAttr, ranges_of, size_of, sizes_of
+
+_WORD = 1 << 32
+
+
+def are_understood(module: ModuleOp, findings: Findings) -> bool:
+    """Doubt ranges and sizes that are none; False where there are such."""
+    before = len(findings.doubts)
+    for op in module.walk():
+        for attribute in op.properties.values():
+            for each in _sizes_in(attribute):
+                _check_size(op, each, findings)
+        if isinstance(op, ac.KernelOp) and op.ranges is not None:
+            for axis, each in op.ranges.data.items():
+                if not isinstance(each, RangeAttr):
+                    findings.doubt(f"the extents of {axis} are {each}", op)
+    return len(findings.doubts) == before
+
+
+def _sizes_in(attribute: Attribute) -> Iterator[SizeAttr]:
+    if isinstance(attribute, SizeAttr):
+        yield attribute
+    elif isinstance(attribute, ArrayAttr):
+        for each in cast("ArrayAttr[Attribute]", attribute):
+            yield from _sizes_in(each)
+
+
+def _check_size(op: Operation, attribute: SizeAttr, findings: Findings) -> None:
+    try:
+        least, most = bounds(attribute.size, ranges_at(op))
+    except (KeyError, ZeroDivisionError, ValueError, TilewrightError) as problem:
+        findings.doubt(f"the size {attribute.text.data} is not understood: {problem}", op)
+        return
+    if least < 0 or most >= _WORD:
+        findings.doubt(f"the size {attribute.text.data} may be {least} or {most}, past 32 bits", op)
+
+
+def ranges_at(op: Operation) -> dict[str, Range]:
+    """The ranges of the run-time axes of the kernel that an operation belongs to."""
+    kernel: Operation | None = op
+    while kernel is not None and not isinstance(kernel, ac.KernelOp):
+        kernel = kernel.parent_op()
+    return {} if kernel is None else ranges_of(kernel.ranges)
+
+
+def most_of(attribute: AnySize, op: Operation) -> int:
+    """The largest number that a size of `op` can be."""
+    return bounds(size_of(attribute), ranges_at(op))[1]
+
+
+def most_each(attribute: ArrayAttr[AnySize], op: Operation) -> tuple[int, ...]:
+    """The largest numbers that sizes of `op` can be."""
+    ranges = ranges_at(op)
+    return tuple(bounds(size, ranges)[1] for size in sizes_of(attribute))
+
+
+def least_each(attribute: ArrayAttr[AnySize], op: Operation) -> tuple[int, ...]:
+    """The smallest numbers that sizes of `op` can be."""
+    ranges = ranges_at(op)
+    return tuple(bounds(size, ranges)[0] for size in sizes_of(attribute))
+
+
+def fixed(attribute: ArrayAttr[AnySize], op: Operation, findings: Findings) -> tuple[int, ...]:
+    """Sizes that a rule must have as numbers; a doubt where the launch alone knows one."""
+    sizes = sizes_of(attribute)
+    if not all(isinstance(size, int) for size in sizes):
+        findings.doubt("has a size that only the launch knows, where it must be a number", op)
+    return most_each(attribute, op)
+
+
+def is_multiple(size: Size, of: int) -> bool:
+    """Whether a size is a multiple of a number at every extent, as far as its form shows."""
+    match size:
+        case int():
+            return size % of == 0
+        case Computed("*", left, right):
+            factors = [each for each in (left, right) if isinstance(each, int)]
+            return of == 1 or prod(factors) % of == 0 or is_multiple(left, of) or is_multiple(right, of)
+        case _:
+            return of == 1

@@ -1,0 +1,157 @@
+"""Kernels of run-time extents are proven for all of them; sizes that are wrong at some extent alone are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
+from tilewright.base.size import Extent, Range, Size, parse_size
+from tilewright.base.verdict import Proven, Refuted, Unknown
+from tilewright.contract.typestate.run_time_sizes import is_multiple
+from tilewright.contract.typestate.typestate import judge
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir import ac, context
+from tilewright.ir.sizes import RangeAttr, SizeAttr, size_array, size_attr, sizes_of
+from tilewright.ir.tile_facts import the_program
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.synth.decide import decide
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+FACTS = target("sm_90a")
+
+
+@cache
+def lowered(stores: str = "bulk", **wanted: object) -> ModuleOp:
+    columns = 256 if stores == "bulk" else 253
+    dims = {"M": tw.dynamic(0, 5000, multiple_of=4), "N": columns, "K": 192}
+    strides = {} if stores == "bulk" else {"b": (256, 1)}
+    module = trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16), strides)
+    decide(the_program(module), FACTS, Wanted(**{"tile": (64, 64), "swapped": False, **wanted}))  # type: ignore[arg-type]
+    (kernel,) = lower_program(the_program(module)).kernels
+    return kernel.module
+
+
+def kernel_of(module: ModuleOp) -> ac.KernelOp:
+    (kernel,) = [op for op in module.ops if isinstance(op, ac.KernelOp)]
+    return kernel
+
+
+@pytest.mark.parametrize("stores", ["bulk", "plain"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_is_lowered_is_proven(stores: str, swapped: bool) -> None:
+    module = lowered(stores, swapped=swapped)
+    verdict, _ = judge(module, FACTS)
+    assert isinstance(verdict, Proven) and verdict.scope == "all trip counts"
+    assert "#ac.size" in str(module)
+    assert str(Parser(context(), str(module)).parse_module()) == str(module)
+
+
+def size(text: str) -> SizeAttr:
+    return SizeAttr(StringAttr(text))
+
+
+def tiles(change: Callable[[ac.TilesOp], None], roles: slice = slice(None)) -> Callable[[ac.KernelOp], None]:
+    def edit(kernel: ac.KernelOp) -> None:
+        for op in [op for op in kernel.walk() if isinstance(op, ac.TilesOp)][roles]:
+            change(op)
+
+    return edit
+
+
+def of_tiles_m(attribute: Attribute, roles: slice = slice(None)) -> Callable[[ac.KernelOp], None]:
+    return tiles(lambda op: op.properties.update(tiles_m=attribute), roles)
+
+
+def grid(first: Size) -> Callable[[ac.KernelOp], None]:
+    return lambda kernel: kernel.properties.update(grid=size_array((first, 1, 1)))
+
+
+def map_dims(dims: Callable[[tuple[Size, ...]], tuple[Size, ...]]) -> Callable[[ac.KernelOp], None]:
+    def edit(kernel: ac.KernelOp) -> None:
+        op = next(op for op in kernel.walk() if isinstance(op, ac.TensorMapOp))
+        op.properties["dims"] = size_array(dims(sizes_of(op.dims)))
+
+    return edit
+
+
+def ranges(**each: Attribute) -> Callable[[ac.KernelOp], None]:
+    return lambda kernel: kernel.properties.update(ranges=DictionaryAttr(each))
+
+
+def without_ranges(kernel: ac.KernelOp) -> None:
+    del kernel.properties["ranges"]
+
+
+EDITS: dict[str, tuple[Callable[[ac.KernelOp], None], str]] = {
+    "an axis without a range": (of_tiles_m(size("ceil_div(Q, 64)")), "not understood"),
+    "no ranges at all": (without_ranges, "not understood"),
+    "a range that is none": (ranges(M=StringAttr("1 to 9")), "the extents of M are"),
+    "a division by what may be 0": (of_tiles_m(size("M // (M // 64)")), "not understood"),
+    "a size that may be negative": (of_tiles_m(size("M - 64")), "past 32 bits"),
+    "a size past 32 bits": (of_tiles_m(size("M * 1073741824")), "past 32 bits"),
+    "no tiles at some extents": (of_tiles_m(size("M // 64")), "an order of"),
+    "more tiles than are counted": (of_tiles_m(size("M * 400000")), "more than are counted"),
+    "roles that count other tiles": (of_tiles_m(size("ceil_div(M, 65)"), slice(1)), "another order than another role"),
+    "one role with the largest number": (of_tiles_m(IntAttr(79), slice(1)), "another order than another role"),
+    "a grid that may be empty": (grid(parse_size("M // 64")), "positive integers"),
+    "a map of an extent that is computed": (map_dims(lambda dims: (dims[0], parse_size("M + 1"))), "is computed of"),
+    "a map past what the encoder takes": (
+        lambda kernel: (
+            ranges(M=RangeAttr.of(Range(4, (1 << 32) - 4, 4)))(kernel),
+            map_dims(lambda dims: (Extent("M"), dims[1]))(kernel),
+        )[0],
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_other_sizes_are_not_proven(name: str) -> None:
+    edit, words = EDITS[name]
+    module = lowered().clone()
+    edit(kernel_of(module))
+    verdict, _ = judge(module, FACTS)
+    assert isinstance(verdict, Unknown | Refuted), name
+    if isinstance(verdict, Unknown):
+        assert any(words in reason for reason in verdict.reasons), verdict
+
+
+def test_a_grid_that_is_no_multiple_of_its_clusters() -> None:
+    module = lowered(tile=(64, 128), cluster=(2, 1)).clone()
+    assert isinstance(judge(module, FACTS)[0], Proven)
+    grid(parse_size("min(ceil_div(M, 64), 132)"))(kernel_of(module))
+    verdict, _ = judge(module, FACTS)
+    assert isinstance(verdict, Unknown) and any("no multiple of the cluster" in each for each in verdict.reasons)
+
+
+def test_stores_that_meet_at_large_extents_alone() -> None:
+    """Rows so near each other that they share places once there are enough of them."""
+    module = lowered("plain").clone()
+    stored = {op.destination for op in module.walk() if isinstance(op, ac.GlobalStoreOp)}
+    (array,) = [op for op in module.walk() if isinstance(op, ac.GlobalOp) and op.result in stored]
+    array.properties["strides"] = ArrayAttr([IntAttr(1), IntAttr(4096)])
+    small = module.clone()
+    ranges(M=RangeAttr.of(Range(4, 4096, 4)))(kernel_of(small))
+    reasons = judge(module, FACTS)[0]
+    assert isinstance(reasons, Unknown) and any("may lie at one place" in each for each in reasons.reasons)
+    within = judge(small, FACTS)[0]
+    assert not isinstance(within, Unknown) or not any("may lie at one place" in each for each in within.reasons)
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "answer"),
+    [("4", 2, True), ("3", 2, False), ("M", 1, True), ("M", 2, False), ("M * 2", 2, True), ("min(M, 132) * 4", 2, True),
+     ("2 * ceil_div(M, 3) * 2", 4, False), ("M + 2", 2, False)],
+)  # fmt: skip
+def test_multiples_by_their_form(text: str, of: int, answer: bool) -> None:
+    assert is_multiple(parse_size(text), of) is answer
+    assert size_attr(parse_size(text)) is not None
