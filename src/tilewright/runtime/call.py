@@ -10,13 +10,15 @@ Checked by: tests/runtime/test_call.py for the comparisons and staging; tests/ru
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Buffer
+from tilewright.base.plan import Buffer, LaunchPlan
+from tilewright.base.run_time import extents_of, plan_at
 from tilewright.runtime import device as gpu
 from tilewright.runtime.arrays import (
     ArrayView,
@@ -65,14 +67,16 @@ class Program:
         views = [view_array(array, name=buffer.name) for array, buffer in zip(inputs, self.inputs, strict=True)]
         given = self._given(out)
         results: list[object] = []
-        for buffer, array in zip(self.outputs, given, strict=True):
+        extents, plan = self._at_run_time(views, given)
+        outputs = tuple(buffer for buffer in plan.buffers if buffer.role == "output")
+        for buffer, array in zip(outputs, given, strict=True):
             result = array if array is not None else self._allocate(buffer, views)
             view = view_array(result, name=buffer.name)
             if not view.writable:
                 raise TilewrightError(f"{buffer.name} is read-only", remedy="pass a writable array for the output")
             results.append(result)
             views.append(view)
-        buffers = (*self.inputs, *self.outputs)
+        buffers = (*(buffer for buffer in plan.buffers if buffer.role == "input"), *outputs)
         for view, buffer in zip(views, buffers, strict=True):
             require_match(view, buffer)
             self._require_aligned(view, buffer)
@@ -80,11 +84,21 @@ class Program:
         loaded = self.loaded(ordinal)
         if views[0].device == "cuda":
             pointers = {buffer.name: view.pointer for view, buffer in zip(views, buffers, strict=True)}
-            loaded.run(pointers, current_stream(views[0]))
+            loaded.run(pointers, current_stream(views[0]), extents)
         else:
-            written = {buffer.name for buffer, array in zip(self.outputs, given, strict=True) if array is not None}
-            _run_staged(loaded, views, buffers, written)
+            written = {buffer.name for buffer, array in zip(outputs, given, strict=True) if array is not None}
+            _run_staged(loaded, views, buffers, written, extents)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _at_run_time(self, inputs: list[ArrayView], given: tuple[object, ...]) -> tuple[dict[str, int], LaunchPlan]:
+        """The extents of run-time axes, as the arrays have them, and the plan of these."""
+        plan = self.bundle.plan
+        shapes = {buffer.name: view.shape for buffer, view in zip(self.inputs, inputs, strict=True)}
+        for buffer, array in zip(self.outputs, given, strict=True):
+            if array is not None:
+                shapes[buffer.name] = view_array(array, name=buffer.name).shape
+        extents = extents_of(plan, shapes)
+        return extents, plan_at(plan, extents)
 
     def _require_aligned(self, view: ArrayView, buffer: Buffer) -> None:
         """Raises TilewrightError where a GPU array begins elsewhere than the program was compiled for."""
@@ -161,7 +175,11 @@ def _place(view: ArrayView) -> str:
 
 
 def _run_staged(
-    loaded: LoadedPlan, views: list[ArrayView], buffers: tuple[Buffer, ...], written_outputs: set[str]
+    loaded: LoadedPlan,
+    views: list[ArrayView],
+    buffers: tuple[Buffer, ...],
+    written_outputs: set[str],
+    extents: Mapping[str, int],
 ) -> None:
     pointers: dict[str, int] = {}
     staged: dict[str, npt.NDArray[Any]] = {}
@@ -174,7 +192,7 @@ def _run_staged(
                 if buffer.role == "input" or buffer.name in written_outputs:
                     layout_of(flat, buffer)[...] = view.numpy()
                     gpu.copy_to_device(pointers[buffer.name], flat.ctypes.data, flat.nbytes)
-            loaded.run(pointers)
+            loaded.run(pointers, extents=extents)
             loaded.synchronize()
             for view, buffer in zip(views, buffers, strict=True):
                 if buffer.role == "output":

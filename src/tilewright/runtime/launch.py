@@ -1,6 +1,7 @@
 """A launch plan on a GPU: the module loaded, tensor maps encoded, parameters packed, kernels launched and timed.
 
-All that depends only on the addresses of the caller's arrays is done once per set of addresses and stream, and kept:
+All that depends only on the addresses of the caller's arrays, and on the extents of run-time axes, is done once per set
+of these and stream, and kept:
 a repeated `run` looks it up and makes one driver call per kernel. Workspaces belong to a stream, so that runs on two
 streams do not share them; they are zero at the stream's first run and thereafter what the last run left. A CUDA graph
 captured from `run` refers to them, so the plan must outlive the graph.
@@ -21,6 +22,7 @@ import struct
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from tilewright.base.error import TilewrightError
@@ -35,6 +37,7 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.base.run_time import plan_at
 from tilewright.runtime import device as gpu
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.image import require_whole
@@ -45,6 +48,9 @@ _PREPARED_LIMIT = 512
 # Beyond this many blocks a cluster needs the function's opt-in (CUDA Programming Guide, "Thread Block Clusters").
 _PORTABLE_CLUSTER_BLOCKS = 8
 _TENSOR_MAP_ALIGNMENT_BYTES = 64
+
+NO_EXTENTS: Mapping[str, int] = MappingProxyType({})
+"""Of a plan without run-time axes."""
 
 
 @dataclass(slots=True)
@@ -76,6 +82,7 @@ class LoadedPlan:
             raise TilewrightError(f"{name} has no launches", remedy="compile the program again")
         gpu.require_target(self.device, target, name)
         require_whole(image, name)
+        self._axes = tuple(axis for axis, _ in plan.run_time.ranges) if plan.run_time is not None else ()
         self._arguments = tuple(buffer.name for buffer in plan.buffers if buffer.role != "workspace")
         self._workspace_buffers = tuple(buffer for buffer in plan.buffers if buffer.role == "workspace")
         self._prepared: dict[tuple[int, ...], tuple[_Prepared, ...]] = {}
@@ -98,15 +105,16 @@ class LoadedPlan:
                 self._cuda.cuModuleUnload(self._module)
                 raise
 
-    def run(self, pointers: Mapping[str, int], stream: int = 0) -> None:
+    def run(self, pointers: Mapping[str, int], stream: int = 0, extents: Mapping[str, int] = NO_EXTENTS) -> None:
         """Launch the plan's kernels in order on `stream` (a CUstream address; 0 is the legacy default stream).
 
-        pointers: the device address of every input and output buffer, by name. Returns when the kernels are queued; the
+        pointers: the device address of every input and output buffer, by name; extents: of the plan's run-time axes.
+        Returns when the kernels are queued; the
         arrays must live until they are done. Raises TilewrightError: a name missing or unknown, a refused tensor map
         or launch. A fault inside a kernel surfaces at the next synchronization.
         """
         try:
-            key = (stream, *[pointers[name] for name in self._arguments])
+            key = (stream, *[pointers[name] for name in self._arguments], *self.run_time_key(extents))
         except KeyError as error:
             raise self._wrong_names(pointers) from error
         if len(pointers) != len(self._arguments):
@@ -118,11 +126,21 @@ class LoadedPlan:
         """The names of the input and output buffers, in the order in which `run_at` takes their addresses."""
         return self._arguments
 
+    def run_time_key(self, extents: Mapping[str, int]) -> tuple[int, ...]:
+        """The extents of the plan's run-time axes in their order. Raises TilewrightError where one is missing."""
+        missing = [axis for axis in self._axes if axis not in extents]
+        if missing:
+            raise TilewrightError(
+                f"{self.name} is launched without an extent of axis {missing[0]}", remedy="say how large its arrays are"
+            )
+        return tuple(extents[axis] for axis in self._axes)
+
     def run_at(self, key: tuple[int, ...]) -> None:
-        """`run` with a stream and then the address of each of `arguments`, which is how launches are remembered."""
+        """`run` with a stream, then the address of each of `arguments`, then the extents of run-time axes
+        (`run_time_key`), which is how launches are remembered."""
         launches = self._prepared.get(key)
         if launches is None:
-            launches = self._prepare(dict(zip(self._arguments, key[1:], strict=True)), key[0], key)
+            launches = self._prepare(key)
         if int(self._cuda.cuCtxGetCurrent()[1]) == self.device.context:
             self._launch(launches)
         else:
@@ -142,6 +160,7 @@ class LoadedPlan:
         warmups: int = 3,
         stream: int = 0,
         flush_l2: bool = False,
+        extents: Mapping[str, int] = NO_EXTENTS,
     ) -> list[float]:
         """Milliseconds of each of `repetitions` runs, by CUDA events around each run.
 
@@ -153,7 +172,7 @@ class LoadedPlan:
         cuda = self._cuda
         with gpu.current(self.device):
             for _ in range(warmups):
-                self.run(pointers, stream)
+                self.run(pointers, stream, extents)
             flush_bytes = 2 * self.device.l2_bytes if flush_l2 else 0
             flush = gpu.allocate(flush_bytes, "flushing the L2 cache") if flush_bytes else 0
             handle = cuda.CUstream(stream)
@@ -169,7 +188,7 @@ class LoadedPlan:
                             "flushing L2",
                         )
                     gpu.check(cuda.cuEventRecord(events[2 * index], handle), "recording an event")
-                    self.run(pointers, stream)
+                    self.run(pointers, stream, extents)
                     gpu.check(cuda.cuEventRecord(events[2 * index + 1], handle), "recording an event")
                 gpu.synchronize(stream, f"timing {self.name}")
                 pairs = zip(events[::2], events[1::2], strict=True)
@@ -319,15 +338,18 @@ class LoadedPlan:
                 result = self._cuda.cuFuncSetAttribute(function, which, 1)
                 gpu.check(result, f"allowing clusters of {blocks} blocks for {entry}")
 
-    def _prepare(self, pointers: Mapping[str, int], stream: int, key: tuple[int, ...]) -> tuple[_Prepared, ...]:
+    def _prepare(self, key: tuple[int, ...]) -> tuple[_Prepared, ...]:
         if self._closed:
             raise TilewrightError(f"{self.name} is closed", remedy="load it again")
+        many = 1 + len(self._arguments)
+        stream, pointers = key[0], dict(zip(self._arguments, key[1:many], strict=True))
+        plan = plan_at(self.plan, dict(zip(self._axes, key[many:], strict=True)))
         for name in self._arguments:
-            if pointers[name] == 0 and self.plan.buffer(name).span_elements:
+            if pointers[name] == 0 and plan.buffer(name).span_elements:
                 raise TilewrightError(f"the address of {name} is null", remedy="pass an allocated array")
         with self._lock, gpu.current(self.device):
             addresses = {**pointers, **self._workspace(stream)}
-            prepared = tuple(self._pack(launch, addresses, stream) for launch in self.plan.launches)
+            prepared = tuple(self._pack(launch, addresses, stream) for launch in plan.launches)
             if len(self._prepared) >= _PREPARED_LIMIT:
                 self._prepared.pop(next(iter(self._prepared)))
             self._prepared[key] = prepared

@@ -51,15 +51,23 @@ def repeat_key(arrays: Sequence[Any]) -> tuple[object, ...] | None:
 class Repeated:
     """A loaded program and where its arguments stand among a call's arrays.
 
-    order: for each input of the program, the place of its array; shape: of a new result. The result is the last
-    argument of the program.
+    order: for each input of the program, the place of its array; shape: of a new result; extents: of the program's
+    run-time axes, as `LoadedPlan.run_time_key` has them. The result is the last argument of the program.
     """
 
-    def __init__(self, loaded: LoadedPlan, order: Sequence[int], result: ArrayView, shape: Sequence[int]) -> None:
+    def __init__(
+        self,
+        loaded: LoadedPlan,
+        order: Sequence[int],
+        result: ArrayView,
+        shape: Sequence[int],
+        extents: tuple[int, ...] = (),
+    ) -> None:
         torch = sys.modules["torch"]
         self._loaded = loaded
         self._order = tuple(order)
         self._shape = tuple(shape)
+        self._extents = extents
         made = cast("Any", result.owner)
         self._like: dict[str, Any] = {"dtype": made.dtype, "device": made.device}
         self._strides = contiguous_strides(self._shape)
@@ -70,7 +78,8 @@ class Repeated:
     def __call__(self, arrays: Sequence[Any], out: Any) -> Any:
         """Launch on the current stream at the arrays' addresses, into `out` or a new tensor, which is returned."""
         result = self._empty(self._shape, self._strides, **self._like) if out is None else out
-        self._loaded.run_at((self._stream(), *[arrays[place].data_ptr() for place in self._order], result.data_ptr()))
+        pointers = [arrays[place].data_ptr() for place in self._order]
+        self._loaded.run_at((self._stream(), *pointers, result.data_ptr(), *self._extents))
         return result
 
 

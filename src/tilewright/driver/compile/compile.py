@@ -32,6 +32,7 @@ from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import (
@@ -53,6 +54,7 @@ from tilewright.runtime.assemble import Assembly, find_ptxas
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.demanded_maps import check_demanded_maps
+from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
@@ -153,7 +155,7 @@ def compile_kernel(
     kernel: Kernel,
     *,
     target: str = "sm_90a",
-    dims: Mapping[str, int],
+    dims: Dims,
     dtype: str | Element | Mapping[str, str | Element] = "bf16",
     strides: Mapping[str, tuple[int, ...]] | None = None,
     wanted: Wanted | None = None,
@@ -163,9 +165,10 @@ def compile_kernel(
 ) -> Compilation:
     """Compile `kernel` for fixed extents, elements and strides.
 
-    dims: extent of every axis; dtype: of all parameters, or by parameter (bf16 where unnamed); strides: in elements, of
-    parameters that are not row-major. rerun: prove the emitted text again by running a small instance. Raises
-    TilewrightError for anything a user can fix, and for a kernel that does not prove or whose registers spill.
+    dims: extent of every axis, or its range where only a launch knows it; dtype: of all parameters, or by parameter
+    (bf16 where unnamed); strides: in elements, of parameters that are not row-major. rerun: prove the emitted text
+    again by running a small instance. Raises TilewrightError for anything a user can fix, and for a kernel that does
+    not prove or whose registers spill.
     """
     wanted = wanted or Wanted()
     if assembled:
@@ -213,7 +216,7 @@ def _compile_once(
     kernel: Kernel,
     *,
     target: str,
-    dims: Mapping[str, int],
+    dims: Dims,
     dtype: str | Element | Mapping[str, str | Element],
     strides: Mapping[str, tuple[int, ...]] | None,
     wanted: Wanted,
@@ -231,6 +234,7 @@ def _compile_once(
     kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
     with clock.step("trace"):
         module = trace(kernel, dims, elements_of(kernel, dtype), strides)
+        refuse_run_time(the_program(module))
     with clock.step("stream"):
         module = walked(module, facts, wanted)
     with clock.step("decide"):

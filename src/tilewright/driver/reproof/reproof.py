@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.diagnostic import Diagnostic, Level
-from tilewright.base.plan import LaunchPlan
+from tilewright.base.plan import Launch, LaunchPlan
+from tilewright.base.run_time import plan_at
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.order.awaited_words import ALL_RESIDENT, RESIDENT
@@ -34,12 +35,18 @@ from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.check.collector import collector_paused
 from tilewright.driver.reproof.judge_sums import judge_sums
 from tilewright.driver.reproof.program_sums import ProgramSums, program_sums
-from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
+from tilewright.driver.reproof.small import (
+    immediate_pairs,
+    same_but_for_extents,
+    small_extents,
+    small_instance,
+)
 from tilewright.driver.reproof.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
+from tilewright.driver.reproof.small_run_time import run_time_instances
 from tilewright.driver.reproof.small_text import read_beside
 from tilewright.driver.reproof.step_bound import steps_most
-from tilewright.driver.reproof.tile_places import misplaced_tiles
+from tilewright.driver.reproof.tile_places import misplaced_at_run_time, misplaced_tiles
 from tilewright.driver.reproof.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
@@ -89,31 +96,44 @@ def _edited(ptx: str, text: str) -> Refuted | None:
 def _judge_instances(
     program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...], large: Module, slow: bool
 ) -> Verdict:
-    if not copies_apart(the_program(program)):
-        return _judge_instance(program, small_instance(program), large, ptx, target, name, seeds, slow)
-    copied = _judge_copies(program, copies_instance(program), large, target, name, seeds, slow)
-    if not isinstance(copied, Proven):
-        return copied
-    product = _judge_instance(program, small_instance(program), large, ptx, target, name, seeds, slow)
-    if not isinstance(product, Proven):
-        return product
-    assumptions = tuple(dict.fromkeys((*copied.assumptions, *product.assumptions)))
-    return Proven(product.scope, assumptions, (*copied.claims, *product.claims))
+    parts: list[Proven] = []
+    if copies_apart(the_program(program)):
+        copied = _judge_copies(program, copies_instance(program), large, target, name, seeds, slow)
+        if not isinstance(copied, Proven):
+            return copied
+        parts.append(copied)
+    run_time = bool(the_program(program).run_time)
+    found = run_time_instances(the_program(program)) if run_time else (small_extents(the_program(program)),)
+    for number, extents in enumerate(found):
+        instance = small_instance(program, extents)
+        verdict = _judge_instance(
+            program, instance, large, ptx, target, name, seeds, slow, places=not number
+        )
+        if not isinstance(verdict, Proven):
+            return verdict
+        parts.append(verdict)
+    assumptions = tuple(dict.fromkeys(line for each in parts for line in each.assumptions))
+    claims = tuple(dict.fromkeys(line for each in parts for line in each.claims))
+    return Proven(parts[-1].scope, assumptions, claims)
 
 
 def _judge_instance(
     program: ModuleOp, instance: ModuleOp, large: Module, ptx: str, target: str, name: str, seeds: tuple[int, ...],
-    slow: bool,
+    slow: bool, *, places: bool,
 ) -> Verdict:  # fmt: skip
-    """Of the product, or of the only kernel; what copies its operands first, if something does, has done so."""
+    """Of the product, or of the only kernel; what copies its operands first, if something does, has done so. A run-time
+    axis has the instance's extent. places: work out those of all tiles too."""
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     small_text = lower_to_ptx(list(modules.values()), target)
     small = read_beside(large, ptx, small_text, f"<{name}.small.ptx>")
-    difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(instance)))
+    at = {axis: the_program(instance).extents[axis] for axis in the_program(instance).run_time}
+    # What a launch passes stands in neither text: of run-time axes no numbers may differ.
+    likened = small_instance(program, {**the_program(instance).extents, **_largest(program)}) if at else instance
+    difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(likened)))
     if difference:
         return _another_text(difference)
-    plan, held = launch_plan(lowered), frozenset[str]()
+    plan, held = plan_at(launch_plan(lowered), at), frozenset[str]()
     if copies_apart(the_program(instance)):
         copying, product = plan.launches
         plan, held = replace(plan, launches=(product,)), copied_workspaces(the_program(instance))
@@ -125,10 +145,26 @@ def _judge_instance(
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
     sums = program_sums(the_program(instance), limits)
-    misplaced = () if sums is None else misplaced_tiles(large, the_program(program), plan.launches[-1], sums)
+    misplaced = () if sums is None or not places else _misplaced(large, program, plan.launches[-1], sums)
+    if isinstance(misplaced, str):
+        return Unknown((misplaced,))
     if misplaced:
         return Refuted(misplaced)
     return replay_plan(small, plan, claims, seeds, limits, whole, kept, held, sums, slow=slow)
+
+
+def _largest(program: ModuleOp) -> dict[str, int]:
+    """The extents of run-time axes that a program's own numbers are of."""
+    return {axis: values.most for axis, values in the_program(program).run_time.items()}
+
+
+def _misplaced(
+    large: Module, program: ModuleOp, launch: Launch, sums: ProgramSums
+) -> tuple[Diagnostic, ...] | str:
+    if not the_program(program).run_time:
+        return misplaced_tiles(large, the_program(program), launch, sums)
+    plan = launch_plan(lower_program(the_program(program)))
+    return misplaced_at_run_time(large, the_program(program), plan, launch, sums)
 
 
 def _judge_copies(

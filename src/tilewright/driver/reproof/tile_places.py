@@ -7,6 +7,9 @@ depends on (the CTA's rank, the thread) is put at 0: it displaces all tiles alik
 all roles must move alike from tile to tile, and so must addresses of plain stores; and the numbers must meet each place
 of the program's grid of tiles once.
 
+Of a program with a run-time axis all this is asked for each number of tiles that its range has: the text is one, and
+only the numbers differ that the launch passes (`base.size`). So that is shown of every extent.
+
 Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
 operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
 move along some axes only; copies by threads; places by groups of rows, which are data; teams, which count parts of
@@ -25,10 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
-from tilewright.base.plan import Launch, PointerParam, TensorMapParam
+from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
+from tilewright.base.size import value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, axes_of_map, result_arrays
+from tilewright.driver.reproof.small_run_time import is_of_tiles, tile_extent
 from tilewright.frontends.ptx.ast import (
     Address,
     Immediate,
@@ -46,6 +51,8 @@ from tilewright.ir.decisions import PipelineDecisions, decisions_of
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17
 """More are not looked at: they would take longer than the rest of the proof."""
+_MOST_AT_RUN_TIME = 1 << 25
+"""So many places are worked out, of all numbers of tiles of a range together, in some seconds."""
 _WORD = np.uint64(0xFFFF_FFFF)
 _DISTANCES = 16
 """So many additions are followed back from a plain store to its address."""
@@ -79,7 +86,8 @@ _Displaced: TypeAlias = "tuple[Words, NDArray[np.int64]]"
 
 @dataclass(slots=True)
 class _Reader:
-    """Values of a kernel's registers by name, None for what is not followed. tiles: how many numbers there are.
+    """Values of a kernel's registers by name, None for what is not followed. tiles: how many numbers there are;
+    scalars: numbers that the launch passes, by parameter, None for one that is not followed.
 
     Roles find places by the same arithmetic: what is worked out is kept by what it is made of, so that the same words
     are the same array. constants: by number; made: by operation and identities of its operands, which are kept beside;
@@ -87,6 +95,7 @@ class _Reader:
 
     kernel: Kernel
     tiles: int
+    scalars: Mapping[str, int | None]
     written: dict[str, list[Instruction]] = field(default_factory=dict[str, list[Instruction]])
     known: dict[str, _Value | None] = field(default_factory=dict[str, "_Value | None"])
     constants: dict[int, Words] = field(default_factory=dict[int, Words])
@@ -164,6 +173,9 @@ class _Reader:
             return None
         if item.row == "ld" and "param" in item.modifiers and isinstance(item.operands[1], Address):
             base = item.operands[1].base
+            if base is not None and base.name in self.scalars:
+                passed = self.scalars[base.name]
+                return None if passed is None else _Value(self.constant(passed))
             return _Value(self.constant(0), pointers=frozenset({base.name})) if base is not None else None
         read = item.operands[1:2] if item.row == "shfl.sync" else item.operands[1:]
         found: list[_Value] = []
@@ -261,17 +273,69 @@ def misplaced_tiles(
 ) -> tuple[Diagnostic, ...]:
     """Findings in how the text of a decided program finds places of tiles. launch, sums: of its small instance, whose
     parameters are the same ones."""
-    decisions = decisions_of(program.attributes["decisions"])
-    if not isinstance(decisions, PipelineDecisions) or decisions.grouping or decisions.teams > 1:
-        return ()
-    d, extents = decisions, program.extents
-    steps = {d.rows: d.tile_m * d.cluster_m, d.columns: d.tile_n * d.cluster_n, **dict.fromkeys(d.batch, 1)}
-    counts = {axis: -(-extents[axis] // step) for axis, step in steps.items()}
-    tiles = math.prod(counts.values())
+    steps = _steps_of(program)
     kernel = next((each for each in large.kernels if each.name == launch.entry), None)
-    if kernel is None or not 1 < tiles <= _MOST_TILES:
+    if steps is None or kernel is None:
         return ()
-    found = _moves(kernel, launch, sums, result_arrays(program), tiles, frozenset(steps))
+    counts = {axis: -(-program.extents[axis] // step) for axis, step in steps.items()}
+    if not 1 < math.prod(counts.values()) <= _MOST_TILES:
+        return ()
+    return _misplaced(kernel, program, launch, sums, steps, counts, {})
+
+
+def misplaced_at_run_time(
+    large: Module, program: tile.ProgramOp, plan: LaunchPlan, launch: Launch, sums: ProgramSums
+) -> tuple[Diagnostic, ...] | str:
+    """The same of a program with a run-time axis, for every number of tiles that its range has. plan: of the program,
+    which says what the launch passes. A text, why that is not known, where the range has too many."""
+    steps = _steps_of(program)
+    kernel = next((each for each in large.kernels if each.name == launch.entry), None)
+    if steps is None or kernel is None or plan.run_time is None:
+        return ()
+    ((axis, values),) = program.run_time.items()
+    size = tile_extent(program, axis)
+    fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name != axis}
+    # Of each number of tiles along the axis, the largest extent.
+    largest = {-(-extent // size): extent for extent in values.launched}
+    many = sum(-(-number * size // steps[axis]) for number in largest) * math.prod(fixed.values())
+    if many > _MOST_AT_RUN_TIME:
+        return f"{axis} may have {values}, for which {many} places of tiles would have to be worked out"
+    entries = [each.entry for each in plan.launches]
+    sizes = plan.run_time.launches[entries.index(launch.entry)]
+    passed = {
+        parameter.name: one[0]
+        for parameter, param, one in zip(kernel.parameters, launch.params, sizes.params, strict=True)
+        if isinstance(param, ScalarParam) and one
+    }
+    for extent in largest.values():
+        scalars = {
+            name: value_of(one, {axis: extent}) if is_of_tiles(one, axis, size) else None
+            for name, one in passed.items()
+        }
+        counts = {name: fixed[name] if name in fixed else -(-extent // step) for name, step in steps.items()}
+        found = _misplaced(kernel, program, launch, sums, steps, counts, scalars)
+        if found:
+            return found
+    return ()
+
+
+def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
+    """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
+    d = decisions_of(program.attributes["decisions"])
+    if not isinstance(d, PipelineDecisions) or d.grouping or d.teams > 1:
+        return None
+    return {d.rows: d.tile_m * d.cluster_m, d.columns: d.tile_n * d.cluster_n, **dict.fromkeys(d.batch, 1)}
+
+
+def _misplaced(
+    kernel: Kernel, program: tile.ProgramOp, launch: Launch, sums: ProgramSums, steps: Mapping[str, int],
+    counts: Mapping[str, int], scalars: Mapping[str, int | None],
+) -> tuple[Diagnostic, ...]:  # fmt: skip
+    """Of so many tiles along each axis. scalars: what the launch passes then."""
+    tiles = math.prod(counts.values())
+    if tiles == 1:
+        return ()
+    found = _moves(kernel, launch, sums, result_arrays(program), tiles, frozenset(steps), scalars)
     reference: dict[str, NDArray[np.int64]] = {}
     for each in found:
         for axis, moved in each.by_axis.items():
@@ -337,9 +401,9 @@ def _sums(result: ArrayAxes, places: Mapping[str, NDArray[np.int64]], tiles: int
 
 def _moves(
     kernel: Kernel, launch: Launch, sums: ProgramSums, results: Mapping[str, ArrayAxes], tiles: int,
-    axes: frozenset[str],
+    axes: frozenset[str], scalars: Mapping[str, int | None],
 ) -> list[_Moved]:  # fmt: skip
-    reader = _Reader(kernel, tiles)
+    reader = _Reader(kernel, tiles, scalars)
     parameters = {each.name: param for each, param in zip(kernel.parameters, launch.params, strict=True)}
     arrays = {**{name: array for name, (_, array) in sums.operands.items()}, **sums.results}
     found: list[_Moved] = []

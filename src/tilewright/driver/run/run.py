@@ -9,12 +9,14 @@ Checked by: tests/end_to_end/test_gemm.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
+from tilewright.base.run_time import extents_of, plan_at
 from tilewright.runtime.arrays import ArrayView, numpy_dtype, view_array
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.call import Program, layout_of, require_match
@@ -71,13 +73,16 @@ def run_on_machine(
 
     Raises TilewrightError for arrays that do not fit, and for a fault, race or hang, with the line of PTX.
     """
-    plan = bundle.plan
+    named = [buffer.name for buffer in bundle.plan.buffers if buffer.role == "input"]
+    if len(inputs) != len(named):
+        raise TilewrightError(
+            f"{bundle.name} takes {len(named)} arrays and got {len(inputs)}", remedy=f"pass {', '.join(named)}"
+        )
+    views = [view_array(array, name=name) for array, name in zip(inputs, named, strict=True)]
+    extents = extents_of(bundle.plan, {name: view.shape for name, view in zip(named, views, strict=True)})
+    plan = plan_at(bundle.plan, extents)
     wanted = [buffer for buffer in plan.buffers if buffer.role == "input"]
     outputs = [buffer for buffer in plan.buffers if buffer.role == "output"]
-    if len(inputs) != len(wanted):
-        names = ", ".join(buffer.name for buffer in wanted)
-        raise TilewrightError(f"{bundle.name} takes {len(wanted)} arrays and got {len(inputs)}", remedy=f"pass {names}")
-    views = [view_array(array, name=buffer.name) for array, buffer in zip(inputs, wanted, strict=True)]
     arrays: dict[str, np.ndarray[Any, np.dtype[np.uint8]]] = {}
     for view, buffer in zip(views, wanted, strict=True):
         arrays[buffer.name] = _image(view, buffer)
@@ -97,7 +102,7 @@ def run_on_machine(
             if number < len(targets)
             else np.zeros(buffer.span_bytes, np.uint8)
         )
-    run_text(bundle, arrays, seed=seed, progress=progress)
+    run_text(replace(bundle, plan=plan), arrays, seed=seed, progress=progress)
     results = [_array(arrays[buffer.name], buffer) for buffer in outputs]
     if out is not None:
         for result, target, buffer in zip(results, targets, outputs, strict=True):
@@ -115,7 +120,7 @@ def run_text(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> None:
-    """Run a bundle's launches on byte arrays by buffer name, in place."""
+    """Run a bundle's launches on byte arrays by buffer name, in place; of run-time axes at their largest extents."""
     from tilewright.frontends.ptx.reader import read
     from tilewright.machine.core.plan import run_plan
 

@@ -1,0 +1,55 @@
+"""At which run-time extents is the text of a program run, when only its launch knows one?
+
+The text is one for all extents: they reach it as parameters, so that nothing is put in the place of anything. What
+depends on the extent is how many tiles there are, how full the last one is, and how many of them a CTA takes. So the
+small instance, whose other extents are reduced as always (`small`), is run with so many tiles as show what one CTA does
+with several, the last one full and of one element; and with one tile and two: at the smallest extent of the range, and
+one below, at and one above a whole tile. All are extents of the range, the nearest where these are none.
+
+That what these show holds of every extent is an argument of its own: the program's proof is for any number of tiles,
+which nothing else of the protocol depends on, and the places of tiles are worked out for each number of them
+(`tile_places`). Checked by: tests/driver/reproof/test_run_time.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.base.size import Computed, Extent, Range, Size
+from tilewright.driver.reproof.small import small_extents
+from tilewright.ir import tile
+from tilewright.ir.decisions import PipelineDecisions, decisions_of
+
+
+def run_time_instances(program: tile.ProgramOp) -> tuple[dict[str, int], ...]:
+    """Extents of every small instance of a decided program with a run-time axis, the one with most tiles first."""
+    ((axis, values),) = program.run_time.items()
+    base, size = small_extents(program), tile_extent(program, axis)
+    tiles = -(-base[axis] // size)
+    wanted = ((tiles - 1) * size + 1, tiles * size, values.least_launched, size - 1, size, size + 1)
+    return tuple({**base, axis: extent} for extent in dict.fromkeys(nearest(values, each) for each in wanted))
+
+
+def tile_extent(program: tile.ProgramOp, axis: str) -> int:
+    """Elements of a tile along a run-time axis."""
+    decisions = decisions_of(program.attributes["decisions"])
+    if isinstance(decisions, PipelineDecisions):
+        return decisions.tile_m if axis == decisions.rows else decisions.tile_n
+    return 1
+
+
+def nearest(values: Range, extent: int) -> int:
+    """The extent of a range that is nearest to one at which something is launched, and no less where there is one."""
+    above = -(-extent // values.multiple_of) * values.multiple_of
+    return min(max(above, values.least_launched), values.most)
+
+
+def is_of_tiles(size: Size, axis: str, tile_size: int) -> bool:
+    """Whether a size depends on an axis by its number of tiles alone, as far as its form shows."""
+    match size:
+        case int():
+            return True
+        case Computed("ceil_div", Extent(name), int(by)) if (name, by) == (axis, tile_size):
+            return True
+        case Computed(_, left, right):
+            return is_of_tiles(left, axis, tile_size) and is_of_tiles(right, axis, tile_size)
+        case Extent(name):
+            return name != axis

@@ -1,0 +1,172 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""One kernel for a range of extents: compiled and proven once, right at every extent on the CPU machine."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.end_to_end import kernels as shared
+
+import tilewright as tw
+from tilewright.base.size import Range
+from tilewright.driver.compile import kernels, kernels_scaled
+from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.run.run import CompiledKernel
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.reference import evaluate
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.tile_axes import derived_extent
+from tilewright.runtime.arrays import numpy_dtype
+from tilewright.runtime.bundle import load, save
+from tilewright.synth.wanted import Wanted
+
+
+@tw.kernel
+def neighbours(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], r: tw.Tensor["M", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i + 1, k], b[k, j])
+    c[i, j] = acc + r[i - 1, j]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """tile: elements of a tile along the run-time axis, next to which extents are tried."""
+
+    kernel: Kernel
+    values: Range
+    dims: dict[str, int]
+    tile: int
+    dtype: Any = "bf16"
+    wanted: Wanted = field(default_factory=Wanted)
+    strides: dict[str, tuple[int, ...]] | None = None
+
+    def at(self, extent: int) -> dict[str, int]:
+        return {**self.dims, "M": extent}
+
+
+SMALL = {"N": 136, "K": 72}
+EIGHT = {"a": "f8e4m3", "b": "f8e4m3", "scale_a": "f32", "scale_b": "f32", "c": "bf16"}
+KINDS = {
+    "rows, all of the epilogue": Kind(
+        kernels.product_kernel("relu", True, True), Range(0, 130), SMALL, 64,
+        wanted=Wanted(tile=(64, 64), swapped=False),
+    ),
+    "columns of a transposed product": Kind(
+        kernels.matmul_kernel, Range(1, 200), SMALL, 64, "f16", Wanted(tile=(64, 64), swapped=True)
+    ),
+    "ping-pong": Kind(
+        kernels.matmul_kernel, Range(8, 320, 8), {"N": 128, "K": 192}, 128, wanted=Wanted(tile=(128, 64), turns=True)
+    ),
+    "plain stores along rows": Kind(
+        kernels.matmul_kernel, Range(1, 160), {"N": 67, "K": 72}, 64, {"a": "bf16", "b": "bf16", "c": "f32"},
+        Wanted(tile=(64, 64)), {"b": (72, 1)},
+    ),
+    "numbers of 8 bits": Kind(
+        kernels_scaled.scaled_kernel("relu", False, False, (False, False)), Range(1, 160), {"N": 72, "K": 160}, 64,
+        EIGHT, Wanted(tile=(64, 64)), {"b": (1, 160)},
+    ),
+    "one scale for all": Kind(
+        kernels_scaled.scaled_kernel("none", False, False, (True, True)), Range(1, 130), {"N": 72, "K": 160}, 64,
+        EIGHT, Wanted(tile=(64, 64)), {"b": (1, 160)},
+    ),
+    "scales of blocks": Kind(
+        kernels_scaled.scaled_kernel("none", False, False, "blocks"), Range(1, 130), {"N": 128, "K": 256}, 64,
+        EIGHT, Wanted(), {"b": (1, 256)},
+    ),
+    "gated": Kind(kernels.gated_kernel("silu"), Range(1, 130), {"N": 64, "K": 64}, 64, wanted=Wanted(tile=(64, 64))),
+    "few rows": Kind(kernels.matmul_kernel, Range(1, 16), {"N": 192, "K": 1024}, 16),
+    "displaced": Kind(neighbours, Range(1, 130), {"N": 64, "K": 64}, 64, wanted=Wanted(tile=(64, 64))),
+}  # fmt: skip
+
+
+@cache
+def compiled(name: str) -> Compilation:
+    kind = KINDS[name]
+    return compile_kernel(
+        kind.kernel, dims={**kind.dims, "M": kind.values}, dtype=kind.dtype, strides=kind.strides, wanted=kind.wanted,
+        rerun=False, assembled=False,
+    )  # fmt: skip
+
+
+def extents_of(kind: Kind) -> list[int]:
+    values, tile = kind.values, kind.tile
+    wanted = (values.least, values.least_launched, tile - 1, tile, tile + 1, values.most)
+    return sorted({extent for extent in wanted if extent in values})
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_extent_is_right(name: str) -> None:
+    kind, kernel = KINDS[name], CompiledKernel(compiled(name).bundle())
+    random = np.random.default_rng(0)
+    for extent in extents_of(kind):
+        inputs = {
+            buffer.name: random.standard_normal(
+                [derived_extent(axis, kind.at(extent)) for axis in parameter.axes]
+            ).astype(numpy_dtype(buffer.element))
+            for buffer, parameter in zip(compiled(name).plan.buffers, kind.kernel.parameters, strict=True)
+            if buffer.role == "input"
+        }  # fmt: skip
+        result = kernel(*inputs.values())
+        assert result.shape == (extent, kind.dims["N"])
+        if extent:
+            elements = {buffer.name: buffer.element for buffer in compiled(name).plan.buffers}
+            module = trace(kind.kernel, kind.at(extent), elements, {})
+            (exact,) = evaluate(module, inputs, rounded=False).values()
+            difference = np.linalg.norm(result.astype(np.float64) - exact)
+            assert difference <= 4e-3 * np.linalg.norm(exact), extent
+
+
+def test_the_whole_of_it_is_proven_once() -> None:
+    kind = KINDS["rows, all of the epilogue"]
+    found = compile_kernel(kind.kernel, dims={**kind.dims, "M": kind.values}, wanted=kind.wanted, assembled=False)
+    assert found.proof.scope == "all trip counts" and found.text_proof is not None
+    assert found.plan.run_time is not None and found.bundle().facts["verdict"] == "proven"
+
+
+def test_a_bundle_keeps_the_range(tmp_path) -> None:
+    bundle = compiled("few rows").bundle()
+    again = load(save(bundle, tmp_path / "few.twb"))
+    assert again.plan == bundle.plan and again.plan.run_time is not None
+    a, b = np.ones((3, 1024), ml_dtypes.bfloat16), np.ones((1024, 192), ml_dtypes.bfloat16)
+    assert (CompiledKernel(again)(a, b) == 1024).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (7, "axis M is 7; the program was compiled for 8 to 320 in multiples of 8"),
+        (328, "axis M is 328; the program"),
+        (12, "axis M is 12; the program"),
+    ],
+)
+def test_a_launch_that_was_not_promised(rows: int, words: str) -> None:
+    kernel = CompiledKernel(compiled("ping-pong").bundle())
+    with pytest.raises(tw.TilewrightError) as caught:
+        kernel(np.ones((rows, 192), ml_dtypes.bfloat16), np.ones((192, 128), ml_dtypes.bfloat16))
+    assert words in caught.value.message
+
+
+def test_arrays_that_disagree() -> None:
+    kernel = CompiledKernel(compiled("rows, all of the epilogue").bundle())
+    ones = {name: np.ones(shape, ml_dtypes.bfloat16) for name, shape in
+            {"a": (5, 72), "b": (72, 136), "bias": (136,), "residual": (6, 136)}.items()}  # fmt: skip
+    with pytest.raises(tw.TilewrightError, match="axis M is 5 in a and 6 in residual"):
+        kernel(*ones.values())
+    with pytest.raises(tw.TilewrightError, match="out"):
+        kernel(ones["a"], ones["b"], ones["bias"], np.ones((5, 136), ml_dtypes.bfloat16), out=(1, 2))
+
+
+def test_one_text_for_other_ranges_too() -> None:
+    """What a range changes is its plan, as long as the largest extent, by which tiles are chosen, stays."""
+    texts = {
+        compile_kernel(
+            shared.matmul_bias_gelu, dims={"M": Range(least, 1024, step), **SMALL}, rerun=False, assembled=False
+        ).ptx
+        for least, step in ((0, 1), (1, 1), (64, 64))
+    }
+    assert len(texts) == 1
