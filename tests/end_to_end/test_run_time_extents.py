@@ -11,6 +11,7 @@ import pytest
 from tests.end_to_end import kernels as shared
 
 import tilewright as tw
+from tilewright.base.element import Element
 from tilewright.base.size import Range
 from tilewright.driver.compile import kernels, kernels_scaled
 from tilewright.driver.compile.compile import Compilation, compile_kernel
@@ -31,6 +32,20 @@ def neighbours(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], r: tw.Tensor["M",
     for k in tw.loop("K"):
         acc += tw.dot(a[i + 1, k], b[k, j])
     c[i, j] = acc + r[i - 1, j]
+
+
+@tw.kernel
+def smooth(x: tw.Tensor["M", "N"], s: tw.Tensor["M"], t: tw.Tensor["N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.silu(x[i, j] * s[i]) + t[j] + x[i + 1, j]
+
+
+@tw.kernel
+def rows_of_8_bits(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N", tw.i8], scales: tw.Tensor["M"]):
+    i, j = tw.grid("M", "N")
+    scale = tw.maximum(tw.max(tw.abs(x[i, j]), over=j) / 127.0, 1e-12)
+    y[i, j] = x[i, j] / scale
+    scales[i] = scale
 
 
 @dataclass(frozen=True)
@@ -119,6 +134,28 @@ def test_every_extent_is_right(name: str) -> None:
             (exact,) = evaluate(module, inputs, rounded=False).values()
             difference = np.linalg.norm(result.astype(np.float64) - exact)
             assert difference <= 4e-3 * np.linalg.norm(exact), extent
+
+
+@pytest.mark.parametrize(("kernel", "columns"), [(smooth, 37), (rows_of_8_bits, 96), (rows_of_8_bits, 1000)])
+def test_kernels_without_products(kernel: Kernel, columns: int) -> None:
+    """Element by element, rows that lanes of a warp share, rows of a CTA each: proven, and right at every extent."""
+    dtype = {item.name: item.element or Element.F32 for item in kernel.parameters}
+    found = compile_kernel(kernel, dims={"M": Range(0, 70), "N": columns}, dtype=dtype, assembled=False)
+    assert found.text_proof is not None and found.plan.run_time is not None
+    run, random = CompiledKernel(found.bundle()), np.random.default_rng(0)
+    for extent in (0, 1, 2, 33, 70):
+        dims = {"M": extent, "N": columns}
+        inputs = {
+            buffer.name: random.standard_normal([dims[axis] for axis in item.axes]).astype("f4")
+            for buffer, item in zip(found.plan.buffers, kernel.parameters, strict=True)
+            if buffer.role == "input"
+        }
+        results = run(*inputs.values())
+        stored = [buffer.name for buffer in found.plan.buffers if buffer.role == "output"]
+        results = dict(zip(stored, results if isinstance(results, tuple) else (results,), strict=True))
+        assert results[stored[0]].shape == (extent, columns)
+        for name, exact in evaluate(trace(kernel, dims, dtype, {}), inputs).items() if extent else ():
+            assert np.abs(results[name].astype(np.float64) - exact.astype(np.float64)).max() < 1e-5, (extent, name)
 
 
 def test_the_whole_of_it_is_proven_once() -> None:

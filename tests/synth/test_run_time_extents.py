@@ -56,7 +56,20 @@ def in_blocks(x: tw.Tensor["M", "N"], s: tw.Tensor["M/2", "N"], y: tw.Tensor["M"
     y[i, j] = x[i, j] * s[i // 2, j]
 
 
+@tw.kernel
+def second_of_the_grid(x: tw.Tensor["M", "A"], t: tw.Tensor["A"], y: tw.Tensor["M", "A"]):
+    j, i = tw.grid("A", "M")  # here
+    y[i, j] = x[i, j] + t[j]
+
+
+@tw.kernel
+def turned(x: tw.Tensor["M", "A", "B"], y: tw.Tensor["M", "B", "A"]):
+    i, b, a = tw.grid("M", "B", "A")
+    y[i, b, a] = x[i, a, b].T
+
+
 REFUSED = [
+    (second_of_the_grid, {"M": SOME, "A": 64}, "is not the first axis of the grid"),
     (rows_by_columns, {"M": SOME, "N": 64, "K": 64}, "is an inner axis of y over (N, M)"),
     (both_outermost, {"M": 64, "N": 64, "K": SOME}, "the loop sums over K"),
     (matmul_kernel, {"M": 64, "N": SOME, "K": 64}, "N, whose extent only the launch knows, is an inner axis of b"),
@@ -110,6 +123,13 @@ def test_an_operand_that_would_be_copied() -> None:
     with pytest.raises(TilewrightError, match="would first be copied") as caught:
         compile_kernel(matmul_kernel, dims={"M": SOME, "N": 64, "K": 65}, rerun=False, assembled=False)
     assert caught.value.span is not None
+
+
+def test_tiles_that_warps_would_transpose() -> None:
+    compile_kernel(turned, dims={"M": 9, "A": 64, "B": 64}, rerun=False, assembled=False)
+    with pytest.raises(TilewrightError, match="lie along different axes") as caught:
+        compile_kernel(turned, dims={"M": SOME, "A": 64, "B": 64}, rerun=False, assembled=False)
+    assert caught.value.span is not None and caught.value.span.line == turned.line
 
 
 def test_tiles_are_shared_through_memory_only_where_their_number_is_known() -> None:

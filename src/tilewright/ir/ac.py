@@ -553,7 +553,7 @@ class ElementwiseOp(AcOperation):
     """
 
     name = "ac.elementwise"
-    extents = prop_def(ArrayAttr[IntAttr])
+    extents = prop_def(ArrayAttr[AnySize])
     run = opt_prop_def(IntAttr)
     transpose = opt_prop_def(DictionaryAttr)
     rows = opt_prop_def(DictionaryAttr)

@@ -634,7 +634,7 @@ def _lower_points(lowering: Lowering, op: ac.ElementwiseOp) -> None:
     elif op.transpose is not None:
         lower_transpose(lowering, op, transpose_of(op.transpose))
     elif op.run is None or op.run.data == 1:
-        lower_elementwise(lowering.text, lowering.places, op, lowering.thread)
+        lower_elementwise(lowering, op)
     else:
         lower_runs(lowering.text, lowering.places, op, op.run.data, lowering.thread)
 

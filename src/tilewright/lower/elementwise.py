@@ -7,25 +7,28 @@ frontend refuses larger arrays). Checked by: tests/lower/test_extents.py and tes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
+from tilewright.base.size import number_of, product
 from tilewright.ir import ac
+from tilewright.ir.sizes import sizes_of
 from tilewright.lower.emit import Text
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
-from tilewright.lower.lowering import integers
+from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
+from tilewright.lower.run_time import POINTS
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 
 _UNROLL = 4
 
 
-def lower_elementwise(text: Text, places: Places, op: ac.ElementwiseOp, thread: str) -> None:
+def lower_elementwise(lowering: Lowering, op: ac.ElementwiseOp) -> None:
     """Emit the loops over the op's extents."""
-    extents = tuple(item.data for item in op.extents)
-    total = math.prod(extents)
+    text, places, thread = lowering.text, lowering.places, lowering.thread
+    sizes = sizes_of(op.extents)
+    total, inner = lowering.passed.operand(text, POINTS, product(sizes)), tuple(number_of(size) for size in sizes[1:])
     block = text.into("b32", "mov.u32", "%ntid.x")
     first = text.into("b32", "mad.lo.u32", text.into("b32", "mov.u32", "%ctaid.x"), block, thread)
     stride = text.into("b32", "mul.lo.u32", text.into("b32", "mov.u32", "%nctaid.x"), block)
@@ -44,17 +47,17 @@ def lower_elementwise(text: Text, places: Places, op: ac.ElementwiseOp, thread: 
         while len(points) < unroll:
             points.append(text.into("b32", "add.u32", points[-1], stride))
         for point in points:
-            _emit_body(text, places, op, _decode(text, point, extents))
+            _emit_body(text, places, op, _decode(text, point, inner))
         text.emit("add.u32", linear, linear, advance)
         text.emit("bra", head)
         text.place(end)
 
 
-def _decode(text: Text, linear: str, extents: tuple[int, ...]) -> list[str]:
-    """The indices of a linear number, outermost first."""
+def _decode(text: Text, linear: str, inner: tuple[int, ...]) -> list[str]:
+    """The indices of a linear number, outermost first. inner: all extents but the outermost."""
     indices: list[str] = []
     rest = linear
-    for extent in reversed(extents[1:]):
+    for extent in reversed(inner):
         indices.append(text.into("b32", "rem.u32", rest, extent))
         rest = text.into("b32", "div.u32", rest, extent)
     return [rest, *reversed(indices)]

@@ -11,15 +11,15 @@ import math
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
-from tilewright.lower.lowering import integers
 from tilewright.lower.nvgpu_elements import float_constant, narrowed, scalar_name, widened, write_scalar_op
 from tilewright.lower.nvgpu_text import Held, HeldArray, HeldIndex, HeldScalar, Nvgpu, NvgpuText, cannot_write
+from tilewright.lower.run_time import fixed_sizes
 
 
 def write_elementwise(state: Nvgpu, op: ac.ElementwiseOp) -> None:
     """Every thread takes points a grid apart."""
     text = state.text
-    extents = integers(op.extents)
+    extents = fixed_sizes(op.extents)
     block = text.into("block_size", "gpu.block_dim x")
     number = text.into("block", "gpu.block_id x")
     count = text.into("blocks", "gpu.grid_dim x")

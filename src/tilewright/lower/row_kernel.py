@@ -9,15 +9,16 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
+from tilewright.base.size import Size, ceil_div, product
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import ElementwiseDecisions, to_attribute
-from tilewright.ir.tier import int_array
+from tilewright.ir.sizes import size_array
 from tilewright.ir.tile_facts import buffers, grid_axes, parameter_name, reductions, stores
 from tilewright.ir.tile_reduce import ArgReduceOp
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.build import INDEX, global_array, new_kernel, new_role, shared_buffer
 from tilewright.lower.expression import element_load, loads_in, point_value, position, positions_in
-from tilewright.lower.program import sources_of
+from tilewright.lower.program import shape_of, sources_of
 from tilewright.lower.rows import scratch_bytes
 
 
@@ -27,13 +28,16 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
     axes = (*(axis for axis in grid_axes(program) if axis != row.axis), row.axis)
     size = scratch_bytes(row, sum(2 if isinstance(op, ArgReduceOp) else 1 for op in reductions(program)))
     name = program.sym_name.data
-    module, build = new_kernel(name, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, size, 0)
-    arrays = {buffer.name: global_array(build, buffer) for buffer in buffers(program)}
+    extents = [program.sizes[axis] for axis in axes]
+    ctas: Size = decisions.ctas
+    if program.run_time:
+        ctas = ceil_div(product(extents[:-1]), decisions.threads // row.threads)
+    module, build = new_kernel(name, {}, (ctas, 1, 1), (1, 1, 1), decisions.threads, size, 0, program.run_time)
+    arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
     through = [shared_buffer(build, "partials", 0, 1, size)] if size else []
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
     body = Block(arg_types=[INDEX] * len(axes))
-    extents = int_array([program.extents[axis] for axis in axes])
-    properties = {"extents": extents, "run": IntAttr(1), "rows": to_attribute(row)}
+    properties = {"extents": size_array(extents), "run": IntAttr(1), "rows": to_attribute(row)}
     role.add(ac.ElementwiseOp.create(operands=through, properties=properties, regions=[Region(body)]))
     inner, sources = role.inside(body), sources_of(program, arrays)
     places: dict[str, SSAValue] = dict(zip(axes, body.args, strict=True))

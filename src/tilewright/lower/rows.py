@@ -13,15 +13,16 @@ Checked by: tests/lower/test_rows.py.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.base.size import number_of, product
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.rows import COSTLY, RowDecision
+from tilewright.ir.sizes import sizes_of
 from tilewright.lower.elementwise import affine_index, divided
 from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.global_access import (
@@ -34,6 +35,7 @@ from tilewright.lower.global_access import (
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import BufferPlace, GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.row_folds import IDENTITIES, WARP_THREADS, Chosen, Unit, better, chosen, folded
+from tilewright.lower.run_time import POINTS
 from tilewright.lower.runs import narrowed
 from tilewright.lower.scalar import emit_scalar
 from tilewright.lower.scalar_region import lower_scalar_op
@@ -59,8 +61,9 @@ def scratch_bytes(row: RowDecision, words: int) -> int:
 def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> None:
     """Emit an op whose units of threads share rows."""
     text = lowering.text
-    extents = integers(op.extents)
-    rows = math.prod(extents[:-1])
+    sizes = sizes_of(op.extents)
+    rows = lowering.passed.operand(text, POINTS, product(sizes[:-1]))
+    inner, length = [number_of(size) for size in sizes[1:-1]], number_of(sizes[-1])
     block = integers(ac.kernel_of(op).block)[0]
     end, has_row = text.label("rows_end"), ""
     number, thread = text.into("b32", "mov.u32", "%ctaid.x"), lowering.thread
@@ -76,7 +79,7 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
             has_row = text.into("pred", "setp.lt.u32", number, rows)
     indices: list[str] = []
     rest = number
-    for extent in reversed(extents[1:-1]):
+    for extent in reversed(inner):
         indices.append(text.into("b32", "rem.u32", rest, extent))
         rest = text.into("b32", "div.u32", rest, extent)
     shared = ""
@@ -87,7 +90,7 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
     values: Places = dict(lowering.places)
     for argument, register in zip(op.body.block.args[:-1], [rest, *reversed(indices)], strict=False):
         values[argument] = IndexPlace(register)
-    walk = _Row(text, op, row, values, extents[-1], thread, has_row, shared)
+    walk = _Row(text, op, row, values, length, thread, has_row, shared)
     walk.all_levels()
     text.place(end)
 

@@ -21,9 +21,9 @@ from tilewright.ir.tile_order import TileOrder
 from tilewright.lower.emit import Text
 
 _WORD = 1 << 32
-TILES, CLUSTERS, TILES_M = "tiles", "clusters", "tiles_m"
+TILES, CLUSTERS, TILES_M, POINTS = "tiles", "clusters", "tiles_m", "points"
 BAND, BAND_RECIPROCAL, LAST_RECIPROCAL, SQUARED = "band", "band_reciprocal", "last_reciprocal", "squared"
-"""What sizes are called that loops over tiles take."""
+"""What sizes are called that loops over tiles, and over points, take."""
 
 
 def reciprocal(divisor: Size) -> Size:
@@ -111,6 +111,10 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
                 yield from _of_raster(op, kernel)
             case ac.PrefetchOp():
                 yield from _of_raster(op, kernel)
+            case ac.ElementwiseOp():
+                # Of rows that units of threads share, the rows.
+                sizes = sizes_of(op.extents)
+                yield POINTS, product(sizes if op.rows is None else sizes[:-1])
             case _:
                 pass
 

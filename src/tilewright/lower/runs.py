@@ -28,6 +28,7 @@ from tilewright.lower.float8 import PTX_NAMES, pack_bytes
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.lowering import integers
 from tilewright.lower.places import GlobalPlace, IndexPlace, Places, ScalarPlace
+from tilewright.lower.run_time import fixed_sizes
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, widened
 
@@ -48,7 +49,7 @@ class _Policies:
 
 def lower_runs(text: Text, places: Places, op: ac.ElementwiseOp, run: int, thread: str) -> None:
     """Emit the loops over the op's extents, `run` points of the last one at a time (it is a multiple of `run`)."""
-    extents = integers(op.extents)
+    extents = fixed_sizes(op.extents)
     counts = (*extents[:-1], extents[-1] // run)
     total = math.prod(counts)
     ends = _array_ends(text, places, op)
@@ -100,7 +101,9 @@ def _array_ends(text: Text, places: Places, op: ac.ElementwiseOp) -> dict[SSAVal
         if isinstance(inner, ac.ElementLoadOp) and inner.source not in ends:
             source = places[inner.source]
             assert isinstance(source, GlobalPlace)
-            length = text.into("b64", "mov.u64", array_bytes(source.shape, source.strides, source.element))
+            shape = tuple(extent for extent in source.shape if isinstance(extent, int))
+            assert len(shape) == len(source.shape), "an array of which only the launch knows the end"
+            length = text.into("b64", "mov.u64", array_bytes(shape, source.strides, source.element))
             ends[inner.source] = text.into("b64", "add.s64", source.register, length)
     return ends
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.plan import Buffer
-from tilewright.base.size import Range, Size
+from tilewright.base.size import Range, Size, ceil_div, computed, product
 from tilewright.ir import ac, tile
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
@@ -29,7 +29,7 @@ from tilewright.ir.decisions import (
     decisions_of,
     to_attribute,
 )
-from tilewright.ir.tier import int_array
+from tilewright.ir.sizes import size_array
 from tilewright.ir.tile_facts import buffers, dots, grid_axes, parameter_name, stores
 from tilewright.ir.tile_types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
@@ -95,11 +95,16 @@ def _lowered(program: tile.ProgramOp, decisions: Decisions) -> LoweredProgram:
 
 def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> ModuleOp:
     axes = grid_axes(program)
-    extents = tuple(program.extents[axis] for axis in axes)
+    extents = tuple(program.sizes[axis] for axis in axes)
     turned = decisions.transpose
     smem = max([each.smem_bytes for each in turned], default=0)
-    module, build = new_kernel(program.sym_name.data, {}, (decisions.ctas, 1, 1), (1, 1, 1), decisions.threads, smem, 0)
-    arrays = {buffer.name: global_array(build, buffer) for buffer in buffers(program)}
+    ctas: Size = decisions.ctas
+    if program.run_time:
+        # No more than have a point for each of their threads.
+        ctas = computed("min", ceil_div(product(extents), decisions.threads), decisions.ctas)
+    name, threads = program.sym_name.data, decisions.threads
+    module, build = new_kernel(name, {}, (ctas, 1, 1), (1, 1, 1), threads, smem, 0, program.run_time)
+    arrays = {each.name: global_array(build, each, shape_of(program, each.name)) for each in buffers(program)}
     through = [shared_buffer(build, "turned", 0, 1, smem)] if turned else []
     role, _ = new_role(build, "threads", "warp32", decisions.threads // 32, 0, 0)
     body = _points(role, extents, 1, turned, through)
@@ -118,7 +123,7 @@ def _elementwise_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions
 
 def _points(
     role: Build,
-    extents: tuple[int, ...],
+    extents: Sequence[Size],
     run: int,
     turned: Sequence[TransposeDecision] = (),
     through: Sequence[SSAValue] = (),
@@ -126,7 +131,7 @@ def _points(
 ) -> Block:
     """The body that a role's threads run for every point. kept: as in `ac.elementwise`."""
     body = Block(arg_types=[INDEX] * len(extents))
-    properties: dict[str, Attribute] = {"extents": int_array(extents), "run": IntAttr(run)}
+    properties: dict[str, Attribute] = {"extents": size_array(extents), "run": IntAttr(run)}
     if turned:
         properties["transpose"] = to_attribute(turned[0])
     if kept:

@@ -28,6 +28,7 @@ from tilewright.lower.exchange_words import Ready, linear_bytes
 from tilewright.lower.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
 from tilewright.lower.lowering import Lowering, integers
 from tilewright.lower.places import BufferPlace, GlobalPlace, Places, ScalarPlace
+from tilewright.lower.run_time import fixed_sizes
 from tilewright.lower.runs import narrowed
 from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 from tilewright.lower.wide_loads import widened
@@ -38,7 +39,7 @@ _VECTOR_BYTES = 16
 
 def lower_transpose(lowering: Lowering, op: ac.ElementwiseOp, decision: TransposeDecision) -> None:
     """Emit the loop over the op's tiles. `op.through` is the buffer that the exchanges go through."""
-    text, extents = lowering.text, integers(op.extents)
+    text, extents = lowering.text, fixed_sizes(op.extents)
     buffer = lowering.place(op.through[0])
     assert isinstance(buffer, BufferPlace)
     ready: dict[int, Ready] = {}

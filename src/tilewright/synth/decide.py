@@ -53,7 +53,7 @@ from tilewright.synth.prefetch import prefetched_slices
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.register_operand import raw_operand
 from tilewright.synth.rows import decide_rows
-from tilewright.synth.run_time_extents import refuse_run_time_workspaces, tiles_are_known
+from tilewright.synth.run_time_extents import refuse_run_time_detours, tiles_are_known
 from tilewright.synth.scaled_product import choose_promotion
 from tilewright.synth.scaled_tile import choose_scaled_shape
 from tilewright.synth.shared_memory import divide_shared_memory
@@ -108,7 +108,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
             wanted = replace(wanted, teams=1, stream_k=False)
             first = again(wanted) if first.teams > 1 else first
         decisions = choose_unmapped(program, first, again, target, wanted)
-        refuse_run_time_workspaces(program, decisions)
+    refuse_run_time_detours(program, decisions)
     if isinstance(decisions, PipelineDecisions):
         decisions = streamed(program, scheduled(program, decisions, target, wanted), target, wanted)
         decisions = with_waiter(decisions, wanted)

@@ -17,7 +17,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.size import ceil_div, settled
 from tilewright.base.span import Span
 from tilewright.ir import tile
-from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, the_grid
@@ -70,8 +70,8 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
                 program,
                 f"{axis}, whose extent only the launch knows, is an inner axis of {name} over {axes_text(names)}",
             )
-    if not dots(program):
-        yield program, f"a program without products, where the extent of {axis} must be known"
+    if not dots(program) and axis != grid[0]:
+        yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
 
 
 def tiles_are_known(program: tile.ProgramOp, decisions: PipelineDecisions) -> bool:
@@ -81,8 +81,16 @@ def tiles_are_known(program: tile.ProgramOp, decisions: PipelineDecisions) -> bo
     return all(isinstance(count, int) for count in counts)
 
 
-def refuse_run_time_workspaces(program: tile.ProgramOp, decisions: Decisions) -> None:
-    """Raise TilewrightError where an operand that has a run-time axis would first be copied."""
+def refuse_run_time_detours(program: tile.ProgramOp, decisions: Decisions) -> None:
+    """Raise TilewrightError where an operand that has a run-time axis would first be copied, and where warps would
+    transpose tiles of a program that has one."""
+    if isinstance(decisions, ElementwiseDecisions) and decisions.transpose and program.run_time:
+        file, _, line = program.place.data.rpartition(":")
+        raise TilewrightError(
+            f"arrays that lie along different axes, where the extent of {next(iter(program.run_time))} must be known",
+            span=Span(file, int(line)),
+            remedy="give arrays that are contiguous along one axis",
+        )
     if not isinstance(decisions, PipelineDecisions):
         return
     for operand, outer in (

@@ -1,6 +1,5 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Kernels of run-time extents are proven for all of them; sizes that are wrong at some extent alone are not."""
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
@@ -17,6 +16,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.run_time_sizes import is_multiple
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir import ac, context
 from tilewright.ir.sizes import RangeAttr, SizeAttr, size_array, size_attr, sizes_of
@@ -145,6 +145,57 @@ def test_stores_that_meet_at_large_extents_alone() -> None:
     assert isinstance(reasons, Unknown) and any("may lie at one place" in each for each in reasons.reasons)
     within = judge(small, FACTS)[0]
     assert not isinstance(within, Unknown) or not any("may lie at one place" in each for each in within.reasons)
+
+
+@tw.kernel
+def softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.softmax(x[i, j], over=j)
+
+
+@tw.kernel
+def doubled(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = x[i, j] * 2
+
+
+@cache
+def of_points(kernel: Kernel, columns: int, most: int = 5000) -> ModuleOp:
+    module = trace(kernel, {"M": tw.dynamic(0, most), "N": columns}, dict.fromkeys("xy", Element.F32))
+    decide(the_program(module), FACTS)
+    return lower_program(the_program(module)).kernels[0].module
+
+
+def extents(*sizes: Size) -> Callable[[ac.KernelOp], None]:
+    def edit(kernel: ac.KernelOp) -> None:
+        (op,) = [op for op in kernel.walk() if isinstance(op, ac.ElementwiseOp)]
+        op.properties["extents"] = size_array(sizes)
+
+    return edit
+
+
+POINTS: dict[str, tuple[Kernel, int, Callable[[ac.KernelOp], None], str]] = {
+    "a row more than there is": (doubled, 64, extents(parse_size("M + 1"), 64), "may lie outside"),
+    "as many rows as there may be": (doubled, 64, extents(5000, 64), "may lie outside"),
+    "more points than are counted": (doubled, 64, ranges(M=RangeAttr.of(Range(1, 1 << 28))), "counted in 32 bits"),
+    "rows for half of the units": (softmax, 64, grid(parse_size("ceil_div(M, 64)")), "units in each of"),
+    "as many CTAs as the most rows ask for": (softmax, 1000, grid(5000), "rows for"),
+    "a CTA for each second row": (softmax, 1000, grid(parse_size("ceil_div(M, 2)")), "rows for"),
+}
+
+
+@pytest.mark.parametrize(("kernel", "columns"), [(doubled, 64), (softmax, 64), (softmax, 1000)])
+def test_points_and_rows_are_proven(kernel: Kernel, columns: int) -> None:
+    assert isinstance(judge(of_points(kernel, columns), FACTS)[0], Proven)
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_other_points_and_rows_are_not(name: str) -> None:
+    kernel, columns, edit, words = POINTS[name]
+    module = of_points(kernel, columns).clone()
+    edit(kernel_of(module))
+    verdict = judge(module, FACTS)[0]
+    assert isinstance(verdict, Unknown) and any(words in reason for reason in verdict.reasons), verdict
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,14 @@ def least_each(attribute: ArrayAttr[AnySize], op: Operation) -> tuple[int, ...]:
     return tuple(bounds(size, ranges)[0] for size in sizes_of(attribute))
 
 
+def reaches_no_further(size: Size, than: Size, op: Operation) -> bool:
+    """Whether a size is at most another at every extent, as far as their forms and bounds show."""
+    if size == than:
+        return True
+    ranges = ranges_at(op)
+    return bounds(size, ranges)[1] <= bounds(than, ranges)[0]
+
+
 def fixed(attribute: ArrayAttr[AnySize], op: Operation, findings: Findings) -> tuple[int, ...]:
     """Sizes that a rule must have as numbers; a doubt where the launch alone knows one."""
     sizes = sizes_of(attribute)

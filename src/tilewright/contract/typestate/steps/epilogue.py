@@ -14,17 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element, parse_element
+from tilewright.base.size import Size, ceil_div, product
 from tilewright.contract.typestate.array_parts import ArrayView, array_of
 from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes
 from tilewright.contract.typestate.program import Buffer, integers, type_of
-from tilewright.contract.typestate.run_time_sizes import fixed, most_each
+from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, reaches_no_further
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
 from tilewright.contract.typestate.staged_places import Chunk, check_places
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
@@ -50,6 +52,7 @@ from tilewright.ir.sizes import sizes_of
 _FRAGMENT_COLUMNS = 8
 """Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments): one may be cut there."""
 _STORE_UNIT_BYTES = 16
+_POINTS_MOST = (1 << 31) - 1
 """What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""
 
 
@@ -294,25 +297,35 @@ def _require_kind(walk: RoleWalk, op: ac.ElementStoreOp, destination: ac.GlobalO
         walk.findings.doubt(f"stores {op.value.type} in an array of {element}", op)
 
 
-def _bound(index: SSAValue, extent_of: dict[SSAValue, int]) -> int | None:
+def _bound(index: SSAValue, extent_of: dict[SSAValue, Size]) -> Size | None:
     """Above an index of a region: an argument, or one divided."""
     owner = index.owner
     if isinstance(owner, ac.IndexDivideOp) and owner.size.data > 0:
         whole = extent_of.get(owner.operand)
-        return None if whole is None else -(-whole // owner.size.data)
+        return None if whole is None else ceil_div(whole, owner.size.data)
     return extent_of.get(index)
+
+
+def _may_leave(bounds: Sequence[Size | None], array: ac.GlobalOp, op: Operation) -> bool:
+    """Whether indices below these may lie outside of an array."""
+    shape = sizes_of(array.shape)
+    return len(bounds) != len(shape) or any(
+        bound is None or not reaches_no_further(bound, size, op) for bound, size in zip(bounds, shape, strict=True)
+    )
 
 
 def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     """A kernel without asynchronous protocol: what can go wrong is two threads at one element."""
-    block, extents = op.body.block, integers(op.extents)
+    block, extents = op.body.block, sizes_of(op.extents)
     if len(block.args) != len(extents):
         walk.findings.doubt("a region with other arguments than extents", op)
         return
     if sizes_of(walk.kernel.op.grid)[1:] != (1, 1):
         walk.findings.doubt("points are dealt out to CTAs along x: others would share them", op)
     run = op.run.data if op.run is not None else 1
-    if run < 1 or extents[-1] % run:
+    if not isinstance(product(extents), int) and prod(most_each(op.extents, op)) > _POINTS_MOST:
+        walk.findings.doubt(f"up to {prod(most_each(op.extents, op))} points, which are counted in 32 bits", op)
+    if run < 1 or not is_multiple(extents[-1], run):
         walk.findings.doubt(f"runs of {run} points do not divide an extent of {extents[-1]}", op)
     if op.transpose is not None:
         require_transposed(walk, op)
@@ -322,8 +335,8 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     along = block.args[-1] if op.rows is not None else None
     varying: set[SSAValue] = {along} if along is not None else set()
     known: set[SSAValue] = set(block.args)
-    extent_of: dict[SSAValue, int] = dict(zip(block.args, extents, strict=True))
-    points = {argument for argument, extent in zip(block.args, extents, strict=True) if extent > 1}
+    extent_of: dict[SSAValue, Size] = dict(zip(block.args, extents, strict=True))
+    points = {argument for argument, most in zip(block.args, most_each(op.extents, op), strict=True) if most > 1}
     read: dict[str, list[ac.ElementLoadOp]] = {}
     written: dict[str, list[ac.ElementStoreOp]] = {}
     for inner in block.ops:
@@ -334,24 +347,17 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                 known.add(inner.result)
                 if source is not None:
                     read.setdefault(source.buffer.data, []).append(inner)
-                    if not inner.fill.data:
-                        shape = fixed(source.shape, inner, walk.findings)
-                        bounds = [_bound(index, extent_of) for index in inner.indices]
-                        if len(bounds) != len(shape) or any(
-                            bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)
-                        ):
-                            walk.findings.doubt(f"a point may lie outside {source.buffer.data}", inner)
+                    if not inner.fill.data and _may_leave(
+                        [_bound(index, extent_of) for index in inner.indices], source, inner
+                    ):
+                        walk.findings.doubt(f"a point may lie outside {source.buffer.data}", inner)
             case ac.ElementStoreOp():
                 destination = walk.global_of(inner, inner.destination)
                 if destination is not None:
                     written.setdefault(destination.buffer.data, []).append(inner)
                     require_own_places(walk, inner, destination)
                     _require_kind(walk, inner, destination)
-                    shape = fixed(destination.shape, inner, walk.findings)
-                    bounds = [extent_of.get(index) for index in inner.indices]
-                    if len(bounds) != len(shape) or any(
-                        bound is None or bound > size for bound, size in zip(bounds, shape, strict=True)
-                    ):
+                    if _may_leave([extent_of.get(index) for index in inner.indices], destination, inner):
                         walk.findings.doubt(f"a point may lie outside {destination.buffer.data}", inner)
                     if run > 1:
                         _require_whole_units(walk, inner, destination, run, block.args[-1])

@@ -12,12 +12,13 @@ and values are compared on the machine. Checked by: tests/contract/typestate/ste
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import SSAValue
 
 from tilewright.base.element import parse_element
+from tilewright.base.size import Size, ceil_div, product
 from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.walk import RoleWalk
@@ -25,6 +26,7 @@ from tilewright.ir import ac
 from tilewright.ir.decisions import rows_of
 from tilewright.ir.function import ARG_REDUCERS, REDUCERS
 from tilewright.ir.rows import RowDecision
+from tilewright.ir.sizes import sizes_of
 
 _VECTOR_BYTES = 16
 """What one thread loads or stores at once at most (PTX ISA, ld and st: vectors of 128 bits)."""
@@ -44,22 +46,31 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     if min(row.run, row.pieces, row.threads) < 1 or not whole or row.run & row.run - 1 or op.transpose is not None:
         walk.findings.doubt("shares rows in a way that is not understood", op)
         return
-    extents, threads = integers(op.extents), walk.kernel.block_threads
-    rows, ctas = math.prod(extents[:-1]), fixed(walk.kernel.op.grid, op, walk.findings)[0]
+    threads, extents = walk.kernel.block_threads, sizes_of(op.extents)
+    rows, ctas = product(extents[:-1]), sizes_of(walk.kernel.op.grid)[0]
+    (length,) = fixed(ArrayAttr([op.extents.data[-1]]), op, walk.findings)
+    units = threads // row.threads
     if walk.role.unit != "warp32" or walk.role.threads != threads or threads % row.threads:
         walk.findings.doubt(f"rows are dealt to units of {row.threads} threads, of which the CTA has no number", op)
-    elif ctas * (threads // row.threads) < rows:
-        walk.findings.doubt(f"{rows} rows for {ctas * (threads // row.threads)} units", op)
+    elif not _are_enough(ctas, units, rows):
+        walk.findings.doubt(f"{rows} rows for {units} units in each of {ctas} CTAs", op)
     elif threads == row.threads and ctas != rows:
         walk.findings.doubt(f"{rows} rows for {ctas} CTAs, each of which takes one", op)
     elif row.threads > _LANES and threads != row.threads:
         walk.findings.doubt("warps of a unit meet at the CTA's barrier, to which not all of its threads come", op)
     elif row.threads > _LANES and op.parent_op() is not walk.role.op:
         walk.findings.doubt("words of partial results would be written again before all have read them", op)
-    if not row.streamed and row.strip < extents[-1]:
-        walk.findings.doubt(f"rows of {extents[-1]} points are held by units that hold {row.strip}", op)
+    if not row.streamed and row.strip < length:
+        walk.findings.doubt(f"rows of {length} points are held by units that hold {row.strip}", op)
     _require_words(walk, op, row)
-    _require_vectors(walk, op, row, extents[-1])
+    _require_vectors(walk, op, row, length)
+
+
+def _are_enough(ctas: Size, units: int, rows: Size) -> bool:
+    """Whether so many units in each CTA are no fewer than rows, at every extent."""
+    if isinstance(ctas, int) and isinstance(rows, int):
+        return ctas * units >= rows
+    return ctas == ceil_div(rows, units)
 
 
 def check_fold(walk: RoleWalk, op: ac.ElementwiseOp, fold: ac.FoldOp | ac.ArgFoldOp) -> None:

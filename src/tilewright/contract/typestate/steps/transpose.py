@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import parse_element
 from tilewright.contract.typestate.program import integers
+from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.decisions import transpose_of
@@ -38,7 +39,7 @@ def require_transposed(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         return
     sizes = (decision.side, decision.stored_run, decision.loaded_run, decision.warps)
     axes = (decision.stored_axis, decision.loaded_axis)
-    extents = integers(op.extents)
+    extents = fixed(op.extents, op, walk.findings)
     known = all(size > 0 and size & size - 1 == 0 for size in sizes) and all(0 <= at < len(extents) for at in axes)
     if (
         not known
