@@ -2,7 +2,8 @@
 
 A verb compares its arrays with each other, chooses a program of `kernels` or `kernels_scaled`, and hands both to
 `specialised.call`, which compiles the program for exactly these shapes, strides and elements, or finds it compiled.
-Nothing is padded; a new number of rows is a new program. A result without elements is one at once.
+Nothing is padded; where rows vary, a program serves a range of them (`row_ranges`). A result without elements is one at
+once.
 
 Not handled: broadcasting of batches, products of vectors, sums over no elements. Checked by:
 tests/driver/compile/test_kernels.py on the CPU machine; tests/gpu/test_operators.py.
@@ -16,6 +17,7 @@ from typing import Any, cast
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import kernels, kernels_scaled
+from tilewright.driver.compile.row_ranges import Rows, require_wish
 from tilewright.driver.compile.specialised import Verb, call, element_named, recalled, require_elements
 from tilewright.frontends.tile.kernel import Kernel, nearest_name
 from tilewright.runtime.arrays import ArrayView, UnsupportedElement, view_array
@@ -43,6 +45,7 @@ def matmul(
     out_dtype: Any = None,
     fast_accumulation: bool = False,
     tune: bool = False,
+    rows: Rows | None = None,
 ) -> Any:
     """`activation((a @ b) * scales + bias) + residual` in one kernel, accumulated in float32, rounded once.
 
@@ -66,12 +69,15 @@ def matmul(
             sums over a large K than float32 has. Not with scales of blocks.
         tune: On the first call for such arrays, time the most promising tiles on the GPU and take the quickest, which
             is kept in the cache. That call takes some seconds more.
+        rows: "exact" for a kernel of exactly these rows, "range" for the one that serves a range of rows. By default
+            the first numbers of rows have kernels of their own, and others that of their range.
 
     Raises:
         TilewrightError: The arrays do not multiply, or the leading axes of `out` cannot be written as rows.
     """
     given = (a, b, bias, residual, scale_a, scale_b)
-    again = recalled(_MATMUL, given, out, (activation, out_dtype, fast_accumulation, tune))
+    require_wish(rows)
+    again = recalled(_MATMUL, given, out, (activation, out_dtype, fast_accumulation, tune, rows))
     if again.launch is not None:
         return again.launch(given, out)
     left, right = _operand(a, "a", _MATMUL), _operand(b, "b", _MATMUL)
@@ -101,11 +107,21 @@ def matmul(
     if added:
         _require_shape(view_array(residual, name="residual"), "residual", shape)
         arrays["residual"] = residual
-    return call(kernel, arrays, out, shape, element, again, fast_accumulation=fast_accumulation, tune=tune)
+    return call(
+        kernel, arrays, out, shape, element, again,
+        fast_accumulation=fast_accumulation, tune=tune, rows=rows, rows_axis="M",
+    )  # fmt: skip
 
 
 def gated_matmul(
-    x: Any, w_gate: Any, w_up: Any, activation: str | None = "silu", *, out: Any = None, out_dtype: Any = None
+    x: Any,
+    w_gate: Any,
+    w_up: Any,
+    activation: str | None = "silu",
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    rows: Rows | None = None,
 ) -> Any:
     """`activation(x @ w_gate) * (x @ w_up)` in one kernel: x is read once, and no product goes through memory.
 
@@ -118,9 +134,11 @@ def gated_matmul(
         activation: As of `matmul`.
         out: As of `matmul`.
         out_dtype: As of `matmul`.
+        rows: As of `matmul`.
     """
     given = (x, w_gate, w_up)
-    again = recalled(_GATED_MATMUL, given, out, (activation, out_dtype))
+    require_wish(rows)
+    again = recalled(_GATED_MATMUL, given, out, (activation, out_dtype, rows))
     if again.launch is not None:
         return again.launch(given, out)
     left = _operand(x, "x", _GATED_MATMUL)
@@ -134,7 +152,7 @@ def gated_matmul(
     kernel = kernels.gated_kernel(_activation_name(activation))
     element = _result_element(left.element, out, out_dtype)
     arrays = {"x": x, "w_gate": w_gate, "w_up": w_up}
-    return call(kernel, arrays, out, shape, element, again)
+    return call(kernel, arrays, out, shape, element, again, rows=rows, rows_axis="M")
 
 
 def grouped_matmul(

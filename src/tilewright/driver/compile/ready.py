@@ -7,11 +7,13 @@ from typing import Any, cast
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Range
 from tilewright.driver.compile import cache
 from tilewright.driver.compile.compile import Progress, compile_kernel, elements_of
 from tilewright.driver.compile.tuned import Program, tuned
 from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.runtime.arrays import ArrayView, view_array
 from tilewright.runtime.assemble import find_ptxas
@@ -39,7 +41,7 @@ def compile(  # the verb's name, as users write it: tw.compile
     tune: bool = False,
     cached: bool = True,
     progress: Progress | None = None,
-    **dims: int,
+    **dims: int | Range,
 ) -> CompiledKernel:
     """Compile and prove `kernel` for extents given by axis name, as in `tw.compile(matmul, M=4096, N=4096, K=4096)`.
 
@@ -55,7 +57,7 @@ def compile(  # the verb's name, as users write it: tw.compile
             Each is compiled and proven, so the first call takes some seconds more.
         cached: Use and fill the cache on disk.
         progress: Called with what is done next.
-        dims: The extent of each axis.
+        dims: The extent of each axis, or `tw.dynamic(lo, hi)` where calls differ in it.
 
     Raises:
         TilewrightError: At the author's line; also for arguments of other types.
@@ -92,7 +94,7 @@ def _require_types(kernel: object, target: object, stages: object, tune: object,
 
 def compile_for(
     kernel: Kernel,
-    dims: Mapping[str, int],
+    dims: Dims,
     target: str = DEFAULT_TARGET,
     dtype: str | Element | Mapping[str, str | Element] = "bf16",
     strides: Mapping[str, tuple[int, ...]] | None = None,
@@ -104,6 +106,11 @@ def compile_for(
 ) -> CompiledKernel:
     """`compile` with the extents as a mapping, and `wanted` for the decisions that are fixed. Raises as it does."""
     if tune:
+        run_time = [axis for axis, extent in dims.items() if isinstance(extent, Range)]
+        if run_time:
+            raise TilewrightError(
+                f"tiles are timed at one extent of {run_time[0]}, and it has a range", remedy="leave out tune=True"
+            )
         wanted = tuned_for(kernel, dims, target, dtype, strides, wanted or Wanted(), cached, progress)
 
     def fresh() -> Bundle:
@@ -130,7 +137,7 @@ def compile_for(
 
 def tuned_for(
     kernel: Kernel,
-    dims: Mapping[str, int],
+    dims: Dims,
     target: str,
     dtype: str | Element | Mapping[str, str | Element],
     strides: Mapping[str, tuple[int, ...]] | None,

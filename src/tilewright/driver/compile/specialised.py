@@ -1,4 +1,5 @@
-"""A library verb's call: the program for exactly these arrays, compiled once, and launched at once when they come back.
+"""A library verb's call: the program for exactly these arrays, or for a range of their rows, compiled once, and
+launched at once when they come back.
 
 Three stores answer in turn: calls like this one but for addresses (`runtime.repeated`, microseconds), programs for
 these shapes, strides, elements and alignments (here), and compiled programs in memory and on disk (`ready`, `cache`).
@@ -11,13 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
+from tilewright.base.run_time import extents_of
+from tilewright.base.size import Range
 from tilewright.driver.compile.ready import alignments_of_misaligned, compile_for, misaligned_names
+from tilewright.driver.compile.row_ranges import Kind, Rows, most_rows, range_of, rows_of
 from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.runtime.arrays import ArrayView, empty_like_device, view_array
@@ -26,6 +31,7 @@ from tilewright.synth.decide import Wanted
 
 _repeated: dict[tuple[object, ...], Repeated] = {}
 _compiled: dict[tuple[object, ...], CompiledKernel] = {}
+_kinds: dict[tuple[object, ...], Kind] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +78,15 @@ def call(
     *,
     fast_accumulation: bool = False,
     tune: bool = False,
+    rows: Rows | None = None,
+    rows_axis: str = "",
 ) -> Any:
     """Run `kernel` on its inputs by name, in the order of its parameters, into `out` or a new array of `shape`. Nothing
     is compiled or run for a shape without elements.
 
     An array with more axes than its parameter is taken with all but its last ones as rows. fast_accumulation: whether
-    sums are left to the tensor core alone; tune: whether tiles are timed first. Raises TilewrightError for an `out` of
+    sums are left to the tensor core alone; tune: whether tiles are timed first; rows_axis: the axis of rows that may
+    vary from call to call, and rows: how such calls are served (`row_ranges`). Raises TilewrightError for an `out` of
     another shape, or one whose leading axes cannot be written as rows, and all that compiling and running raise.
     """
     axes = {item.name: item.axes for item in kernel.parameters}
@@ -118,11 +127,19 @@ def call(
         *[(name, view.shape, view.strides, view.element) for name, view in views.items()],
     )
     compiled = _compiled.get(key)
+    kind: Kind | None = None
+    if (compiled is None or rows == "range") and rows_axis and not tune:
+        accumulation = "fast" if fast_accumulation else None
+        wanted = Wanted(misaligned=misaligned, aligned=aligned, accumulation=accumulation)
+        kind = _kinds.setdefault(_without_rows(key, views, axes, rows_axis), Kind())
+        compiled = _of_range(kind, kernel, views, element, wanted, rows, rows_axis) or compiled
     if compiled is None:
         accumulation = "fast" if fast_accumulation else None
         wanted = Wanted(misaligned=misaligned, aligned=aligned, accumulation=accumulation)
         compiled = _compile(kernel, views, element, wanted, tune=tune)
         _compiled[key] = compiled
+        if kind is not None:
+            kind.exact.add(rows_of(views, axes, rows_axis))
     value = compiled(*used.values(), out=target)
     _remember(again, compiled, used, value, shape)
     if out is not None:
@@ -130,14 +147,58 @@ def call(
     return value if len(shape) == len(axes[result]) else value.reshape(shape)
 
 
+def _without_rows(
+    key: tuple[object, ...], views: Mapping[str, ArrayView], axes: Mapping[str, tuple[str, ...]], axis: str
+) -> tuple[object, ...]:
+    """The same key of calls that differ in their number of rows alone."""
+    arrays = [
+        (name, tuple(None if of == axis else extent for of, extent in zip(axes[name], view.shape, strict=True)))
+        for name, view in views.items()
+    ]
+    return (*key[: len(key) - len(views)], *arrays, *[(view.strides, view.element) for view in views.values()])
+
+
+def _of_range(
+    kind: Kind,
+    kernel: Kernel,
+    views: Mapping[str, ArrayView],
+    element: Element,
+    wanted: Wanted,
+    wish: Rows | None,
+    axis: str,
+) -> CompiledKernel | None:
+    """The kernel of the range that these rows belong to, where it is to serve them and there can be one."""
+    axes = {item.name: item.axes for item in kernel.parameters}
+    rows = rows_of(views, axes, axis)
+    if not kind.wants_range(rows, wish):
+        return None
+    values = range_of(rows, most_rows(views, axes, axis))
+    if values is None:
+        return None
+    if values not in kind.ranges:
+        try:
+            kind.ranges[values] = _compile(kernel, views, element, wanted, tune=False, ranges={axis: values})
+        except TilewrightError as error:
+            if error.findings:
+                raise
+            kind.ranges[values] = None  # such as operands that would first be copied
+    return kind.ranges[values]
+
+
 def _compile(
-    kernel: Kernel, views: Mapping[str, ArrayView], element: Element, wanted: Wanted, *, tune: bool
+    kernel: Kernel,
+    views: Mapping[str, ArrayView],
+    element: Element,
+    wanted: Wanted,
+    *,
+    tune: bool,
+    ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> CompiledKernel:
-    dims: dict[str, int] = {}
+    dims: dict[str, int | Range] = {}
     for item in kernel.parameters:
         if item.name in views:
             named = zip(item.axes, views[item.name].shape, strict=True)
-            dims |= {axis: extent for axis, extent in named if axis in kernel.axes}
+            dims |= {axis: ranges.get(axis, extent) for axis, extent in named if axis in kernel.axes}
     fixed = {item.name for item in kernel.parameters if item.element is not None}
     elements: dict[str, str | Element] = {name: view.element for name, view in views.items() if name not in fixed}
     elements[kernel.parameters[-1].name] = element
@@ -156,7 +217,9 @@ def _remember(
     loaded = program.loaded(view.ordinal)
     if loaded.arguments == tuple(buffer.name for buffer in (*program.inputs, *program.outputs)):
         places = list(again.arrays)
-        _repeated[again.key] = Repeated(loaded, [places.index(name) for name in used], view, shape)
+        shapes = {name: view_array(array, name=name).shape for name, array in used.items()}
+        extents = loaded.run_time_key(extents_of(compiled.bundle.plan, shapes))
+        _repeated[again.key] = Repeated(loaded, [places.index(name) for name in used], view, shape, extents)
 
 
 def require_elements(view: ArrayView, name: str, element: Element) -> None:

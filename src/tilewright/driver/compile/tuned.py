@@ -21,6 +21,7 @@ from tilewright.driver.compile import cache
 from tilewright.driver.compile.compile import Progress, aligned, elements_of
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.runtime import device as gpu
 from tilewright.runtime.alternating import alternating_times
@@ -42,7 +43,7 @@ class Program:
     """What is tuned: a kernel with its extents, elements and strides, for a target."""
 
     kernel: Kernel
-    dims: Mapping[str, int]
+    dims: Dims
     target: str
     dtype: str | Element | Mapping[str, str | Element]
     strides: Mapping[str, tuple[int, ...]] | None
