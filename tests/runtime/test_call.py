@@ -13,7 +13,8 @@ import pytest
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Buffer, Launch, LaunchPlan, PointerParam
+from tilewright.base.plan import Buffer, Launch, LaunchPlan, LaunchSizes, PointerParam, RunTimeSizes
+from tilewright.base.size import Extent, Range
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.call import Program, require_match, same_device
@@ -54,6 +55,31 @@ def test_numpy_arrays_go_over_and_come_back(fake: Any) -> None:
     program(values())
     assert fake.count("cuModuleLoadData") == 1
     assert not fake.live, "copies are freed"
+
+
+def test_arrays_say_the_extents_of_run_time_axes(record: Callable[..., Any]) -> None:
+    grids: list[tuple[int, int, int]] = []
+    fake = record({"k": [8, 8]}, lambda launched: grids.append(launched.grid))
+    launch = Launch("k", (8, 1, 1), (32, 1, 1), (PointerParam("x"), PointerParam("y")))
+    sizes = RunTimeSizes(
+        (("M", Range(0, 8)),), ((Extent("M"), 4),) * 2, (LaunchSizes((Extent("M"), 1, 1), ((), ())),)
+    )
+    plan = LaunchPlan(
+        (Buffer("x", Element.BF16, (8, 4), (4, 1), "input"), Buffer("y", Element.BF16, (8, 4), (4, 1), "output")),
+        (launch,),
+        sizes,
+    )
+    program = Program(Bundle("k", "sm_90a", plan, ptx=".version 8.0\n"))
+    for rows in (3, 0, 8):
+        assert program(np.zeros((rows, 4), ml_dtypes.bfloat16)).shape == (rows, 4)
+    assert grids == [(3, 1, 1), (8, 1, 1)] and fake.count("cuModuleLoadData") == 1
+    assert not fake.live
+    for shape, words in (((9, 4), "axis M is 9"), ((3, 5), "has shape"), ((3,), "compiled for (M, 4)")):
+        with pytest.raises(TilewrightError) as caught:
+            program(np.zeros(shape, ml_dtypes.bfloat16))
+        assert words in caught.value.message
+    with pytest.raises(TilewrightError, match="axis M is 3 in x and 2 in y"):
+        program(np.zeros((3, 4), ml_dtypes.bfloat16), out=np.zeros((2, 4), ml_dtypes.bfloat16))
 
 
 def test_any_numpy_layout_is_taken(fake: Any) -> None:

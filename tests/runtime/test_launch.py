@@ -15,14 +15,17 @@ from tilewright.base.plan import (
     Buffer,
     Launch,
     LaunchPlan,
+    LaunchSizes,
     NullPointerParam,
     OpaqueParam,
     PointerParam,
+    RunTimeSizes,
     ScalarParam,
     TensorMap,
     TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.base.size import Extent, Range, ceil_div
 from tilewright.runtime import device as gpu
 from tilewright.runtime.launch import _PREPARED_LIMIT, LoadedPlan, scalar_bytes
 
@@ -170,6 +173,54 @@ def test_a_repeated_run_prepares_nothing(fake: Any) -> None:
     loaded.run({**POINTERS, "x": 0x40000})
     assert fake.count("cuTensorMapEncodeTiled") == 2
     assert struct.unpack("<Q", fake.launches[-1].parameters[1]) == (0x20000,)
+
+
+RUN_TIME = LaunchPlan(
+    (Buffer("x", Element.BF16, (512, 64), (64, 1), "input"), Buffer("y", Element.F32, (512,), (1,), "output")),
+    (
+        Launch(
+            "first",
+            (4, 1, 1),
+            (128, 1, 1),
+            (ScalarParam("i32", 8), TensorMapParam("x", dataclasses.replace(MAP, dims=(64, 512))), PointerParam("y")),
+        ),
+    ),
+    RunTimeSizes(
+        (("M", Range(0, 512)),),
+        ((Extent("M"), 64), (Extent("M"),)),
+        (LaunchSizes((ceil_div(Extent("M"), 128), 1, 1), ((ceil_div(Extent("M"), 64),), (64, Extent("M")), ())),),
+    ),
+)
+
+
+def test_a_launch_has_the_numbers_of_its_extents(fake: Any) -> None:
+    loaded = load(RUN_TIME)
+    loaded.run(POINTERS, extents={"M": 130})
+    (launched,) = fake.launches
+    assert launched.grid == (2, 1, 1) and struct.unpack("<i", launched.parameters[0]) == (3,)
+    ((_, arguments),) = [call for call in fake.calls if call[0] == "cuTensorMapEncodeTiled"]
+    assert [int(value) for value in arguments[3]] == [64, 130]
+    loaded.run(POINTERS, extents={"M": 130})
+    assert fake.count("cuTensorMapEncodeTiled") == 1, "nothing changed"
+    loaded.run(POINTERS, extents={"M": 7})
+    assert fake.launches[-1].grid == (1, 1, 1) and fake.count("cuTensorMapEncodeTiled") == 2
+    assert fake.count("cuModuleLoadData") == 1
+
+
+def test_an_extent_of_0_launches_nothing(fake: Any) -> None:
+    load(RUN_TIME).run({"x": 0, "y": 0}, extents={"M": 0})
+    assert not fake.launches
+
+
+def test_extents_are_asked_for(fake: Any) -> None:
+    loaded = load(RUN_TIME)
+    with pytest.raises(TilewrightError, match="without an extent of axis M"):
+        loaded.run(POINTERS)
+    with pytest.raises(TilewrightError, match="axis M is 513; the program was compiled for 0 to 512"):
+        loaded.run(POINTERS, extents={"M": 513})
+    with pytest.raises(TilewrightError, match="the address of x is null"):
+        loaded.run({"x": 0, "y": 0x20000}, extents={"M": 1})
+    assert not fake.launches
 
 
 def test_fresh_addresses_do_not_pile_up(fake: Any) -> None:

@@ -20,16 +20,19 @@ from tilewright.base.plan import (
     Im2colMode,
     Launch,
     LaunchPlan,
+    LaunchSizes,
     NullPointerParam,
     OpaqueParam,
     Param,
     PointerParam,
+    RunTimeSizes,
     ScalarParam,
     TensorMap,
     TensorMapParam,
     UnknownTensorMapParam,
 )
 from tilewright.base.plan_json import plan_from_json, plan_to_json
+from tilewright.base.size import Extent, Range, ceil_div, computed
 
 _extents = st.integers(1, 2**31)
 _grids = st.tuples(_extents, _extents, _extents)
@@ -130,6 +133,85 @@ def plans(draw: st.DrawFn) -> LaunchPlan:
 def test_a_plan_read_back_equals_the_plan_written(plan: LaunchPlan) -> None:
     text = json.dumps(plan_to_json(plan), allow_nan=False)
     assert plan_from_json(json.loads(text)) == plan
+
+
+RUN_TIME = LaunchPlan(
+    (
+        Buffer("x", Element.BF16, (512, 32), (32, 1), "input"),
+        Buffer("y", Element.F32, (512,), (1,), "output"),
+        Buffer("w", Element.F32, (8,), (1,), "workspace"),
+    ),
+    (
+        Launch(
+            "k",
+            (4, 1, 1),
+            (128, 1, 1),
+            (
+                TensorMapParam("x", TensorMap(Element.BF16, (32, 512), (64,), (32, 64))),
+                PointerParam("y"),
+                ScalarParam("i32", 8),
+                ScalarParam("f32", 0.5),
+            ),
+        ),
+    ),
+    RunTimeSizes(
+        (("M", Range(0, 512, 8)),),
+        ((Extent("M"), 32), (Extent("M"),), (8,)),
+        (
+            LaunchSizes(
+                (computed("min", ceil_div(Extent("M"), 64), 4), 1, 1),
+                ((32, Extent("M")), (), (ceil_div(Extent("M"), 64),), ()),
+            ),
+        ),
+    ),
+)
+
+
+def test_a_plan_with_run_time_axes_survives() -> None:
+    document = json.loads(json.dumps(plan_to_json(RUN_TIME), allow_nan=False))
+    assert plan_from_json(document) == RUN_TIME
+    assert document["axes"] == [{"name": "M", "least": 0, "most": 512, "multiple_of": 8}]
+    assert document["buffers"][0]["shape"] == ["M", 32]
+    assert document["launches"][0]["grid"] == ["min(ceil_div(M, 64), 4)", 1, 1]
+    assert document["launches"][0]["params"][0]["map"]["dims"] == [32, "M"]
+    assert document["launches"][0]["params"][2]["value"] == "ceil_div(M, 64)"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("axes",), [], "plan.axes is no list of axes"),
+        (("axes", 0, "most"), 511, "plan.axes[0] has"),
+        (("axes", 0, "name"), 7, "plan.axes[0] is no axis"),
+        (("axes",), [{"name": "M", "least": 0, "most": 512}], "plan.axes[0] is no axis"),
+        (("buffers", 0, "shape", 0), "Q", "plan.buffers[0].shape[0] names Q, which is no axis of the plan"),
+        (("buffers", 0, "shape", 0), "M +", "plan.buffers[0].shape[0] is no size"),
+        (("buffers", 0, "shape", 0), 1.5, "plan.buffers[0].shape[0] is the number 1.5"),
+        (("buffers", 0, "strides", 0), "M", "plan.buffers[0].strides[0] is the string 'M'"),
+        (("launches", 0, "grid", 0), "8 // (M // 64)", "plan.launches[0].grid[0] is no size at every extent"),
+        (("launches", 0, "grid"), ["M", 1], "plan.launches[0].grid has 2 entries"),
+        (("launches", 0, "block", 0), "M", "plan.launches[0].block[0] is the string 'M'"),
+        (("launches", 0, "params", 2, "value"), "M * 16777216", "outside"),
+        (("launches", 0, "params", 3, "value"), "M", "not a number"),
+        (("launches", 0, "params"), "M", "plan.launches[0].params is the string 'M'"),
+    ],
+)
+def test_sizes_that_are_none_are_refused_by_path(path: tuple[str | int, ...], value: object, words: str) -> None:
+    document: Any = plan_to_json(RUN_TIME)
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(TilewrightError) as caught:
+        plan_from_json(document)
+    assert words in caught.value.message, caught.value.message
+
+
+def test_a_size_in_a_plan_without_axes_is_refused() -> None:
+    document: Any = plan_to_json(RUN_TIME)
+    del document["axes"]
+    with pytest.raises(TilewrightError, match="is the string 'M'"):
+        plan_from_json(document)
 
 
 def test_nan_survives() -> None:

@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 -o gemm.twb
   tilewright compile gemm.py:matmul --shape M=512,N=512,K=512 --dtype a=bf16,b=bf16,c=f32 --emit ac,ptx
   tilewright compile gemm.py:matmul --shape M=4096,N=4096,K=4096 --tile 128x128 --stages 3 --format json
+  tilewright compile gemm.py:matmul --shape M=1..8192,N=4096,K=4096
   tilewright compile gemm.py:matmul --shape M=700,N=4096,K=4096 --tune
 
 Stages read again: `tilewright check KERNEL.ac.mlir` proves what --emit ac writes, as it is or after an edit, and
@@ -35,7 +36,9 @@ Stages read again: `tilewright check KERNEL.ac.mlir` proves what --emit ac write
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", metavar="FILE.py:KERNEL", help="a kernel declared with @tw.kernel")
     parser.add_argument("--target", default="sm_90a", help="architecture (default: sm_90a)")
-    parser.add_argument("--shape", default="", metavar="M=4096,...", help="extent of every axis")
+    parser.add_argument(
+        "--shape", default="", metavar="M=4096,...", help="extent of every axis; M=1..8192 is a range of them"
+    )
     parser.add_argument(
         "--dtype",
         default="bf16",
@@ -73,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
-    from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
+    from tilewright.cli.source import load_kernel, parse_dtypes, parse_ranged_shape, parse_tile
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.bundle import to_bytes
@@ -85,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = Wanted(
         parse_tile(arguments.tile), arguments.stages, schedule=arguments.schedule, stream_k=arguments.stream_k
     )
-    dims, dtype = parse_shape(arguments.shape), parse_dtypes(arguments.dtype)
+    dims, dtype = parse_ranged_shape(arguments.shape), parse_dtypes(arguments.dtype)
     kernel = load_kernel(arguments.program)
     bundle_path = Path(f"{kernel.name}.twb" if arguments.output is None else arguments.output)
     if bundle_path.suffix != ".twb":

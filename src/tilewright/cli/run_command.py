@@ -79,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise TilewrightError(
                 f"{option} is for the findings of PTX texts; a bundle is not judged again", remedy="leave it out"
             )
-    from tilewright.cli.arrays import npz_bytes, random_inputs, read_inputs
+    from tilewright.base.run_time import extents_of, plan_at
+    from tilewright.cli.arrays import npz_bytes, random_inputs, read_arrays, read_inputs
     from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.progress import Progress
     from tilewright.driver.compile.place import gpu_runs
@@ -87,7 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     bundle = load_bundle(arguments.bundle)
     require_writable((arguments.outputs,), (arguments.bundle, arguments.inputs))
-    wanted = [buffer for buffer in bundle.plan.buffers if buffer.role == "input"]
+    plan = bundle.plan
+    if arguments.inputs and plan.run_time is not None:
+        shapes = {name: array.shape for name, array in read_arrays(arguments.inputs).items()}
+        plan = plan_at(plan, extents_of(plan, shapes))
+    wanted = [buffer for buffer in plan.buffers if buffer.role == "input"]
     inputs = read_inputs(arguments.inputs, wanted) if arguments.inputs else random_inputs(wanted, arguments.seed)
     on_gpu = arguments.on == "gpu" or (arguments.on == "auto" and gpu_runs(bundle.target))
     if not on_gpu:

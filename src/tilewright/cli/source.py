@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import tilewright
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import Range
 from tilewright.base.span import Span
 from tilewright.frontends.tile.kernel import Kernel, nearest_name
 
@@ -121,6 +122,28 @@ def parse_shape(text: str) -> dict[str, int]:
             raise TilewrightError(f"axis {axis} stands twice in --shape", remedy="give each axis once")
         extents[axis] = extent
     return extents
+
+
+def parse_ranged_shape(text: str) -> dict[str, int | Range]:
+    """The same, where `M=1..8192`, or `M=8..8192:8`, is a range of extents that only a launch knows, perhaps of
+    multiples."""
+    ranges: dict[str, int | Range] = {}
+    fixed: list[str] = []
+    for part in text.split(","):
+        axis, _, values = part.partition("=")
+        least, dots, rest = values.partition("..")
+        if not dots:
+            fixed.append(part)
+            continue
+        most, _, multiple_of = rest.partition(":")
+        try:
+            ranges[axis.strip()] = Range(int(least), int(most), int(multiple_of or 1))
+        except ValueError:
+            raise TilewrightError(
+                f"cannot read {part.strip()!r} in --shape", remedy="write it as M=1..8192, or M=8..8192:8"
+            ) from None
+    extents = parse_shape(",".join([*fixed, *(f"{axis}=1" for axis in ranges)]))
+    return {axis: ranges.get(axis, extent) for axis, extent in extents.items()}
 
 
 def parse_dtypes(text: str) -> str | dict[str, str]:

@@ -106,11 +106,6 @@ def compile_for(
 ) -> CompiledKernel:
     """`compile` with the extents as a mapping, and `wanted` for the decisions that are fixed. Raises as it does."""
     if tune:
-        run_time = [axis for axis, extent in dims.items() if isinstance(extent, Range)]
-        if run_time:
-            raise TilewrightError(
-                f"tiles are timed at one extent of {run_time[0]}, and it has a range", remedy="leave out tune=True"
-            )
         wanted = tuned_for(kernel, dims, target, dtype, strides, wanted or Wanted(), cached, progress)
 
     def fresh() -> Bundle:
@@ -145,7 +140,12 @@ def tuned_for(
     cached: bool = True,
     progress: Progress | None = None,
 ) -> Wanted:
-    """`wanted` with the tile fixed that is quickest on this machine's GPU. Raises as `tuned` does."""
+    """`wanted` with the tile fixed that is quickest on this machine's GPU. Raises as `tuned` does, and for a range."""
+    run_time = [axis for axis, extent in dims.items() if isinstance(extent, Range)]
+    if run_time:
+        raise TilewrightError(
+            f"tiles are timed at one extent of {run_time[0]}, and it has a range", remedy="compile it without tuning"
+        )
 
     def candidate(request: Wanted) -> Bundle:
         return compile_for(kernel, dims, target, dtype, strides, request, cached).bundle

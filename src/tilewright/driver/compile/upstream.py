@@ -17,6 +17,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import aligned, elements_of
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile_facts import the_program
@@ -81,7 +82,7 @@ def writable(
     wanted: Wanted,
     *,
     target: str,
-    dims: Mapping[str, int],
+    dims: Dims,
     dtype: str | Element | Mapping[str, str | Element] = "bf16",
     strides: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[Wanted, tuple[str, ...]]:

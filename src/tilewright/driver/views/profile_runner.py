@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
+from tilewright.base.run_time import largest_extents
 from tilewright.ir import context
 from tilewright.ir.tile_facts import grouping, the_program
 from tilewright.runtime import device as gpu
@@ -87,7 +88,7 @@ def run_for_profiler(bundle: Bundle, launches: int) -> None:
             pointers[buffer.name] = gpu.allocate(image.nbytes, buffer.name)
             gpu.copy_to_device(pointers[buffer.name], image.ctypes.data, image.nbytes)
     for _ in range(launches):
-        loaded.run(pointers)
+        loaded.run(pointers, extents=largest_extents(bundle.plan))
     loaded.synchronize()
 
 

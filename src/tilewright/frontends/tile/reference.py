@@ -49,7 +49,7 @@ from tilewright.ir.tile import (
     UnaryOp,
     YieldOp,
 )
-from tilewright.ir.tile_axes import base_axis, block_size, covers
+from tilewright.ir.tile_axes import base_axis, block_size, covers, derived_extent
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import (
     Access,
@@ -63,7 +63,7 @@ from tilewright.ir.tile_facts import (
     the_program,
 )
 from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_types import IndexType, value_type
+from tilewright.ir.tile_types import IndexType, tensor_type, value_type
 
 Array = NDArray[Any]
 
@@ -94,7 +94,8 @@ def evaluate(
 ) -> dict[str, Array]:
     """The output tensors by name.
 
-    arrays: every input tensor by name, of the program's shape and element; any strides. precision: float64 or float32.
+    arrays: every input tensor by name, of the program's shape and element; any strides. They say the extents of
+    run-time axes. precision: float64 or float32.
     rounded: give outputs in their tensors' elements; False gives them before the last rounding, for error measures.
     held: what outputs hold before, by name; zeros where not given. Elements in no group keep it.
     tile_elements: of the tiles that derived loops visit, by axis; the whole axis where not given.
@@ -103,31 +104,52 @@ def evaluate(
     """
     program = the_program(module)
     inputs = {buffer.name: buffer for buffer in buffers(program) if buffer.role == "input"}
+    extents = _extents(program, arrays)
+    shapes = {
+        name.data: tuple(extents[axis] for axis in tensor_type(argument).axis_names)
+        for name, argument in zip(program.parameters, program.body.block.args, strict=True)
+    }
     for name in arrays:
         if name not in inputs:
             raise TilewrightError(f"the program has no input {name}", remedy=f"its inputs are {', '.join(inputs)}")
     for name, buffer in inputs.items():
         if name not in arrays:
             raise TilewrightError(f"input {name} is missing", remedy="give an array for it")
-        array = arrays[name]
-        if array.shape != buffer.shape or array.dtype != DTYPES[buffer.element]:
+        array, shape = arrays[name], shapes[name]
+        if array.shape != shape or array.dtype != DTYPES[buffer.element]:
             raise TilewrightError(
-                f"input {name} is {array.dtype}{list(array.shape)}, not {DTYPES[buffer.element]}{list(buffer.shape)}",
+                f"input {name} is {array.dtype}{list(array.shape)}, not {DTYPES[buffer.element]}{list(shape)}",
                 remedy="give an array of the program's shape and element",
             )
     for axis, elements in (tile_elements or {}).items():
         if elements < 1:
             raise TilewrightError(f"tiles of {elements} elements along {axis}", remedy="give tiles of 1 or more")
     groups = grouping(program)
-    evaluator = _Evaluator(arrays, np.dtype(precision), program, rounded, held or {}, tile_elements or {})
+    stored = [buffer.name for buffer in buffers(program) if buffer.role == "output"]
+    results = {name: (held or {}).get(name, np.zeros(shapes[name])) for name in stored}
+    evaluator = _Evaluator(arrays, np.dtype(precision), program, extents, rounded, results, tile_elements or {})
     with np.errstate(all="ignore"):
         if groups is None or groups.kind == "within":
             evaluator.run(program.body.block.ops)
         else:
-            for group, (begin, end) in enumerate(group_ranges(groups, arrays[groups.bounds], program.extents)):
+            for group, (begin, end) in enumerate(group_ranges(groups, arrays[groups.bounds], extents)):
                 evaluator.enter(groups, group, begin, end)
                 evaluator.run(program.body.block.ops)
     return evaluator.outputs
+
+
+def _extents(program: ProgramOp, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The extents of all axes; those of run-time axes, and of their blocks, as the first array that has one says."""
+    known = program.extents
+    for axis, values in program.run_time.items():
+        for name, argument in zip(program.parameters, program.body.block.args, strict=True):
+            axes = tensor_type(argument).axis_names
+            if name.data in arrays and axis in axes and arrays[name.data].ndim == len(axes):
+                known[axis] = arrays[name.data].shape[axes.index(axis)]
+                break
+        if known[axis] not in values:
+            raise TilewrightError(f"axis {axis} is {known[axis]}, none of {values}", remedy="give arrays of the range")
+    return {axis: derived_extent(axis, known) for axis in known}
 
 
 def group_ranges(groups: Grouping, bounds: Array, extents: Mapping[str, int]) -> list[tuple[int, int]]:
@@ -163,13 +185,14 @@ class _Evaluator:
         arrays: Mapping[str, Array],
         precision: np.dtype[Any],
         program: ProgramOp,
+        extents: dict[str, int],
         rounded: bool,
         held: Mapping[str, Array],
         tile_elements: Mapping[str, int],
     ) -> None:
         self.arrays = arrays
         self.precision = precision
-        self.extents = program.extents
+        self.extents = extents
         self.tile_elements = tile_elements
         self.begins: dict[str, int] = {}
         self.picked: dict[str, int] = {}
@@ -181,11 +204,11 @@ class _Evaluator:
         for buffer in buffers(program):
             if buffer.role == "output":
                 dtype = DTYPES[buffer.element] if rounded else self.precision
-                self.outputs[buffer.name] = held.get(buffer.name, np.zeros(buffer.shape)).astype(dtype)
+                self.outputs[buffer.name] = held[buffer.name].astype(dtype)
         if groups is not None and groups.kind == "within":
-            ranges = group_ranges(groups, arrays[groups.bounds], program.extents)
+            ranges = group_ranges(groups, arrays[groups.bounds], extents)
             counts = np.array([end for _, end in ranges])
-            inside = np.arange(program.extents[groups.ragged]) < counts[:, None]
+            inside = np.arange(extents[groups.ragged]) < counts[:, None]
             for store in stores(program):
                 axes = access_of(store).axes
                 self.kept[access_of(store).tensor] = self.spread(inside, (groups.group, groups.ragged), axes)
