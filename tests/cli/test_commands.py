@@ -119,6 +119,26 @@ def test_run_reads_and_writes_raw_bfloat16(bundle: Path, tilewright: Tilewright)
     assert tilewright("run", "scale.twb", "--on", "cpu", "--inputs", "in.npz").code == 0
 
 
+def test_a_range_of_extents_is_compiled_and_run(folder: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("compile", "program.py:scale", "--shape", "M=0..64:2,K=32", "-o", "ranged.twb")
+    assert answer.code == 0, answer.err
+    np.savez("in.npz", a=np.full((6, 32), 0x3F80, np.uint16))
+    answer = tilewright("run", "ranged.twb", "--on", "cpu", "--inputs", "in.npz", "--outputs", "out.npz")
+    assert answer.code == 0 and "c matches NumPy" in answer.out
+    with np.load("out.npz") as archive:
+        assert archive["c"].shape == (6, 32) and (archive["c"] == 0x4000).all()
+    assert tilewright("run", "ranged.twb", "--on", "cpu").code == 0  # random arrays of the largest extent
+    np.savez("in.npz", a=np.full((7, 32), 0x3F80, np.uint16))
+    answer = tilewright("run", "ranged.twb", "--on", "cpu", "--inputs", "in.npz")
+    assert answer.code == 2 and "axis M is 7; the program was compiled for 0 to 64 in multiples of 2" in answer.err
+
+
+@pytest.mark.parametrize("shape", ["M=1..,K=32", "M=1..x,K=32", "M=1..64:,M=2,K=32", "M=64..1,K=32", "M=1..64:0,K=32"])
+def test_other_ranges_are_refused(shape: str, folder: Path, tilewright: Tilewright) -> None:
+    answer = tilewright("compile", "program.py:scale", "--shape", shape, "-o", "ranged.twb")
+    assert answer.code == 2 and not Path("ranged.twb").exists()
+
+
 def test_run_exits_1_where_the_result_is_another(bundle: Path, tilewright: Tilewright) -> None:
     found = from_bytes(bundle.read_bytes())
     # The same program but for the constant 2.0, which becomes 2.5; the facts still say 2.0.
