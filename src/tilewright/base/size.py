@@ -181,8 +181,11 @@ def bounds(size: Size, ranges: Mapping[str, Range]) -> tuple[int, int]:
 
 
 def number_of(size: Size) -> int:
-    """The number that a size is. Only for sizes that no run-time extent has a part in."""
-    assert isinstance(size, int), f"{size} is known at run time alone"
+    """The number that a size is. Raises TilewrightError where a run-time extent has a part in it."""
+    if not isinstance(size, int):
+        raise TilewrightError(
+            f"{size}, which only a launch knows, stands where a number is needed", remedy="give a known extent"
+        )
     return size
 
 

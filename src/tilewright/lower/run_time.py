@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tilewright.base.error import TilewrightError
 from tilewright.base.size import Expression, Size, ceil_div, computed, number_of, product
 from tilewright.ir import ac
 from tilewright.ir.sizes import AnySize, size_of, sizes_of
@@ -92,11 +93,16 @@ def clusters_launched(kernel: ac.KernelOp) -> Size:
 
 def passed_sizes(kernel: ac.KernelOp) -> dict[str, Expression]:
     """The sizes that a kernel's launch passes, by what they are, in the order of its parameters. Two are one only if
-    they mean the same: that their values agree may be so at some extents of the other axes alone."""
+    they mean the same: that their values agree may be so at some extents of the other axes alone.
+
+    Raises TilewrightError for a kernel of which two loops differ in such a size."""
     found: dict[str, Expression] = {}
     for what, size in _sizes(kernel):
-        if not isinstance(size, int):
-            assert found.setdefault(what, size) == size, f"{what} is {found[what]} and {size} in one kernel"
+        if not isinstance(size, int) and found.setdefault(what, size) != size:
+            raise TilewrightError(
+                f"{what} of kernel {kernel.sym_name.data} is {found[what]} and {size}",
+                remedy="give loops of one kernel the same sizes that only a launch knows",
+            )
     return found
 
 

@@ -211,6 +211,29 @@ def test_a_reciprocal_of_another_number_of_tiles() -> None:
     assert places("columns", text, wrong) == {"UM107"}
 
 
+@pytest.mark.parametrize(("name", "at"), [*((name, at) for name in KINDS for at in (0, 1)), ("plain stores", 2)])
+def test_counts_that_are_wrong_at_large_extents_alone(name: str, at: int) -> None:
+    """One tile, cluster or row more than there are, where no small instance has as many rows."""
+    plan = launch_plan(lower_program(the_program(decided(name))))
+    assert plan.run_time is not None
+
+    def more(size: Size) -> Size:
+        return computed("+", size, computed("//", Extent("M"), 500))
+
+    text = emitted(lower_program(the_program(decided(name))))
+    assert places(name, text, replace(plan, run_time=changed_size(at, more)(plan.run_time))) == {"UM107"}
+
+
+def test_maps_of_other_extents_at_large_ones_alone() -> None:
+    plan = launch_plan(lower_program(the_program(decided("rows"))))
+    assert plan.run_time is not None
+    (launch,) = plan.run_time.launches
+    rows = parse_size("M - M // 500")
+    params = tuple(tuple(rows if each == Extent("M") else each for each in dims) for dims in launch.params)
+    wrong = replace(plan, run_time=replace(plan.run_time, launches=(replace(launch, params=params),)))
+    assert places("rows", emitted(lower_program(the_program(decided("rows")))), wrong) == {"UM107"}
+
+
 def test_too_many_places_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.driver.reproof.tile_places._MOST_AT_RUN_TIME", 100)
     text = emitted(lower_program(the_program(decided("rows"))))

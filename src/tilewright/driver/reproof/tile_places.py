@@ -8,7 +8,8 @@ all roles must move alike from tile to tile, and so must addresses of plain stor
 of the program's grid of tiles once.
 
 Of a program with a run-time axis all this is asked for each number of tiles that its range has: the text is one, and
-only the numbers differ that the launch passes (`base.size`). So that is shown of every extent.
+only the numbers differ that the launch passes (`base.size`). So that is shown of every extent, and that the launch
+passes as many tiles and clusters as there are.
 
 Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
 operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
@@ -29,7 +30,8 @@ from numpy.typing import NDArray
 
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
-from tilewright.base.size import value_of
+from tilewright.base.run_time import plan_at
+from tilewright.base.size import Computed, Extent, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, axes_of_map, result_arrays
@@ -47,6 +49,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.lower.run_time import CLUSTERS, TILES, extent_name
 
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17
@@ -307,6 +310,11 @@ def misplaced_at_run_time(
         for parameter, param, one in zip(kernel.parameters, launch.params, sizes.params, strict=True)
         if isinstance(param, ScalarParam) and one
     }
+    named = passed.get(f"size_{extent_name(Extent(axis))}", Extent(axis))
+    other = [str(one) for dims in sizes.params if len(dims) > 1 for one in dims if isinstance(one, Computed)]
+    if named != Extent(axis) or other:
+        message = f"a launch passes {', '.join([*other, str(named)])} as extents along {axis}"
+        return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
     for extent in largest.values():
         scalars = {
             name: value_of(one, {axis: extent}) if is_of_tiles(one, axis, size) else None
@@ -314,8 +322,25 @@ def misplaced_at_run_time(
         }
         counts = {name: fixed[name] if name in fixed else -(-extent // step) for name, step in steps.items()}
         found = _misplaced(kernel, program, launch, sums, steps, counts, scalars)
+        found = found or _miscounted(kernel, plan, launch.entry, {axis: extent}, math.prod(counts.values()))
         if found:
             return found
+    return ()
+
+
+def _miscounted(
+    kernel: Kernel, plan: LaunchPlan, entry: str, extents: Mapping[str, int], tiles: int
+) -> tuple[Diagnostic, ...]:
+    """Does a launch at these extents pass as many tiles as there are, and as many clusters as its grid has? That the
+    text counts tiles by the one and steps by the other is shown by its runs at small sizes."""
+    (launch,) = [each for each in plan_at(plan, extents).launches if each.entry == entry]
+    clusters = math.prod(launch.grid) // math.prod(launch.cluster)
+    for parameter, param in zip(kernel.parameters, launch.params, strict=True):
+        right = {f"size_{TILES}": tiles, f"size_{CLUSTERS}": clusters}.get(parameter.name)
+        if isinstance(param, ScalarParam) and right is not None and param.value != right:
+            at = ", ".join(f"{axis} = {extent}" for axis, extent in extents.items())
+            message = f"a launch at {at} passes {param.value} as {parameter.name}, which is {right}"
+            return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
     return ()
 
 
