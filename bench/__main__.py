@@ -44,6 +44,7 @@ _BENCHES = {
     "registers": "registers",
     "repairs": "repairs",
     "replay": "replay",
+    "row-ranges": "row_ranges",
     "rows": "rows",
     "sanitizers": "sanitizers",
     "schedules": "schedules",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bench.cliffs import Case
     from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
+    from bench.row_ranges import RowsCase
     from bench.rows import RowCase
     from tilewright.frontends.tile.kernel import Kernel
     from tilewright.runtime.bundle import Bundle
@@ -32,10 +33,13 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     from bench.cliffs import Case
     from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
+    from bench.row_ranges import RowsCase
     from bench.rows import RowCase
     from tilewright.base.error import TilewrightError
 
     match case:
+        case RowsCase():
+            return _row_range(case)
         case RowCase():
             return _rows(case)
         case FusedCase():
@@ -73,6 +77,16 @@ def _views(case: Case) -> tuple[Kernel, dict[str, Any]]:
         "strides": {name: view.strides(rows, columns) for name, rows, columns, view in case.views},
         "wanted": replace(_wanted(case.wishes), misaligned=tuple(begins), aligned=aligned),
     }
+
+
+def _row_range(case: RowsCase) -> tuple[Kernel, dict[str, Any]]:
+    """`tilewright.matmul`'s kernel for exactly these rows, or for a range of them."""
+    import tilewright as tw
+    from tilewright.driver.compile.kernels import matmul_kernel
+
+    rows = case.least if case.least == case.most else tw.dynamic(case.least, case.most)
+    dims = {"M": rows, "N": case.n, "K": case.k}
+    return matmul_kernel, {"dims": dims, "dtype": "bf16", "strides": {"b": (1, case.k)}}
 
 
 def _rows(case: RowCase) -> tuple[Kernel, dict[str, Any]]:
