@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from bench.our_products import arguments_of
 from bench.row_ranges import RANGES, cases, kernels_of
 
@@ -11,7 +13,7 @@ from tilewright.driver.compile.row_ranges import ENDS
 
 
 def test_ranges_are_those_of_products() -> None:
-    ends = [(low + 1, high) for low, high in zip(ENDS, ENDS[1:], strict=False)]
+    ends = [(low + 1, high) for low, high in itertools.pairwise(ENDS)]
     assert set(RANGES) <= set(ends)
 
 
