@@ -34,6 +34,7 @@ KINDS = {
     "ping-pong": Wanted(tile=(128, 64), turns=True, swapped=False),
     "pairs": Wanted(tile=(64, 128), cluster=(2, 1), swapped=False),
     "pairs along the axis": Wanted(tile=(64, 64), cluster=(1, 2), swapped=False),
+    "asking ahead": Wanted(tile=(64, 64), prefetch=2, swapped=False),
     "hilbert": Wanted(tile=(64, 64), tile_order="hilbert", tile_group=4, swapped=True),
 }
 

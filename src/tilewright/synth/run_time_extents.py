@@ -37,12 +37,11 @@ def refuse_run_time(program: tile.ProgramOp) -> None:
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
-    axes, grid = tuple(program.run_time), grid_axes(program)
-    if not axes:
+    axis, grid = next(iter(program.run_time), ""), grid_axes(program)
+    if not axis:
         return
-    if len(axes) > 1:
-        yield program, f"extents of {' and '.join(axes)} are both to be known at run time"
-    axis = axes[0]
+    if len(program.run_time) > 1:
+        yield program, f"extents of {' and '.join(program.run_time)} are both to be known at run time"
     for op in program.walk():
         match op:
             case ContractOp():

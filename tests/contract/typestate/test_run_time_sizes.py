@@ -27,15 +27,17 @@ from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
 
 FACTS = target("sm_90a")
+ROWS = Wanted(tile=(64, 64), swapped=False)
+PAIRS = Wanted(tile=(64, 128), cluster=(2, 1), swapped=False)
 
 
 @cache
-def lowered(stores: str = "bulk", **wanted: object) -> ModuleOp:
+def lowered(stores: str = "bulk", wanted: Wanted = ROWS) -> ModuleOp:
     columns = 256 if stores == "bulk" else 253
     dims = {"M": tw.dynamic(0, 5000, multiple_of=4), "N": columns, "K": 192}
     strides = {} if stores == "bulk" else {"b": (256, 1)}
     module = trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16), strides)
-    decide(the_program(module), FACTS, Wanted(**{"tile": (64, 64), "swapped": False, **wanted}))  # type: ignore[arg-type]
+    decide(the_program(module), FACTS, wanted)
     (kernel,) = lower_program(the_program(module)).kernels
     return kernel.module
 
@@ -48,7 +50,7 @@ def kernel_of(module: ModuleOp) -> ac.KernelOp:
 @pytest.mark.parametrize("stores", ["bulk", "plain"])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_what_is_lowered_is_proven(stores: str, swapped: bool) -> None:
-    module = lowered(stores, swapped=swapped)
+    module = lowered(stores, Wanted(tile=(64, 64), swapped=swapped))
     verdict, _ = judge(module, FACTS)
     assert isinstance(verdict, Proven) and verdict.scope == "all trip counts"
     assert "#ac.size" in str(module)
@@ -126,7 +128,7 @@ def test_other_sizes_are_not_proven(name: str) -> None:
 
 
 def test_a_grid_that_is_no_multiple_of_its_clusters() -> None:
-    module = lowered(tile=(64, 128), cluster=(2, 1)).clone()
+    module = lowered(wanted=PAIRS).clone()
     assert isinstance(judge(module, FACTS)[0], Proven)
     grid(parse_size("min(ceil_div(M, 64), 132)"))(kernel_of(module))
     verdict, _ = judge(module, FACTS)

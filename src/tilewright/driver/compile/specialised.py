@@ -5,7 +5,7 @@ Three stores answer in turn: calls like this one but for addresses (`runtime.rep
 these shapes, strides, elements and alignments (here), and compiled programs in memory and on disk (`ready`, `cache`).
 
 Not handled: memory that grows with the number of different shapes is given back at the end of the process alone.
-Checked by: tests/driver/compile/test_kernels.py.
+Checked by: tests/driver/compile/test_kernels.py and test_row_ranges.py.
 """
 
 from __future__ import annotations
@@ -127,19 +127,17 @@ def call(
         *[(name, view.shape, view.strides, view.element) for name, view in views.items()],
     )
     compiled = _compiled.get(key)
-    kind: Kind | None = None
-    if (compiled is None or rows == "range") and rows_axis and not tune:
+    if compiled is None or rows == "range":
         accumulation = "fast" if fast_accumulation else None
         wanted = Wanted(misaligned=misaligned, aligned=aligned, accumulation=accumulation)
-        kind = _kinds.setdefault(_without_rows(key, views, axes, rows_axis), Kind())
-        compiled = _of_range(kind, kernel, views, element, wanted, rows, rows_axis) or compiled
-    if compiled is None:
-        accumulation = "fast" if fast_accumulation else None
-        wanted = Wanted(misaligned=misaligned, aligned=aligned, accumulation=accumulation)
-        compiled = _compile(kernel, views, element, wanted, tune=tune)
-        _compiled[key] = compiled
+        kind = _kinds.setdefault(_without_rows(key, views, axes, rows_axis), Kind()) if rows_axis and not tune else None
         if kind is not None:
-            kind.exact.add(rows_of(views, axes, rows_axis))
+            compiled = _of_range(kind, kernel, views, element, wanted, rows, rows_axis) or compiled
+        if compiled is None:
+            compiled = _compile(kernel, views, element, wanted, tune=tune)
+            _compiled[key] = compiled
+            if kind is not None:
+                kind.exact.add(rows_of(views, axes, rows_axis))
     value = compiled(*used.values(), out=target)
     _remember(again, compiled, used, value, shape)
     if out is not None:
