@@ -27,7 +27,7 @@ from bench.prepared import Refused, facts_of, load_prepared, prepare
 from bench.record import write
 from bench.suite import add_run_arguments, summarised
 
-RANGES = ((1, 16), (65, 128), (257, 512), (1025, 2048), (2049, 8192))
+RANGES = ((1, 16), (65, 80), (97, 112), (257, 320), (449, 512), (1025, 1280), (2049, 2560), (7169, 8192))
 """Of those that `tw.matmul` uses."""
 _LAYERS = (("Llama 3 8B", "QKV"), ("Llama 3 8B", "down"), ("Qwen 2.5 7B", "gate and up"))
 

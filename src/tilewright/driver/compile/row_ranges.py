@@ -3,7 +3,7 @@
 Where rows vary, as in serving, a kernel for each number is a compilation in the middle of the work for each. So the
 first numbers of rows that a kind of call comes with have kernels of their own, as have those that are asked for; from
 then on rows are said to vary, and every other number is served by the kernel of its range, compiled and proven when the
-range first occurs. Ranges are a factor of two or four wide, since tiles are chosen for the largest number of rows. An
+range first occurs. Ranges are narrow, since tiles are chosen for the largest number of rows. An
 exact kernel that there is goes before.
 
 Not handled: more rows than the last range has, products of batches and of groups: those have exact kernels alone.
@@ -28,8 +28,10 @@ Rows = Literal["exact", "range"]
 
 EXACT_FIRST = 4
 """Numbers of rows of a kind of call that get kernels of their own: those of training, evaluation and last batches."""
-ENDS = (0, 16, 32, 64, 128, 256, 512, 1024, 2048, 8192, 32768)
-"""Of ranges: each begins behind one and ends at the next."""
+ENDS = (0, 16, 32, 48, *(step << octave for octave in range(4, 13) for step in (4, 5, 6, 7)), 32768)
+"""Of ranges: each begins behind one and ends at the next, a fourth of an octave further from 64 rows on. Far below its
+end a range is slow: its tiles are those of the end, and what they reach past the rows the copy engine fills with zeros,
+which takes as long as bringing it."""
 
 
 def require_wish(rows: object) -> None:
