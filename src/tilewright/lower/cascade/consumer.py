@@ -58,11 +58,12 @@ _IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.in
 @dataclass(frozen=True, slots=True)
 class Postponed:
     """A product over the streamed axis that the next iteration issues: what it is added to and its left operand, both
-    fragments."""
+    fragments, and its other operand's slot."""
 
     op: ContractOp
     start: SSAValue
     held: SSAValue
+    phase: SSAValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +222,7 @@ class Consumer:
         """Issue the product that the iteration before left to this one."""
         for value, item in list(self.postponed.items()):
             del self.postponed[value]
-            running = self.issue_held(item.op, item.held, item.start)
-            del self.held[self.products[item.op].brought]
-            self.running[value] = running
+            self.running[value] = self.issue_held(item.op, item.held, item.phase, item.start)
 
     def settle(self) -> None:
         """Wait for all products that run."""
@@ -402,25 +401,27 @@ class Consumer:
         other, result = self.start_of(op)
         if result in self.values or result in self.postponed:
             return
-        start = None if other is None else self.kept(other)
         if op.axis.data != self.axes.streamed:
-            self.values[result] = self.product_of_slots(product, start)
+            self.values[result] = self.product_of_slots(product, None if other is None else self.kept(other))
             return
-        element = Element(self.rings[product.brought].decision.element)
-        held = self.operand(product.held, element)
+        # ptxas moves no arithmetic across the loop that waits for a slot. So what stands before it runs beside the
+        # product of the iteration before, for which what comes next waits.
+        phase = self.wait(product.brought)
+        start = None if other is None else self.kept(other)
+        held = self.operand(product.held, Element(self.rings[product.brought].decision.element))
         if result is self.late and start is not None:
-            self.postponed[result] = Postponed(op, start, held)
+            del self.held[product.brought]
+            self.postponed[result] = Postponed(op, start, held, phase)
             return
-        running = self.issue_held(op, held, start)
+        running = self.issue_held(op, held, phase, start)
         retired, settled = wgmma_wait(self.build, running.reading, running.inflight)
         self.done(product.brought, retired)
         self.values[result] = settled
 
-    def issue_held(self, op: ContractOp, held: SSAValue, start: SSAValue | None) -> Running:
+    def issue_held(self, op: ContractOp, held: SSAValue, phase: SSAValue, start: SSAValue | None) -> Running:
         """Multiply a fragment with a slot, added to another."""
         ring = self.rings[self.products[op].brought]
         depth = self.d.tile_streamed
-        phase = self.wait(self.products[op].brought)
         properties, kinds = self.issue_types(ring, op.axis.data)
         issue = FragmentIssueOp.create(
             operands=[held, phase, ring.buffer, *([] if start is None else [self.start(start)])],
@@ -674,7 +675,7 @@ class Consumer:
 
 def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:
     """A state as values that a loop carries."""
-    parts = [(item.start, item.held) if isinstance(item, Postponed) else (item,) for item in state]
+    parts = [(item.start, item.held, item.phase) if isinstance(item, Postponed) else (item,) for item in state]
     return [each for part in parts for each in part]
 
 
@@ -682,5 +683,6 @@ def _unflat(values: Sequence[SSAValue], like: Sequence[SSAValue | Postponed]) ->
     """The values that a loop carries as a state of the same form."""
     left = iter(values)
     return [
-        Postponed(item.op, next(left), next(left)) if isinstance(item, Postponed) else next(left) for item in like
+        Postponed(item.op, next(left), next(left), next(left)) if isinstance(item, Postponed) else next(left)
+        for item in like
     ]
