@@ -2,8 +2,8 @@
 
 `streamed` rewrites a `tile` program whose grid has all axes. One of them, T, leaves the grid; loops over it carry the
 states of its folds and contractions, corrected where one reads another's result (online softmax), and ops behind them
-finish. The modules, in order: `graph` (values, equal ones once), `axis` (which axis), `along_axis` (what changes along
-it), `factors` with `affine`, and `extremes` (what can be carried while results still move), `derive` (walks and
+finish. The modules, in order: `graph` (values, equal ones once), `axis` (which axis), `scales` (numbers that extremes
+need not be multiplied by), `along_axis` (what changes along it), `factors` with `affine`, and `extremes` (what can be carried while results still move), `derive` (walks and
 states), `emit` (the program), `certificate` with `exact` and `meaning` (what was derived, checked anew in exact
 arithmetic).
 
