@@ -292,11 +292,13 @@ def _lower_block(lowering: Lowering, block: Block) -> None:
 
 def _carry_in(lowering: Lowering, block: Block, skip: int, carried: tuple[SSAValue, ...]) -> None:
     """Give each carried block argument registers of its own and move the initial values in. Accumulators stay where
-    they are: wgmma updates them in place, and a copy of them would force a wait. So do scales that are used for nothing
-    else, whose loads may still be on their way."""
+    they are: wgmma updates them in place, and a copy of them would force a wait. So do fragments in A's registers, and
+    scales that are used for nothing else, whose loads may still be on their way."""
+    operands = {register for registers in lowering.operand_registers.values() for register in registers}
     for argument, initial in zip(block.args[skip:], carried, strict=True):
         place = lowering.place(initial)
-        if isinstance(place, AccumulatorPlace) or (isinstance(place, ScalesPlace) and used_once(initial)):
+        stays = isinstance(place, AccumulatorPlace) or (isinstance(place, ScalesPlace) and used_once(initial))
+        if stays or any(register in operands for _, register in registers_of(place)):
             lowering.places[argument] = place
             continue
         fresh: list[str] = []

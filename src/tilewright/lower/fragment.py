@@ -6,7 +6,8 @@ each step of 16 columns (PTX ISA, wgmma: register fragments of A and D).
 
 A map's region is evaluated for each element, but what is the same along a row or down a column, as far as the region
 says so, is emitted once for that row or column. A result that is an accumulator's number is a copy of it, since the
-next product writes the accumulator's registers.
+next product writes the accumulator's registers. One that is only multiplied goes to A's registers at once
+(`held_operand`).
 
 A fold goes over a thread's own numbers of a row first, then twice through the quad of threads that share the row. Both
 partners of an exchange fold the same two numbers, so that all four have the same bits.
@@ -42,6 +43,7 @@ from tilewright.lower.epilogue import (
     row_of,
     varying_axes,
 )
+from tilewright.lower.held_operand import is_held
 from tilewright.lower.lowering import Lowering, slot_of
 from tilewright.lower.places import (
     AccumulatorPlace,
@@ -53,7 +55,13 @@ from tilewright.lower.places import (
     Places,
     ScalarPlace,
 )
-from tilewright.lower.register_operand import issue_from_registers, meet_after_reading, read_matrices
+from tilewright.lower.register_operand import (
+    issue_from_registers,
+    keeps_old_values,
+    meet_after_reading,
+    operand_registers,
+    read_matrices,
+)
 from tilewright.lower.scalar import emit_round, emit_scalar
 from tilewright.lower.scalar_region import lower_scalar_op
 
@@ -183,11 +191,16 @@ def _map(lowering: Lowering, op: FragmentMapOp) -> None:
     kinds = [_kind(result) for result in op.outputs]
     blocks = range(kinds[0].m.data // _BLOCK_ROWS)
     found = [[[""] * _width(kind) for _ in blocks] for kind in kinds]
+    held = {number: result for number, result in enumerate(op.outputs) if _is_packed(kinds[number]) and is_held(result)}
+    for number in held:
+        registers = iter(operand_registers(lowering, len(blocks) * _width(kinds[number])))
+        found[number] = [[next(registers) for _ in range(_width(kinds[number]))] for _ in blocks]
+    keeps = keeps_old_values(lowering) if held else None
     # Of results over rows alone, the first columns' values are those of all.
     columns = max((kind.n.data for kind in kinds if kind.axes.data != "m"), default=_LEAST_COLUMNS)
     for first in range(0, columns // 2, 2):
         for number in blocks:
-            for kind, value, registers in zip(kinds, end.values, found, strict=True):
+            for which, (kind, value, registers) in enumerate(zip(kinds, end.values, found, strict=True)):
                 if kind.axes.data == "m":
                     if first < 2 * _width(kind):
                         result = _rounded(lowering, kind, region.register(value, number, first), kept)
@@ -195,8 +208,11 @@ def _map(lowering: Lowering, op: FragmentMapOp) -> None:
                     continue
                 pair = [region.register(value, number, first + odd) for odd in (0, 1)]
                 if _is_packed(kind):
-                    packed = lowering.text.into("b32", f"cvt.rn.{kind.element.data}x2.f32", pair[1], pair[0])
-                    registers[number][first // 2] = packed
+                    opcode = f"cvt.rn.{kind.element.data}x2.f32"
+                    if which in held:
+                        lowering.text.emit(opcode, registers[number][first // 2], pair[1], pair[0], guard=keeps)
+                    else:
+                        registers[number][first // 2] = lowering.text.into("b32", opcode, pair[1], pair[0])
                     continue
                 for odd, register in enumerate(pair):
                     registers[number][first + odd] = _rounded(lowering, kind, register, kept)
