@@ -45,7 +45,7 @@ from tilewright.lower.places import (
 from tilewright.lower.register_operand import keeps_old_values, operand_registers
 from tilewright.lower.scalar import emit_round
 from tilewright.lower.scalar_region import lower_scalar_op
-from tilewright.lower.tile_bounds import Corners, holds_everywhere
+from tilewright.lower.tile_bounds import emit_all_hold, inequalities
 
 _BLOCK_ROWS = 64
 _LEAST_COLUMNS = 8
@@ -126,7 +126,7 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
             flat = iter(operand_registers(lowering, blocks * _width(kind)))
             registers[:] = [[next(flat) for _ in each] for each in registers]
     keeps = keeps_old_values(lowering) if any(held) else ""
-    passed_over = _passed_over(lowering, op, region)
+    passed_over = _passed_over(lowering, op)
     if passed_over is None:
         _write(region, kinds, end.values, found, keeps)
     else:
@@ -144,7 +144,7 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
         lowering.places[result] = place
 
 
-def _passed_over(lowering: Lowering, op: FragmentMapOp, region: _Region) -> tuple[SSAValue, str] | None:
+def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] | None:
     """Of a map that selects: the chosen value, and a predicate that it is chosen at every place of the tile."""
     end = op.body.block.last_op
     assert isinstance(end, ac.YieldOp)
@@ -155,12 +155,14 @@ def _passed_over(lowering: Lowering, op: FragmentMapOp, region: _Region) -> tupl
     if value.op.function.data != Function.WHERE.value:
         return None
     places = op.body.block.args[len(op.inputs) :]
-    first = {argument: lowering.index(each) for argument, each in zip(places, op.places, strict=True)}
-    last = dict(zip(places, (kind.m.data - 1, kind.n.data - 1), strict=False))
-    same = {each: region.register(each, 0, 0) for each in op.body.block.args[: len(op.inputs)] if not region.axes[each]}
+    if not places:
+        return None
     condition, chosen, _ = value.op.inputs
-    everywhere = holds_everywhere(Corners(lowering.text, first, last, same), condition)
-    return None if everywhere is None else (chosen, everywhere)
+    forms = inequalities(condition, places, (kind.m.data, kind.n.data))
+    if forms is None:
+        return None
+    row, column = (lowering.index(each) for each in op.places)
+    return chosen, emit_all_hold(lowering.text, forms, (row, column))
 
 
 def _write(

@@ -1,103 +1,129 @@
-"""At run time, by a few instructions: does a condition of a map's region hold at every place of the unit's tile?
+"""Does a condition of a map's region hold at every place of the unit's tile? Asked at run time, by a few instructions.
 
-Theory: interval evaluation at the tile's corners. An index lies between its first and its last value along rows or
-columns; sums, differences, quotients by positive numbers and the rounding to float32 keep the order, and so their
-bounds are bounds. `a < b` holds everywhere where the largest a is less than the smallest b; a conjunction, the smaller
-of two truth values, where both do. What is the same at every place bounds itself.
+Theory: comparisons of sums of row, column and numbers are linear inequalities. One that holds where its two sides come
+closest to each other, at a corner of the tile, holds at every place; so it becomes an inequality in the tile's first
+row and column. A conjunction, the smaller of two truth values, becomes two. Two that no tile meets at once, as those of
+a narrow window, are found to exclude each other, and nothing is asked.
 
-Not handled (None): equality, anything that changes from place to place and is no such function of the place. What is
-emitted is the same in all threads of the unit. Checked by: tests/lower/test_tile_bounds.py.
+Rows and columns as float32 keep their order, and are exact below 2^24, beyond which no array's axis reaches that is
+compared. Not handled (None): equality, quotients, and what is loaded; a branch on that would let data decide what the
+text does. What is emitted is the same in all threads of the unit. Checked by: tests/lower/test_tile_bounds.py.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.function import Function
 from tilewright.lower.emit import Text
 from tilewright.lower.lowering import integers
-from tilewright.lower.places import IndexPlace, Places
-from tilewright.lower.scalar_region import lower_scalar_op, scalar_register
 
 
 @dataclass(frozen=True, slots=True)
-class Corners:
-    """first: registers of the first row and column of the tile, by the region's arguments for them; last: how much
-    further the last one is; same: what has one value at every place, by register."""
+class Linear:
+    """row * (row) + column * (column) + constant."""
 
-    text: Text
-    first: dict[SSAValue, str]
-    last: dict[SSAValue, int]
-    same: dict[SSAValue, str]
+    row: int
+    column: int
+    constant: Fraction
+
+    def plus(self, other: Linear, sign: int = 1) -> Linear:
+        return Linear(
+            self.row + sign * other.row, self.column + sign * other.column, self.constant + sign * other.constant
+        )
+
+    def times(self, factor: int) -> Linear:
+        return Linear(factor * self.row, factor * self.column, factor * self.constant)
 
 
-def holds_everywhere(corners: Corners, condition: SSAValue) -> str | None:
-    """A predicate that is true only if the condition is not 0 at every place; None where none can be given."""
-    if not isinstance(condition, OpResult) or not isinstance(op := condition.op, ac.ScalarOp):
+def inequalities(condition: SSAValue, places: Sequence[SSAValue], shape: tuple[int, int]) -> tuple[Linear, ...] | None:
+    """Linear forms, of the tile's first row and column, which are all at least 0 only if the condition holds at every
+    place of a tile of this shape (rows, columns); None where it is no such condition, or no tile meets it.
+
+    places: the region's arguments for the row and the column of a place."""
+    forms = _conjuncts(condition, places)
+    if forms is None:
+        return None
+    rows, columns = shape
+    corners = tuple(
+        Linear(
+            each.row, each.column, each.constant + min(each.row, 0) * (rows - 1) + min(each.column, 0) * (columns - 1)
+        )
+        for each in forms
+    )
+    for one, other in itertools.combinations(corners, 2):
+        opposite = (one.row, one.column) == (-other.row, -other.column)
+        if opposite and one.constant + other.constant < 0:
+            return None
+    return corners
+
+
+def _conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear, ...] | None:
+    """Forms that are at least 0 at a place if and only if the condition holds there."""
+    op = condition.owner
+    if not isinstance(op, ac.ScalarOp):
         return None
     match op.function.data:
         case Function.LT.value | Function.LE.value:
-            left, right = _bound(corners, op.inputs[0], upper=True), _bound(corners, op.inputs[1], upper=False)
+            left, right = (_linear(each, places) for each in op.inputs)
             if left is None or right is None:
                 return None
-            return corners.text.into("pred", f"setp.{op.function.data}.f32", left, right)
+            difference = right.plus(left, -1)
+            # The rest is whole: at least 0 with the constant rounded down, and above 0 means at least 1.
+            is_strict = op.function.data == Function.LT.value
+            constant = math.ceil(difference.constant) - 1 if is_strict else math.floor(difference.constant)
+            return (Linear(difference.row, difference.column, Fraction(constant)),)
         case Function.MIN.value:
-            both = [holds_everywhere(corners, each) for each in op.inputs]
-            if None in both:
-                return None
-            return corners.text.into("pred", "and.pred", *(each for each in both if each is not None))
+            found = [_conjuncts(each, places) for each in op.inputs]
+            return None if None in found else tuple(form for forms in found for form in forms or ())
         case _:
             return None
 
 
-def _bound(corners: Corners, value: SSAValue, *, upper: bool) -> str | None:
-    """A register with the largest or the smallest number that a value of the region has in the tile."""
-    if value in corners.same:
-        return corners.same[value]
-    if not isinstance(value, OpResult):
+def _linear(value: SSAValue, places: Sequence[SSAValue]) -> Linear | None:
+    """A scalar or an index of the region."""
+    if value in places:
+        at = list(places).index(value)
+        return Linear(1 - at, at, Fraction(0))
+    op = value.owner
+    if not isinstance(op, Operation):
         return None
-    op = value.op
-    places: Places = {}
     match op:
         case ac.ConstantOp():
-            pass
+            (number,) = struct.unpack("<f", struct.pack("<I", op.bits.data))
+            return Linear(0, 0, Fraction(number)) if math.isfinite(number) else None
         case ac.IndexNumberOp():
-            index = _index_bound(corners, op.operand, upper=upper)
-            if index is None:
-                return None
-            places[op.operand] = IndexPlace(index)
-        case ac.ScalarOp() if op.function.data in (Function.ADD.value, Function.SUB.value):
-            sides = (upper, upper if op.function.data == Function.ADD.value else not upper)
-            found = [_bound(corners, each, upper=side) for each, side in zip(op.inputs, sides, strict=True)]
-            if None in found:
-                return None
-            return corners.text.into("f32", f"{op.function.data}.rn.f32", *(each for each in found if each is not None))
-        case _:
-            return None
-    lower_scalar_op(corners.text, places, op)
-    return scalar_register(places, value)
-
-
-def _index_bound(corners: Corners, index: SSAValue, *, upper: bool) -> str | None:
-    """The same of an index."""
-    text = corners.text
-    if index in corners.first:
-        first, last = corners.first[index], corners.last[index]
-        return text.into("b32", "add.s32", first, last) if upper and last else first
-    match index.owner:
-        case ac.IndexDivideOp() as op:
-            found = _index_bound(corners, op.operand, upper=upper)
-            return None if found is None else text.into("b32", "div.u32", found, op.size.data)
-        case ac.AffineOp() as op:
-            total = text.into("b32", "mov.u32", op.constant.data)
+            return _linear(op.operand, places)
+        case ac.AffineOp():
+            total: Linear | None = Linear(0, 0, Fraction(op.constant.data))
             for factor, operand in zip(integers(op.coefficients), op.operands_, strict=True):
-                found = _index_bound(corners, operand, upper=upper if factor > 0 else not upper)
-                if found is None:
-                    return None
-                total = text.into("b32", "mad.lo.s32", found, factor, total)
+                term = _linear(operand, places)
+                total = None if total is None or term is None else total.plus(term.times(factor))
             return total
+        case ac.ScalarOp() if op.function.data in (Function.ADD.value, Function.SUB.value):
+            left, right = (_linear(each, places) for each in op.inputs)
+            sign = 1 if op.function.data == Function.ADD.value else -1
+            return None if left is None or right is None else left.plus(right, sign)
         case _:
             return None
+
+
+def emit_all_hold(text: Text, forms: Sequence[Linear], first: tuple[str, str]) -> str:
+    """A predicate that every form is at least 0. first: registers with the tile's first row and column."""
+    found = ""
+    for form in forms:
+        total = text.into("b32", "mov.u32", int(form.constant))
+        for factor, register in ((form.row, first[0]), (form.column, first[1])):
+            if factor:
+                total = text.into("b32", "mad.lo.s32", register, factor, total)
+        holds = text.into("pred", "setp.ge.s32", total, 0)
+        found = text.into("pred", "and.pred", found, holds) if found else holds
+    return found
