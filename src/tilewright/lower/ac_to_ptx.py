@@ -359,7 +359,8 @@ def _of_cta(text: Text, number: str, axis: str, ctas: int) -> str:
 
 
 def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> None:
-    """tile = cluster number; while tile < total: (m, n) = raster(tile); body; tile += number of clusters."""
+    """tile = cluster number; while tile < total: (m, n) = raster(tile); body; tile += number of clusters. Where every
+    other round goes in the opposite direction, what is added alternates."""
     text = lowering.text
     grid, cluster = integers(kernel.grid), integers(kernel.cluster)
     clusters = grid[0] * grid[1] * grid[2] // lowering.cluster_size
@@ -374,6 +375,11 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         text.emit("mov.u32", tile, "%ctaid.x")
     if op.first:
         text.emit("add.u32", tile, tile, text.into("b32", "mov.u32", op.first))
+    both = ""
+    if op.together is not None:
+        # From CTA c of C to the mirrored place of the next round, 2 C - 1 - 2 c; from there on, 1 + 2 c.
+        both = text.into("b32", "mov.u32", 2 * clusters)
+        text.emit("mad.lo.s32", step, tile, text.into("b32", "mov.s32", -2), text.into("b32", "sub.s32", both, 1))
     _carry_in(lowering, block, op.indices, tuple(op.carried))
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
@@ -387,6 +393,8 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     _lower_block(lowering, block)
     _carry_back(lowering, block, op.indices)
     text.emit("add.u32", tile, tile, step)
+    if both:
+        text.emit("sub.u32", step, both, step)
     text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, op.indices)
@@ -395,8 +403,13 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
 def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: int) -> str:
     """The tile's number in its matrix, of so many tiles; where the matrix stands is the loop's further indices."""
     text = lowering.text
-    matrix = text.into("b32", "div.u32", tile, tiles)
-    number = text.into("b32", "rem.u32", tile, tiles)
+    together = op.matrices_together if isinstance(op, ac.TilesOp) else None
+    matrix = text.into("b32", "div.u32", tile, tiles if together is None else together * tiles)
+    number = text.into("b32", "rem.u32", tile, tiles if together is None else together * tiles)
+    if together is not None:
+        back = text.into("b32", "div.u32", number, together)
+        matrix = text.into("b32", "mad.lo.u32", matrix, together, text.into("b32", "rem.u32", number, together))
+        number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", tiles - 1), back)
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix
         if place:

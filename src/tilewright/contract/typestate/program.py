@@ -193,12 +193,13 @@ def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findi
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
     elif (threads := prod(extents[2])) > facts.limit("cta.threads_max") or threads % 32:
         findings.doubt(f"a CTA of {threads} threads", op)
-    _check_tile_orders(operations, findings)
+    _check_tile_orders(op, operations, findings)
 
 
-def _check_tile_orders(operations: Operations, findings: Findings) -> None:
+def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
     orders: dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] = {}
+    ranges, alone = operations.of(ac.RangeOp), prod(integers(op.cluster)) == 1
     for tiles in operations.of(ac.TilesOp, ac.TurnTilesOp):
         order = (tiles.tiles_m.data, tiles.tiles_n.data, tiles.raster_group.data, tiles.matrices)
         if min((*order, *tiles.batches)) < 1:
@@ -207,10 +208,13 @@ def _check_tile_orders(operations: Operations, findings: Findings) -> None:
             )
         elif order[0] * order[1] * order[3] > _MOST_TILES:
             findings.doubt(f"{order[0] * order[1] * order[3]} tiles, more than are counted in 32 bits", tiles)
+        together = tiles.matrices_together if isinstance(tiles, ac.TilesOp) else None
+        if together is not None and (together < 1 or order[3] % together or tiles.first or not ranges or not alone):
+            findings.doubt(f"tiles of {together} of {order[3]} matrices together", tiles)
         named = "grouped" if tiles.order is None else tiles.order.data
         if not fits_order(order[2], named):
             findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
-        found = (order, tiles.batches, named)
+        found = ((*order, together or 0), tiles.batches, named)
         if orders.setdefault(tiles.symbol.data, found) != found:
             findings.doubt("goes through the tiles in another order than another role", tiles)
 
