@@ -408,7 +408,8 @@ def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: s
     number = text.into("b32", "rem.u32", tile, tiles if together is None else together * tiles)
     if together is not None:
         back = text.into("b32", "div.u32", number, together)
-        matrix = text.into("b32", "mad.lo.u32", matrix, together, text.into("b32", "rem.u32", number, together))
+        factor = text.into("b32", "mov.u32", together)
+        matrix = text.into("b32", "mad.lo.u32", matrix, factor, text.into("b32", "rem.u32", number, together))
         number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", tiles - 1), back)
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix

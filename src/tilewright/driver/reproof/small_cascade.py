@@ -65,9 +65,8 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
     rows, columns, matrices = tile_counts(program, d)
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
-    return replace(
-        d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=math.gcd(d.together, matrices)
-    )
+    together = math.gcd(d.together, matrices) if d.together else 0
+    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=together)
 
 
 def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
@@ -91,7 +90,8 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
         found += [line.offset % (1 << 32) for line in (each.begin, each.end)]
     found += [-(-program.extents[axis] // d.slice_depth) for axis in d.sliced]
     found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
-    # A plain store compares its first column with the extent less the column's place in the tile.
+    # A plain store compares its first column with the extent less the column's place in the tile; a mask that ends with
+    # the axis, with the extent less the tile.
     for axis, size in ((d.column, d.tile_columns), (d.streamed, d.tile_streamed)):
-        found += [max(0, program.extents[axis] - place) for place in range(1, size)] if axis else []
+        found += [max(0, program.extents[axis] - place) for place in range(1, size + 1)] if axis else []
     return found
