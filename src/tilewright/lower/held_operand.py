@@ -2,13 +2,14 @@
 
 `ac.wgmma.issue_fragment` moves its fragment to registers of the kernel's own. A fragment can stand there from the
 start, round loops as well, where nothing else comes there before it is multiplied. The proof of the kernel has seen
-that no such product is in flight where a fragment of 16-bit elements is made. What remains to be shown is that the
-values which loops hand on one to another (a chain) are multiplied one at a time:
+that no such product is in flight where a fragment of 16-bit elements is made. What remains to be shown is that of the
+values which loops hand on one to another (a chain) the registers have the one that is multiplied:
 
 - every use of a value of the chain multiplies it, or hands it on;
-- a loop's body multiplies what it is given before it computes what it hands on;
+- it stands in the value's own block, and no map or loop that computes another value of the chain stands between;
 - no other fragment of this size is multiplied in the kernel.
 
+Not handled: products inside of a loop whose operand is computed before it.
 Checked by: tests/lower/test_held_operand.py.
 """
 
@@ -38,10 +39,7 @@ def is_held(value: SSAValue) -> bool:
     """Whether a map's result may be computed right into A's registers."""
     chain = _Chain()
     _follow(value, chain)
-    if not chain.whole or not all(_multiplied_first(loop, at) for loop, at in chain.loops.items()):
-        return False
-    blocks = [op.parent for op in chain.maps]
-    return len(set(map(id, blocks))) == len(blocks) and _alone(chain, value)
+    return chain.whole and all(_is_there(each, chain) for each in chain.values) and _alone(chain, value)
 
 
 def _follow(value: SSAValue, chain: _Chain) -> None:
@@ -89,14 +87,16 @@ def _yield_of(loop: ac.LoopOp) -> Operation:
     return end
 
 
-def _multiplied_first(loop: ac.LoopOp, number: int) -> bool:
-    block, yielded = loop.body.block, _yield_of(loop).operands[number]
-    if not isinstance(yielded, OpResult) or yielded.op.parent is not block:
+def _is_there(value: SSAValue, chain: _Chain) -> bool:
+    """Whether the registers have this value wherever it is used."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    if block is None:
         return False
     order = {op: at for at, op in enumerate(block.ops)}
-    argument = block.args[1 + number]
-    uses = [order.get(use.operation) for use in argument.uses]
-    return all(at is not None and at < order[yielded.op] for at in uses)
+    made = order[value.op] if isinstance(value, OpResult) else -1
+    others = [order[op] for op in (*chain.maps, *chain.loops) if op.parent is block and order[op] > made]
+    until = min(others, default=len(order))
+    return all(order.get(use.operation, len(order)) <= until for use in value.uses)
 
 
 def _alone(chain: _Chain, value: SSAValue) -> bool:

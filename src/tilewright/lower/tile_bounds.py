@@ -5,9 +5,12 @@ closest to each other, at a corner of the tile, holds at every place; so it beco
 row and column. A conjunction, the smaller of two truth values, becomes two. Two that no tile meets at once, as those of
 a narrow window, are found to exclude each other, and nothing is asked.
 
-Rows and columns as float32 keep their order, and are exact below 2^24, beyond which no array's axis reaches that is
-compared. Not handled (None): equality, quotients, and what is loaded; a branch on that would let data decide what the
-text does. What is emitted is the same in all threads of the unit. Checked by: tests/lower/test_tile_bounds.py.
+The region compares float32 numbers, the inequalities are exact. So every number on the way must be one that float32
+has: whole, and at most 2^24, for rows and columns below 2^22. That these are is asked at run time, too. Only what is
+compared as it is written may be a fraction.
+
+Not handled (None): equality, quotients, sums of fractions, and what is loaded; a branch on that would let data decide
+what the text does. What is emitted is the same in all threads of the unit. Checked by: tests/lower/test_tile_bounds.py.
 """
 
 from __future__ import annotations
@@ -19,12 +22,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tilewright.ir import ac
 from tilewright.ir.function import Function
 from tilewright.lower.emit import Text
 from tilewright.lower.lowering import integers
+
+_EXACT = 1 << 24
+"""Up to here float32 has every whole number."""
+_PLACES = 1 << 22
+"""Rows and columns of tiles that are asked about."""
+_TILE = 1 << 8
+"""More than a tile's rows or columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +53,22 @@ class Linear:
     def times(self, factor: int) -> Linear:
         return Linear(factor * self.row, factor * self.column, factor * self.constant)
 
+    def exact(self) -> Linear | None:
+        """The same, if it is a whole number that float32 has at every place."""
+        factors = (self.row, self.column)
+        least, most = (self.constant + _PLACES * sum(way(each, 0) for each in factors) for way in (min, max))
+        is_whole = self.constant.denominator == 1
+        return self if is_whole and max(-least, most) <= _EXACT else None
+
 
 def inequalities(condition: SSAValue, places: Sequence[SSAValue], shape: tuple[int, int]) -> tuple[Linear, ...] | None:
     """Linear forms, of the tile's first row and column, which are all at least 0 only if the condition holds at every
     place of a tile of this shape (rows, columns); None where it is no such condition, or no tile meets it.
 
     places: the region's arguments for the row and the column of a place."""
-    forms = _conjuncts(condition, places)
-    if forms is None:
+    forms, (rows, columns) = _conjuncts(condition, places), shape
+    if forms is None or max(shape) > _TILE:
         return None
-    rows, columns = shape
     corners = tuple(
         Linear(
             each.row, each.column, each.constant + min(each.row, 0) * (rows - 1) + min(each.column, 0) * (columns - 1)
@@ -73,7 +89,7 @@ def _conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear,
         return None
     match op.function.data:
         case Function.LT.value | Function.LE.value:
-            left, right = (_linear(each, places) for each in op.inputs)
+            left, right = (_number(each) or _linear(each, places) for each in op.inputs)
             if left is None or right is None:
                 return None
             difference = right.plus(left, -1)
@@ -88,42 +104,47 @@ def _conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear,
             return None
 
 
+def _number(value: SSAValue) -> Linear | None:
+    """A number, of which at most fractions count where whole ones are compared with it."""
+    op = value.owner
+    if not isinstance(op, ac.ConstantOp):
+        return None
+    (number,) = struct.unpack("<f", struct.pack("<I", op.bits.data))
+    return Linear(0, 0, Fraction(number)) if abs(number) <= _EXACT else None
+
+
 def _linear(value: SSAValue, places: Sequence[SSAValue]) -> Linear | None:
-    """A scalar or an index of the region."""
+    """A scalar or an index of the region, a whole number that float32 has."""
     if value in places:
         at = list(places).index(value)
         return Linear(1 - at, at, Fraction(0))
-    op = value.owner
-    if not isinstance(op, Operation):
-        return None
+    op, found = value.owner, _number(value)
     match op:
-        case ac.ConstantOp():
-            (number,) = struct.unpack("<f", struct.pack("<I", op.bits.data))
-            return Linear(0, 0, Fraction(number)) if math.isfinite(number) else None
         case ac.IndexNumberOp():
-            return _linear(op.operand, places)
+            found = _linear(op.operand, places)
         case ac.AffineOp():
-            total: Linear | None = Linear(0, 0, Fraction(op.constant.data))
+            found = Linear(0, 0, Fraction(op.constant.data))
             for factor, operand in zip(integers(op.coefficients), op.operands_, strict=True):
                 term = _linear(operand, places)
-                total = None if total is None or term is None else total.plus(term.times(factor))
-            return total
+                found = None if found is None or term is None else found.plus(term.times(factor))
         case ac.ScalarOp() if op.function.data in (Function.ADD.value, Function.SUB.value):
             left, right = (_linear(each, places) for each in op.inputs)
             sign = 1 if op.function.data == Function.ADD.value else -1
-            return None if left is None or right is None else left.plus(right, sign)
+            found = None if left is None or right is None else left.plus(right, sign)
         case _:
-            return None
+            pass
+    return None if found is None else found.exact()
 
 
 def emit_all_hold(text: Text, forms: Sequence[Linear], first: tuple[str, str]) -> str:
-    """A predicate that every form is at least 0. first: registers with the tile's first row and column."""
-    found = ""
+    """A predicate that every form is at least 0, at places for which the forms are exact. first: registers with the
+    tile's first row and column."""
+    inside = [text.into("pred", "setp.lt.u32", register, _PLACES - _TILE) for register in first]
+    found = text.into("pred", "and.pred", *inside)
     for form in forms:
         total = text.into("b32", "mov.u32", int(form.constant))
         for factor, register in ((form.row, first[0]), (form.column, first[1])):
             if factor:
                 total = text.into("b32", "mad.lo.s32", register, factor, total)
-        holds = text.into("pred", "setp.ge.s32", total, 0)
-        found = text.into("pred", "and.pred", found, holds) if found else holds
+        found = text.into("pred", "and.pred", found, text.into("pred", "setp.ge.s32", total, 0))
     return found

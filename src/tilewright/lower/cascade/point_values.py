@@ -24,6 +24,8 @@ from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.expression import constant, point_value, scalar_function
 
 _LOG2E = math.log2(math.e)
+_MOST_JOINED = 2.0**126
+"""Of numbers that are multiplied by log2 e while compiling: the product is a float32."""
 
 
 def bare(value: SSAValue) -> SSAValue:
@@ -92,12 +94,12 @@ def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) 
 
 
 def _times_number(value: SSAValue, leaves: Mapping[SSAValue, SSAValue]) -> tuple[SSAValue, float]:
-    """A value as another one and the number that it is multiplied by."""
+    """A value as another one and the number that it is multiplied by, 1 where float32 has no room for more."""
     value = bare(value)
     owner = value.owner
     if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.MUL:
         for one, other in ((owner.left, owner.right), (owner.right, owner.left)):
             number = bare(other).owner
-            if isinstance(number, tile.ConstantOp | tile.FullOp) and math.isfinite(number.value.value.data):
+            if isinstance(number, tile.ConstantOp | tile.FullOp) and abs(number.value.value.data) <= _MOST_JOINED:
                 return bare(one), number.value.value.data
     return value, 1.0
