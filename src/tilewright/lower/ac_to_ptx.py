@@ -385,7 +385,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text.place(head)
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
     of_matrix = tile
-    if op.batch is not None:
+    if op.batch is not None or op.together is not None:
         of_matrix = _place_in_batch(lowering, op, tile, tiles_m * tiles_n)
     m, n = raster(text, of_matrix, tiles_m, tiles_n, op.raster_group.data, order_of(op))
     lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))

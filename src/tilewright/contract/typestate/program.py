@@ -211,6 +211,8 @@ def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findin
         together = tiles.matrices_together if isinstance(tiles, ac.TilesOp) else None
         if together is not None and (together < 1 or order[3] % together or tiles.first or not ranges or not alone):
             findings.doubt(f"tiles of {together} of {order[3]} matrices together", tiles)
+        elif together is not None and prod(order[:2]) * order[3] + 2 * prod(integers(op.grid)) > 1 << 32:
+            findings.doubt("tiles together on so many CTAs that a number passes what 32 bits hold", tiles)
         named = "grouped" if tiles.order is None else tiles.order.data
         if not fits_order(order[2], named):
             findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
