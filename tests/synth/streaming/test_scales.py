@@ -61,14 +61,13 @@ def numbers_of(node, leaves):
 
 
 FLOATS = st.floats(width=32) | st.sampled_from([0.0, math.inf, -math.inf, math.nan, 1e-45, 3e38, -3e38])
-FACTORS = st.floats(2.0**-130, 2.0**128) | st.sampled_from([0.125, 0.1, 2.0**-126, 2.0**127, 1e-50, 3.4e38])
+FACTORS = st.floats(2.0**-130, 2.0**127) | st.sampled_from([0.125, 0.1, 2.0**-126, 1e-45, 1e-50, 3.4e38, math.inf])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), FACTORS, st.sampled_from(list(EXTREMES)), st.sampled_from([0.0, math.inf, -math.inf]), st.booleans())
 def test_the_same_bits_in_float32(data, factor, function, other, inverted):
     graph = Graph()
-    factor = float(np.float32(factor)) if factor < 3.4e38 else factor
     scaled = masked(graph, times(graph, leaf(graph), factor), other, inverted)
     node = graph.reduce(function, scaled, "N", "")
     values, conditions = (
@@ -89,8 +88,9 @@ def test_a_mask_and_an_extreme_pass_a_scale_on(swapped):
     assert found is times(graph, inner, 0.125)
 
 
-@pytest.mark.parametrize("factor", [math.nan, math.inf, -math.inf, -0.5, 0.0, -0.0, 1e-50, 1e-40, 1e39])
+@pytest.mark.parametrize("factor", [math.inf, -math.inf, -0.5, 0.0, -0.0, 1e-50])
 def test_other_factors_stay_where_they_are(factor):
+    """1e-50 is 0 in float32, and an infinity times 0 is not a number."""
     graph = Graph()
     scaled = times(graph, leaf(graph), factor)
     for node in (graph.reduce(Function.MAX, scaled, "N", ""), masked(graph, scaled, -INFINITY, False)):
