@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.fragment_kernels import RELEASE, WIDTH, Shape, kernel_text, multiply
+from tests.fragment_runs import DTYPES, Array, inputs_of, run_text
 
-from tilewright.cli.main import main
 from tilewright.driver.compile.lower_text import lower_text
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 
-Array = NDArray[Any]
-DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn}
-SWIZZLES = {4: "none", 2: "128B", 1: "64B"}
 NO_ROWS = "%r = ac.fragment.full [bits = 1077936128] -> R\n"  # 3.0
 
 WIDE = f"""
@@ -54,7 +47,8 @@ PLACES = f"""
   ac.yield %chosen, %of_row
 }}"""
 
-FOLDS = """
+FOLDS = (
+    """
 %z = ac.fragment.map inputs(%x) (%one) -> F {
   ac.yield %one
 }
@@ -67,7 +61,9 @@ FOLDS = """
   ac.yield %part
 }
 %r = ac.fragment.fold add %y_values
-""" + RELEASE
+"""
+    + RELEASE
+)
 
 LOADED = f"""
 {RELEASE}
@@ -187,34 +183,6 @@ def text_of(name: str) -> str:
     return kernel_text(CASES[name], BODIES[kind_of(name)](CASES[name]))
 
 
-def inputs_of(shape: Shape) -> dict[str, Array]:
-    generator = np.random.default_rng(5)
-    wide = (shape.rows, WIDTH)
-    sizes = {"a": wide, "b": (WIDTH, WIDTH), "c": wide, "d": (shape.rows,), "e": (WIDTH,)}
-    numbers = {name: generator.standard_normal(size) for name, size in sizes.items()}
-    return {key: value.astype(ml_dtypes.bfloat16 if key in "ab" else np.float32) for key, value in numbers.items()}
-
-
-def launch_of(shape: Shape) -> dict[str, Any]:
-    size = np.dtype(DTYPES[shape.element]).itemsize
-    given = [
-        {"kind": "tensormap", "dtype": "bf16", "dims": [64, rows], "box": [64, box], "swizzle": "128B", "buffer": name}
-        for name, rows, box in (("a", shape.rows, shape.tile), ("b", 64, 64))
-    ]
-    given += [
-        {"kind": "ptr", "bytes": 4 * count, "buffer": name}
-        for name, count in (("c", 64 * shape.rows), ("d", shape.rows), ("e", 64))
-    ]
-    y: dict[str, Any] = {"kind": "ptr", "bytes": shape.rows * shape.columns * size, "buffer": "y"}
-    if shape.store == "staged":
-        dims, box = [shape.columns, shape.rows], [WIDTH, shape.m]
-        dtype = {"f8e4m3": "u8"}.get(shape.element, shape.element)
-        y = {"kind": "tensormap", "dtype": dtype, "dims": dims, "box": box, "swizzle": SWIZZLES[size], "buffer": "y"}
-    dynamic = kernel_text(shape, "").split("dynamic_smem_bytes = ")[1].split(",")[0]
-    params = [*given, y, {"kind": "ptr", "bytes": 4 * shape.rows, "buffer": "r"}]
-    return {"grid": [1], "block": [128 + 128 * shape.units], "dynamic_smem": int(dynamic), "params": params}
-
-
 def proven(text: str, shape: Shape) -> str:
     """The PTX of a text that is proven. Stores along rows are understood in loops over groups alone."""
     lowered = lower_text(text, "k.ac.mlir")
@@ -230,20 +198,13 @@ def proven(text: str, shape: Shape) -> str:
 def test_values_and_proofs(name: str, tmp_path: Path) -> None:
     shape, kind = CASES[name], kind_of(name)
     inputs = inputs_of(shape)
-    (tmp_path / "k.ptx").write_text(proven(text_of(name), shape), "utf-8")
-    (tmp_path / "k.json").write_text(json.dumps(launch_of(shape)), "utf-8")
-    np.savez(tmp_path / "in.npz", **{key: value.view(np.uint8).reshape(-1) for key, value in inputs.items()})
-    arguments = ["--launch", str(tmp_path / "k.json"), "--inputs", str(tmp_path / "in.npz"), "--on", "cpu"]
-    assert main(["run", str(tmp_path / "k.ptx"), *arguments, "--outputs", str(tmp_path / "out.npz")]) == 0
-    assert main(["check", str(tmp_path / "k.ptx"), "--launch", str(tmp_path / "k.json")]) == 0
-    found = np.load(tmp_path / "out.npz")
-    y = found["y"].view(DTYPES[shape.element]).reshape(shape.rows, shape.columns).astype(np.float64)
+    found = run_text(proven(text_of(name), shape), shape, inputs, tmp_path, is_checked=True)
     y_wanted, r_wanted = expected(kind, inputs, shape.element)
     exact = kind in ("wide", "rounded", "places")
     # Of values that are rounded on the way, a few fall to the other side.
     relative, absolute = (0.0, 0.0) if exact else (1e-5, 0.05 if kind == "chained" else 1e-4)
-    np.testing.assert_allclose(y, y_wanted[:, : shape.columns], rtol=relative, atol=absolute)
-    np.testing.assert_allclose(found["r"].view(np.float32), r_wanted, rtol=relative, atol=10 * absolute)
+    np.testing.assert_allclose(found["y"], y_wanted[:, : shape.columns], rtol=relative, atol=absolute)
+    np.testing.assert_allclose(found["r"], r_wanted, rtol=relative, atol=10 * absolute)
 
 
 def counted(name: str, opcode: str) -> int:

@@ -74,10 +74,17 @@ class TilesOp(_OrderedTiles):
     tiles_m and tiles_n count tiles of one CTA, rounded up to the cluster's shape. Region arguments: m and n tile
     indices, then the carried values. batch: of so many matrices along each of some axes the tiles, one matrix after the
     other; the matrix's index along each follows the tile's two. first_tile: of the order, before which tiles are
-    another loop's (0 where absent).
+    another loop's (0 where absent). together: of so many matrices, of which it divides the number, the tiles are taken
+    together (`ir.tile_order`), by single CTAs.
     """
 
     name = "ac.tiles"
+    together = opt_prop_def(IntAttr)
+
+    @property
+    def matrices_together(self) -> int | None:
+        return None if self.together is None else self.together.data
+
     carried = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")

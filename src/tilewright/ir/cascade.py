@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
 
+RASTER_GROUP = 8
+"""Tiles of rows in a band of the order of tiles."""
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
 
@@ -95,7 +97,9 @@ class CascadeDecisions:
     """row, column, streamed: axes of the program; column is "" where nothing is stored over rows and columns of a
     product. tile_columns, tile_streamed: of a tile, along the last two. A tile has `consumers` times `unit_rows` rows.
     slice_depth: elements in a slot of an axis that products take by slices; 0 where none does.
-    rows_bytes: of each consumer, for stores along rows. walked: what tiles of rows walk, where not all of the axis."""
+    rows_bytes: of each consumer, for stores along rows. walked: what tiles of rows walk, where not all of the axis.
+    together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
+    taken after the other."""
 
     row: str
     column: str
@@ -115,6 +119,7 @@ class CascadeDecisions:
     smem_bytes: int
     reasons: tuple[str, ...]
     walked: tuple[WalkRange, ...] = ()
+    together: int = 0
 
     @property
     def tile_rows(self) -> int:

@@ -9,6 +9,10 @@ and leaves at the next along n; so any run of tiles, of whatever length, covers 
 beside it. What no square covers (the last columns of a band, a last band that is lower) is taken as in the grouped
 order. Both are bijections for any grid: a square's numbers are the same in either, in another order.
 
+Of several matrices one is taken after the other, or the tiles of some of them together (`matrix_of`, `taken`): first
+the last tile of each, and CTAs in every other round from the last to the first. Where tiles differ in length along the
+order, a CTA that had the longest of a round then has the shortest of the next, and what is left at the end is short.
+
 Source: D. Hilbert, Über die stetige Abbildung einer Linie auf ein Flächenstück, Math. Ann. 38 (1891).
 This is what the attributes of `ac.tiles` and its kin mean; `lower.raster` emits it. Checked by:
 tests/ir/test_tile_order.py, and tests/lower/test_raster.py, which runs what is emitted.
@@ -34,6 +38,24 @@ def place_in_order(
         n, m = hilbert_point(within % group**2, group)
         n += square * group
     return band * group + m, n
+
+
+def matrix_of(number: int, tiles: int, together: int | None) -> tuple[int, int]:
+    """(matrix, tile of it) of a number over all matrices, of so many tiles each. together: how many matrices' tiles are
+    taken together, None for one after the other."""
+    if together is None:
+        return divmod(number, tiles)
+    group, within = divmod(number, together * tiles)
+    back, matrix = divmod(within, together)
+    return group * together + matrix, tiles - 1 - back
+
+
+def taken(cta: int, ctas: int, tiles: int, together: int | None) -> list[int]:
+    """The numbers that one of so many CTAs takes, of all tiles of all matrices."""
+    if together is None:
+        return list(range(cta, tiles, ctas))
+    places = (ctas - 1 - cta if turn % 2 else cta for turn in range(-(-tiles // ctas)))
+    return [number for turn, place in enumerate(places) if (number := turn * ctas + place) < tiles]
 
 
 def hilbert_point(number: int, side: int) -> tuple[int, int]:

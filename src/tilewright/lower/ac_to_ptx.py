@@ -303,11 +303,13 @@ def _lower_block(lowering: Lowering, block: Block) -> None:
 
 def _carry_in(lowering: Lowering, block: Block, skip: int, carried: tuple[SSAValue, ...]) -> None:
     """Give each carried block argument registers of its own and move the initial values in. Accumulators stay where
-    they are: wgmma updates them in place, and a copy of them would force a wait. So do scales that are used for nothing
-    else, whose loads may still be on their way."""
+    they are: wgmma updates them in place, and a copy of them would force a wait. So do fragments in A's registers, and
+    scales that are used for nothing else, whose loads may still be on their way."""
+    operands = {register for registers in lowering.operand_registers.values() for register in registers}
     for argument, initial in zip(block.args[skip:], carried, strict=True):
         place = lowering.place(initial)
-        if isinstance(place, AccumulatorPlace) or (isinstance(place, ScalesPlace) and used_once(initial)):
+        stays = isinstance(place, AccumulatorPlace) or (isinstance(place, ScalesPlace) and used_once(initial))
+        if stays or any(register in operands for _, register in registers_of(place)):
             lowering.places[argument] = place
             continue
         fresh: list[str] = []
@@ -362,7 +364,8 @@ def _of_cta(text: Text, number: str, axis: str, ctas: int) -> str:
 
 
 def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> None:
-    """tile = cluster number; while tile < total: (m, n) = raster(tile); body; tile += number of clusters."""
+    """tile = cluster number; while tile < total: (m, n) = raster(tile); body; tile += number of clusters. Where every
+    other round goes in the opposite direction, what is added alternates."""
     text, cluster, passed = lowering.text, integers(kernel.cluster), lowering.passed
     tiles = tiles_of_clusters(op, kernel)
     total = passed.operand(text, TILES, tiles_in_all(op, kernel))
@@ -375,12 +378,18 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
         text.emit("mov.u32", tile, "%ctaid.x")
     if op.first:
         text.emit("add.u32", tile, tile, text.into("b32", "mov.u32", op.first))
+    both = ""
+    if op.together is not None:
+        # From CTA c of C to the mirrored place of the next round, 2 C - 1 - 2 c; from there on, 1 + 2 c.
+        both = text.into("b32", "mov.u32", 2 * number_of(clusters_launched(kernel)))
+        first = text.into("b32", "sub.s32", both, 1)
+        step = text.into("b32", "mad.lo.s32", tile, text.into("b32", "mov.s32", -2), first)
     _carry_in(lowering, block, op.indices, tuple(op.carried))
     head, end = text.label("tiles"), text.label("tiles_end")
     text.place(head)
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
     of_matrix = tile
-    if op.batch is not None:
+    if op.batch is not None or op.together is not None:
         of_matrix = _place_in_batch(lowering, op, tile, number_of(product(tiles)))
     m, n = raster(text, of_matrix, *tiles, op.raster_group.data, order_of(op), passed)
     lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))
@@ -388,6 +397,8 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     _lower_block(lowering, block)
     _carry_back(lowering, block, op.indices)
     text.emit("add.u32", tile, tile, step)
+    if both:
+        text.emit("sub.u32", step, both, step)
     text.emit("bra", head)
     text.place(end)
     _carry_out(lowering, op, op.indices)
@@ -396,8 +407,14 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
 def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: int) -> str:
     """The tile's number in its matrix, of so many tiles; where the matrix stands is the loop's further indices."""
     text = lowering.text
-    matrix = text.into("b32", "div.u32", tile, tiles)
-    number = text.into("b32", "rem.u32", tile, tiles)
+    together = op.matrices_together if isinstance(op, ac.TilesOp) else None
+    matrix = text.into("b32", "div.u32", tile, tiles if together is None else together * tiles)
+    number = text.into("b32", "rem.u32", tile, tiles if together is None else together * tiles)
+    if together is not None:
+        back = text.into("b32", "div.u32", number, together)
+        factor = text.into("b32", "mov.u32", together)
+        matrix = text.into("b32", "mad.lo.u32", matrix, factor, text.into("b32", "rem.u32", number, together))
+        number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", tiles - 1), back)
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix
         if place:

@@ -176,6 +176,22 @@ def _issue(lowering: Lowering, op: ComputedIssueOp) -> None:
     issue_from_registers(lowering, op, computed.blocks, computed.slot)
 
 
+def operand_registers(lowering: Lowering, count: int) -> Sequence[str]:
+    """A's registers of the products that take so many."""
+    known = lowering.operand_registers.setdefault(count, [])
+    while len(known) < count:
+        known.append(lowering.text.register("b32"))
+    return known
+
+
+def keeps_old_values(lowering: Lowering) -> str:
+    """A predicate that is always true, which the assembler cannot know: a write that may not happen keeps the
+    registers' old values alive up to there, past the wait for the product that reads them. It ends the life of A's
+    registers at the wgmma, though the tensor core reads them later, and else gives them to what is computed meanwhile
+    (measured: wrong sums)."""
+    return lowering.text.into("pred", "setp.lt.u32", lowering.warpgroup, 32)
+
+
 def issue_from_registers(
     lowering: Lowering,
     op: ComputedIssueOp | FragmentIssueOp,
@@ -188,22 +204,19 @@ def issue_from_registers(
     m, n = op.m.data, op.n.data
     accumulator = lowering.place(op.accumulator) if op.accumulator is not None else lowering.fresh_accumulator(m, n)
     assert isinstance(accumulator, AccumulatorPlace)
-    count = len(operand) * op.steps.data * _REGISTERS
-    known = lowering.operand_registers.setdefault(count, [])
-    while len(known) < count:
-        known.append(text.register("b32"))
+    known = operand_registers(lowering, len(operand) * op.steps.data * _REGISTERS)
     registers = iter(known)
-    # Always true, which the assembler cannot know: a move that may not happen keeps the registers' old values alive up
-    # to here, past the wait for the product that reads them. It ends the life of A's registers at the wgmma, though the
-    # tensor core reads them later, and else gives them to what is computed meanwhile (measured: wrong sums).
-    keeps = text.into("pred", "setp.lt.u32", lowering.warpgroup, 32)
+    # What was computed right into A's registers is there (`held_operand`).
+    there = list(known) == [each for block in operand for packed in block for each in packed]
+    keeps = None if there else keeps_old_values(lowering)
     moved: list[list[str]] = []
     for block in operand:
         words: list[str] = []
         for packed in block:
             mine = [next(registers) for _ in packed]
             for target, source in zip(mine, packed, strict=True):
-                text.emit("mov.b32", target, source, guard=keeps)
+                if not there:
+                    text.emit("mov.b32", target, source, guard=keeps)
             words.append("{" + ", ".join(mine) + "}")
         moved.append(words)
     base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")

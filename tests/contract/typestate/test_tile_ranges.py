@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from tilewright.base.verdict import Proven
+from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
@@ -17,15 +18,20 @@ from tilewright.ir.tier import int_array
 from tilewright.targets import target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
-from cascade_programs import causal
+from cascade_programs import attention, causal
 from lowered_programs import lower
 
 HOPPER = target("sm_90a")
 DIMS = {"B": 3, "Q": 700, "T": 700, "E": 64, "F": 64}
 
 
+@cache
+def lowered_once() -> ModuleOp:
+    return lower(causal, DIMS).kernels[0]
+
+
 def kernel() -> ModuleOp:
-    return lower(causal, DIMS).kernels[0].clone()
+    return lowered_once().clone()
 
 
 def ranges(module: ModuleOp) -> list[ac.RangeOp]:
@@ -54,7 +60,7 @@ def test_claims_sum_what_a_ctas_tiles_have() -> None:
 
 
 def test_counts_over_tiles_are_sums() -> None:
-    claim = RangeClaim("K", "tiles", (1, 2, 3), 2, 4)
+    claim = RangeClaim("K", "tiles", (1, 2, 3) * 2, 4)
     count = variable("K") * variable("tiles") * 2 + variable("tiles")
     assert claim.is_summed(count) and not claim.is_summed(variable("K"))
     assert not claim.is_summed(variable("K") * variable("K") * variable("tiles"))
@@ -64,6 +70,17 @@ def test_counts_over_tiles_are_sums() -> None:
         2 * (2 + 3) + 2,
         2 * 3 + 1,
         2 * 1 + 1,
+    ]
+
+
+def test_counts_of_tiles_taken_together() -> None:
+    """Numbers 0 to 5 have the lengths 3, 3, 2, 2, 1, 1; the second round goes from the last CTA to the first."""
+    claim = RangeClaim("K", "tiles", (3, 3, 2, 2, 1, 1), 4, 2)
+    assert [claim.symbols(cta) for cta in range(4)] == [
+        {"tiles": 1, "all_K": 3},
+        {"tiles": 1, "all_K": 3},
+        {"tiles": 2, "all_K": 3},
+        {"tiles": 2, "all_K": 3},
     ]
 
 
@@ -175,3 +192,93 @@ def test_what_roles_do_not_share_is_not_proven(edit: Callable[[ModuleOp], None])
     module = kernel()
     edit(module)
     assert not isinstance(verify(module, HOPPER), Proven)
+
+
+# ---------------------------------------------------------------- tiles of matrices taken together
+
+
+def loops_over_tiles(module: ModuleOp) -> list[ac.TilesOp]:
+    return [op for op in module.walk() if isinstance(op, ac.TilesOp)]
+
+
+def taken_together(module: ModuleOp, matrices: int = 3) -> ModuleOp:
+    for op in loops_over_tiles(module):
+        set_to(op, together=matrices)
+    return module
+
+
+def few_ctas(module: ModuleOp, ctas: int = 5) -> None:
+    the_kernel(module).properties["grid"] = int_array([ctas, 1, 1])
+
+
+def test_tiles_taken_together_are_proven_and_counted_by_what_a_cta_takes() -> None:
+    module = taken_together(kernel())
+    few_ctas(module)
+    assert isinstance(verify(module, HOPPER), Proven)
+    (claims,) = protocol_claims(module, HOPPER)
+    assert claims.range is not None and claims.range.together == 3
+    keys = next(ring for ring in claims.rings if ring.name == "k_ring")
+    lengths = [6 - number // 3 for number in range(18)]
+    rounds = [[0, 9, 10], [1, 8, 11], [2, 7, 12], [3, 6, 13], [4, 5, 14]]
+    last = [[], [], [17], [16], [15]]
+    wanted = [sum(lengths[at] for at in (*own, *more)) for own, more in zip(rounds, last, strict=True)]
+    assert [keys.fills.at(claims.range.symbols(cta)) for cta in range(5)] == wanted
+
+
+def two_of_three(module: ModuleOp) -> None:
+    taken_together(module, 2)
+
+
+def none_together(module: ModuleOp) -> None:
+    taken_together(module, 0)
+
+
+def fewer_than_none(module: ModuleOp) -> None:
+    taken_together(module, -3)
+
+
+def together_behind_others(module: ModuleOp) -> None:
+    for op in loops_over_tiles(taken_together(module)):
+        set_to(op, first_tile=1)
+
+
+def together_in_a_cluster(module: ModuleOp) -> None:
+    the_kernel(taken_together(module)).properties["cluster"] = int_array([2, 1, 1])
+
+
+def together_in_one_role(module: ModuleOp) -> None:
+    taken_together(module)
+    del loops_over_tiles(module)[0].properties["together"]
+
+
+def fewer_together_in_one_role(module: ModuleOp) -> None:
+    set_to(loops_over_tiles(taken_together(module))[1], together=1)
+
+
+def together_on_too_many_ctas(module: ModuleOp) -> None:
+    """Two rounds on, a number may come round to one of another CTA's tiles."""
+    few_ctas(taken_together(module), (1 << 31) - 1)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        two_of_three, none_together, fewer_than_none, together_behind_others, together_in_a_cluster,
+        together_in_one_role, fewer_together_in_one_role, together_on_too_many_ctas,
+    ],
+    ids=lambda edit: edit.__name__,
+)  # fmt: skip
+def test_tiles_that_are_not_taken_together_by_all_are_not_proven(edit: Callable[[ModuleOp], None]) -> None:
+    module = kernel()
+    edit(module)
+    verdict = verify(module, HOPPER)
+    assert isinstance(verdict, Unknown)
+    assert "together" in str(verdict) or "in another order" in str(verdict)
+
+
+def test_tiles_of_one_length_are_not_taken_together() -> None:
+    """Their counts are those of the plain order, in which the last round is another."""
+    module = lower(attention, {"B": 3, "H": 1, "Q": 700, "T": 700, "E": 64, "F": 64}).kernels[0].clone()
+    assert isinstance(verify(module, HOPPER), Proven)
+    verdict = verify(taken_together(module), HOPPER)
+    assert isinstance(verdict, Unknown) and "matrices together" in str(verdict)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_programs import Lowered, lower, random_inputs, run
 
+import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
@@ -134,3 +135,18 @@ def test_what_is_not_a_number_stays_so_in_its_row():
     assert np.isnan(got[0, 1, 3]).all() and np.isnan(got).sum() == 16
 
 
+@pytest.mark.parametrize("scale", [3e38, -3e38, 1e-45])
+def test_scales_that_leave_no_room_beside_log2_e(scale):
+    """The product of both would be no float32."""
+
+    def scaled(q, k, v, o):
+        i, t, e, f = tw.axes("Q T E F")
+        o[i, f] = tw.dot(tw.softmax(tw.dot(q[i, e], k[t, e], over=e) * scale, over=t), v[t, f], over=t)
+
+    tensors = {"q": ("Q", "E"), "k": ("T", "E"), "v": ("T", "F"), "o": ("Q", "F")}
+    scaled.__annotations__ = {name: tw.Tensor[axes] for name, axes in tensors.items()}
+    lowered = lower(tw.kernel(scaled), {"Q": 20, "T": 40, "E": 16, "F": 16}, wanted=Wanted(depth=16))
+    arrays = random_inputs(lowered)
+    arrays["q"][...] = 0  # so that all weights are the same
+    wanted = np.broadcast_to(arrays["v"].astype(np.float64).mean(0), (20, 16))
+    assert np.abs(run(lowered, arrays)["o"].astype(np.float64) - wanted).max() < 0.01

@@ -1,15 +1,22 @@
 """Tiles of rows that walk the part of an axis that masks leave: values on the CPU machine, and both proofs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cascade_programs import PROGRAMS, causal, dims_of
-from lowered_programs import lower, random_inputs, run
+from lowered_programs import lower, lower_decided, random_inputs, run
 from tests.lower.cascade.test_values import assert_near, elements_of
+from tests.synth.cascade.masked_programs import shifted
 
+import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.reproof.reproof import reprove
+from tilewright.ir import ac
+from tilewright.ir.decisions import to_attribute
+from tilewright.ir.tile_facts import the_program
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
@@ -41,3 +48,21 @@ def test_both_proofs(name: str) -> None:
     lowered = lower(PROGRAMS[name], dims_of(name, 1000, 1000), elements_of(name, Element.F16))
     assert isinstance(verify(lowered.kernels[0], target("sm_90a")), Proven)
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", name), Proven)
+
+
+@pytest.mark.parametrize(("kernel", "together"), [(causal, 1), (causal, 2), (causal, 4), (shifted, 1)])
+def test_tiles_of_several_matrices_taken_together(kernel: tw.Kernel, together: int) -> None:
+    """12 tiles, or 7 of one matrix, on 3 CTAs: rounds in alternating direction, the last one not full."""
+    widths = {"E": 16, "F": 16}
+    dims = {"B": 4, "Q": 130, "T": 130, **widths} if kernel is causal else {"Q": 400, "T": 400, **widths}
+    plain = lower(kernel, dims, wanted=Wanted(depth=64, consumers=1))
+    decisions = replace(plain.decisions, ctas=3, together=together)
+    the_program(plain.module).attributes["decisions"] = to_attribute(decisions)
+    lowered = lower_decided(plain.module, decisions)
+    loops = [op for op in lowered.kernels[0].walk() if isinstance(op, ac.TilesOp)]
+    assert [op.matrices_together for op in loops] == [together] * 2
+    assert isinstance(verify(lowered.kernels[0], target("sm_90a")), Proven)
+    proof = reprove(lowered.module, lowered.ptx, "sm_90a", kernel.name)
+    assert isinstance(proof, Proven), proof
+    if together == 2:
+        assert_near(kernel.name, dims, lowered, random_inputs(lowered), elements_of(kernel.name, Element.BF16))

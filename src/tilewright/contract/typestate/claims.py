@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.polynomial import Monomial, Polynomial
+from tilewright.ir.tile_order import taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,14 @@ class StreamClaim:
 @dataclass(frozen=True, slots=True)
 class RangeClaim:
     """Of tiles that each have their own number of iterations: the symbol that counts these, and the one that counts
-    tiles. lengths: by the number of a tile of one matrix; matrices: one after the other; CTA c of `ctas` takes tiles c,
-    c + ctas, ..."""
+    tiles. lengths: by the number of a tile among those of all matrices; ctas, together: by which CTA takes which
+    (`ir.tile_order.taken`)."""
 
     symbol: str
     tiles: str
     lengths: tuple[int, ...]
-    matrices: int
     ctas: int
+    together: int | None = None
 
     @property
     def all_symbol(self) -> str:
@@ -118,8 +119,8 @@ class RangeClaim:
 
     def symbols(self, cta: int) -> dict[str, int]:
         """Of a CTA: how many tiles, and their iterations together."""
-        own = range(cta, len(self.lengths) * self.matrices, self.ctas)
-        return {self.tiles: len(own), self.all_symbol: sum(self.lengths[tile % len(self.lengths)] for tile in own)}
+        own = taken(cta, self.ctas, len(self.lengths), self.together)
+        return {self.tiles: len(own), self.all_symbol: sum(self.lengths[tile] for tile in own)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,12 +198,13 @@ def _check_extents(op: ac.KernelOp, operations: Operations, facts: Target, findi
         findings.doubt(f"a cluster of {prod(extents[1])} CTAs", op)
     elif (threads := prod(extents[2])) > facts.limit("cta.threads_max") or threads % 32:
         findings.doubt(f"a CTA of {threads} threads", op)
-    _check_tile_orders(operations, findings)
+    _check_tile_orders(op, operations, findings)
 
 
-def _check_tile_orders(operations: Operations, findings: Findings) -> None:
+def _check_tile_orders(op: ac.KernelOp, operations: Operations, findings: Findings) -> None:
     """All roles must go through the tiles in one order, or they would disagree about which tile a slot belongs to."""
     orders: dict[str, tuple[tuple[Size, ...], tuple[int, ...], str]] = {}
+    ranges, alone = operations.of(ac.RangeOp), prod(integers(op.cluster)) == 1
     for tiles in operations.of(ac.TilesOp, ac.TurnTilesOp):
         order = (size_of(tiles.tiles_m), size_of(tiles.tiles_n), tiles.raster_group.data, tiles.matrices)
         (least_m, most_m), (least_n, most_n) = (bounds(size, ranges_at(tiles)) for size in order[:2])
@@ -214,10 +215,17 @@ def _check_tile_orders(operations: Operations, findings: Findings) -> None:
             )
         elif most > _MOST_TILES:
             findings.doubt(f"{most} tiles, more than are counted in 32 bits", tiles)
+        together = tiles.matrices_together if isinstance(tiles, ac.TilesOp) else None
+        if together is not None:
+            whole = together >= 1 and tiles.matrices % together == 0
+            if not (whole and ranges and alone) or tiles.first:
+                findings.doubt(f"tiles of {together} of {tiles.matrices} matrices together", tiles)
+            elif most + 2 * prod(most_each(op.grid, op)) > 1 << 32:
+                findings.doubt("tiles together on so many CTAs that a number passes what 32 bits hold", tiles)
         named = "grouped" if tiles.order is None else tiles.order.data
         if not fits_order(tiles.raster_group.data, named):
             findings.doubt(f"tiles in groups of {order[2]} in the order {named!r}", tiles)
-        found = (order, tiles.batches, named)
+        found = ((*order, together or 0), tiles.batches, named)
         if orders.setdefault(tiles.symbol.data, found) != found:
             findings.doubt("goes through the tiles in another order than another role", tiles)
 

@@ -36,7 +36,7 @@ from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
-from tilewright.ir.tile_order import TileOrder, place_in_order
+from tilewright.ir.tile_order import TileOrder, matrix_of, place_in_order
 
 _INDEX_END = 1 << 31
 _LINE = 3
@@ -164,8 +164,10 @@ def range_claim(kernel: Kernel) -> RangeClaim | None:
     tiles = most_of(loop.tiles_m, op), most_of(loop.tiles_n, op)  # numbers, which `_check_range` has seen to
     order = cast("TileOrder", "grouped" if loop.order is None else loop.order.data)  # one that `program` has checked
     lengths = [op.part(row)[1] for row in range(tiles[0])]
-    by_number = [
+    of_matrix = [
         lengths[place_in_order(number, *tiles, loop.raster_group.data, order)[0]] for number in range(prod(tiles))
     ]
-    ctas = prod(most_each(kernel.op.grid, kernel.op))
-    return RangeClaim(op.symbol.data, loop.symbol.data, tuple(by_number), loop.matrices, ctas)
+    together, ctas = loop.matrices_together, prod(most_each(kernel.op.grid, kernel.op))
+    numbers = range(prod(tiles) * loop.matrices)
+    by_number = tuple(of_matrix[matrix_of(number, prod(tiles), together)[1]] for number in numbers)
+    return RangeClaim(op.symbol.data, loop.symbol.data, by_number, ctas, together)

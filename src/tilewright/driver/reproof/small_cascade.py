@@ -10,15 +10,16 @@ Checked by: tests/driver/reproof/test_small_cascade.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.ir import tile
-from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
+from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_facts import loads
 from tilewright.ir.tile_types import tensor_type
-from tilewright.lower.cascade.place import RASTER_GROUP, tile_counts, tiles_walked
+from tilewright.lower.cascade.place import tile_counts, tiles_walked
 from tilewright.lower.raster import raster_quantities
 
 _TILES = 2
@@ -64,7 +65,8 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
     rows, columns, matrices = tile_counts(program, d)
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
-    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked)
+    together = math.gcd(d.together, matrices) if d.together else 0
+    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=together)
 
 
 def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
@@ -82,11 +84,14 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, RASTER_GROUP)]
     most = tiles_walked(program, d)
     found += [most, most - 1]
+    if d.together:
+        found += [d.together, d.together * rows * columns, rows * columns - 1, 2 * d.ctas]
     for each in d.walked:
         found += [line.offset % (1 << 32) for line in (each.begin, each.end)]
     found += [-(-program.extents[axis] // d.slice_depth) for axis in d.sliced]
     found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
-    # A plain store compares its first column with the extent less the column's place in the tile.
+    # A plain store compares its first column with the extent less the column's place in the tile; a mask that ends with
+    # the axis, with the extent less the tile.
     for axis, size in ((d.column, d.tile_columns), (d.streamed, d.tile_streamed)):
-        found += [max(0, program.extents[axis] - place) for place in range(1, size)] if axis else []
+        found += [max(0, program.extents[axis] - place) for place in range(1, size + 1)] if axis else []
     return found

@@ -2,9 +2,10 @@
 
 What a product, a fold, a loop or a store needs is computed where it is first needed, and kept where it is used more
 than once; everything else is computed inside the region of what uses it. A product waits for the slots of its arrays,
-and then for itself; but one whose sum is only carried on runs until the next iteration has issued its first product, so
-that the tensor core goes from one to the other. While one consumer computes, it multiplies for the other. A slot is
-released after the last product that reads it; those that stay for the whole tile, after the last walk.
+and then for itself; but one whose sum is only carried on is issued by the next iteration, right behind that iteration's
+first product. So the tensor core works on it while the threads compute on what the first product gave, until its sum is
+needed. While one consumer computes, the tensor core multiplies for the other. A slot is released after the last product
+that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 
@@ -55,20 +56,30 @@ _IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.in
 
 
 @dataclass(frozen=True, slots=True)
+class Postponed:
+    """A product over the streamed axis that the next iteration issues: what it is added to and its left operand, both
+    fragments, and its other operand's slot."""
+
+    op: ContractOp
+    start: SSAValue
+    held: SSAValue
+    phase: SSAValue
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """A product that is not waited for yet: its accumulator, and the slot that it reads."""
 
     inflight: SSAValue
     reading: SSAValue
-    load: tile.LoadOp
 
 
 @dataclass(slots=True)
 class Consumer:
     """One tile of one unit, as ops are added. values: fragments, and settled accumulators, of values of the
     program; cursors, held: of each ring, and its slot where this unit has it; left: products and reads of a load
-    that are still to come, in this tile of the streamed axis; running: by what the program calls their sums; late:
-    those sums that are only carried on."""
+    that are still to come, in this tile of the streamed axis; postponed, running: by what the program calls their sums;
+    late: the sum that is only carried on."""
 
     build: Build
     program: tile.ProgramOp
@@ -83,8 +94,9 @@ class Consumer:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
+    postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
-    late: frozenset[SSAValue] = frozenset()
+    late: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
 
     # ------------------------------------------------------------ the tile
@@ -118,19 +130,19 @@ class Consumer:
                 self.wait(load)
         staying = [load for load in needed if load in self.held]
         passing = [load for load in needed if load not in self.held]
-        late = self.late_sums(op)
-        state: list[SSAValue | Running] = [self.kept(value) for value in op.carried]
-        if late:
-            # The first iteration by itself: none is running yet when it begins.
+        late = self.late_sum(op)
+        state: list[SSAValue | Postponed] = [self.kept(value) for value in op.carried]
+        if late is not None:
+            # The first iteration by itself: no product is left to it.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *_flat(state)]
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
-        inner, block, loop = counted_loop(self.build, int(bool(late)), carried, types=types)
+        inner, block, loop = counted_loop(self.build, int(late is not None), carried, types=types)
 
-        def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[SSAValue | Running]]:
+        def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[SSAValue | Postponed]]:
             """The consumer that goes on with these values of the loop, and the state."""
             cursors = dict(zip(passing, values, strict=False))
             held = dict(zip(staying, values[len(passing) :], strict=False))
@@ -144,8 +156,8 @@ class Consumer:
         after, left = taken(list(loop.outputs))
         self.cursors, self.held = after.cursors, after.held
         for output, item in zip(op.outputs, left, strict=True):
-            if isinstance(item, Running):
-                self.running[output] = item
+            if isinstance(item, Postponed):
+                self.postponed[output] = item
             else:
                 self.values[output] = item
         self.settle()
@@ -153,41 +165,44 @@ class Consumer:
     def iterate(
         self,
         loop: tile.LoopOp,
-        state: Sequence[SSAValue | Running],
-        late: frozenset[SSAValue],
+        state: Sequence[SSAValue | Postponed],
+        late: SSAValue | None,
         build: Build,
         walked: SSAValue,
         slots: Consumer,
-    ) -> list[SSAValue | Running]:
+    ) -> list[SSAValue | Postponed]:
         """One tile of the streamed axis; the state after it. walked: which of the walk; slots: whose cursors and slots
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, left=self.uses(loop), running={}, late=late,
+            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
-            if isinstance(item, Running):
-                body.running[argument] = item
+            if isinstance(item, Postponed):
+                body.postponed[argument] = item
             else:
                 body.values[argument] = item
         return body.body(list(loop.body.block.ops))
 
-    def late_sums(self, loop: tile.LoopOp) -> frozenset[SSAValue]:
-        """The sums of products over the streamed axis that a walk only carries on. None where it stores: its stores
-        stand in one loop then, whose iterations tell them apart."""
-        found: set[SSAValue] = set()
+    def late_sum(self, loop: tile.LoopOp) -> SSAValue | None:
+        """The last sum of products over the streamed axis that a walk only carries on, where another product comes
+        before it to run beside. None where the walk stores: its stores stand in one loop then, whose iterations tell
+        them apart."""
+        found: SSAValue | None = None
         if any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
-            return frozenset()
-        uses = self.uses(loop)
+            return None
+        uses, first = self.uses(loop), True
         for op in loop.body.block.ops:
-            if isinstance(op, ContractOp) and op.axis.data == self.axes.streamed:
+            if isinstance(op, ContractOp):
                 other, result = self.start_of(op)
-                carried = [each for each in users(result) if not isinstance(each, tile.YieldOp)]
-                if other is not None and not carried and uses[self.products[op].brought] == 1:
-                    found.add(result)
-        return frozenset(found)
+                carried = not [each for each in users(result) if not isinstance(each, tile.YieldOp)]
+                over_streamed = op.axis.data == self.axes.streamed
+                if over_streamed and not first and other is not None and carried:
+                    found = result if uses[self.products[op].brought] == 1 else found
+                first = False
+        return found
 
-    def body(self, ops: Sequence[Operation]) -> list[SSAValue | Running]:
+    def body(self, ops: Sequence[Operation]) -> list[SSAValue | Postponed]:
         """One tile of the streamed axis; what it yields."""
         for op in ops:
             match op:
@@ -198,16 +213,22 @@ class Consumer:
                 case tile.StoreOp():
                     self.store(op)
                 case tile.YieldOp():
-                    return [self.running.get(value) or self.kept(value) for value in op.values]
+                    return [self.postponed.get(value) or self.kept(value) for value in op.values]
                 case _:
                     pass
         return []
 
-    def settle(self, *, all_products: bool = False) -> None:
-        """Wait for the products of the iteration before; and for those of this one, if asked."""
-        before = {value: item for value, item in self.running.items() if all_products or value not in self.late}
-        waited = [wgmma_wait(self.build, item.reading, item.inflight) for item in before.values()]
-        for value, (retired, settled) in zip(before, waited, strict=True):
+    def issue_postponed(self) -> None:
+        """Issue the product that the iteration before left to this one."""
+        for value, item in list(self.postponed.items()):
+            del self.postponed[value]
+            self.running[value] = self.issue_held(item.op, item.held, item.phase, item.start)
+
+    def settle(self) -> None:
+        """Wait for all products that run."""
+        self.issue_postponed()
+        waited = [wgmma_wait(self.build, item.reading, item.inflight) for item in self.running.values()]
+        for value, (retired, settled) in zip(list(self.running), waited, strict=True):
             del self.running[value]
             release(self.build, retired)
             self.values[value] = settled
@@ -291,7 +312,7 @@ class Consumer:
     def fragment(self, value: SSAValue) -> SSAValue:
         """A value in registers: a fragment, or the settled accumulator that it is."""
         value = bare(value)
-        if value in self.running:
+        if value in self.running or value in self.postponed:
             self.settle()
         known = self.values.get(value)
         if known is not None:
@@ -374,76 +395,81 @@ class Consumer:
         return self.program.extents[self.axes.streamed] % self.d.tile_streamed != 0
 
     def product(self, op: ContractOp) -> None:
-        """The product, added to what the program adds it to: a settled accumulator, or one that is still running."""
+        """The product, added to what the program adds it to; left to the next iteration where its sum is the one that
+        is only carried on."""
         product = self.products[op]
-        ring = self.rings[product.brought]
-        over, element = op.axis.data, ring.decision.element
         other, result = self.start_of(op)
-        if result in self.values or result in self.running:
+        if result in self.values or result in self.postponed:
             return
-        starts = [] if other is None else [self.start(other)]
-        rows = IntAttr(self.d.unit_rows)
-        outer = ring.decision.outer if ring.decision.inner == over else ring.decision.inner
-        columns = IntAttr(self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns)
-        kinds: list[Attribute] = [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
-        properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(element)}
-        if over == self.axes.streamed:
-            held = self.operand(product.held, Element(element))
-            depth = self.d.tile_streamed
-            phase = self.wait(product.brought)
-            op_ = FragmentIssueOp.create(
-                operands=[held, phase, ring.buffer, *starts],
-                properties=properties | {"steps": IntAttr(depth // _STEP)} | b_properties(ring.decision, over, depth),
-                result_types=kinds,
-            )
-            self.build.add(op_)
-            self.build.add(ac.WgmmaCommitOp.create())
-            if result in self.late:
-                del self.held[product.brought]
-                self.running[result] = Running(op_.results[0], op_.results[1], product.brought)
-                return
-            retired, settled = wgmma_wait(self.build, op_.results[1], op_.results[0])
-            self.done(product.brought, retired)
-        else:
-            settled = self.product_of_slots(product, properties, kinds, starts)
+        if op.axis.data != self.axes.streamed:
+            self.values[result] = self.product_of_slots(product, None if other is None else self.kept(other))
+            return
+        # ptxas moves no arithmetic across the loop that waits for a slot. So what stands before it runs beside the
+        # product of the iteration before, for which what comes next waits.
+        phase = self.wait(product.brought)
+        start = None if other is None else self.kept(other)
+        held = self.operand(product.held, Element(self.rings[product.brought].decision.element))
+        if result is self.late and start is not None:
+            del self.held[product.brought]
+            self.postponed[result] = Postponed(op, start, held, phase)
+            return
+        running = self.issue_held(op, held, phase, start)
+        retired, settled = wgmma_wait(self.build, running.reading, running.inflight)
+        self.done(product.brought, retired)
         self.values[result] = settled
 
-    def product_of_slots(
-        self, product: Product, properties: dict[str, Attribute], kinds: list[Attribute], starts: list[SSAValue]
-    ) -> SSAValue:
+    def issue_held(self, op: ContractOp, held: SSAValue, phase: SSAValue, start: SSAValue | None) -> Running:
+        """Multiply a fragment with a slot, added to another."""
+        ring = self.rings[self.products[op].brought]
+        depth = self.d.tile_streamed
+        properties, kinds = self.issue_types(ring, op.axis.data)
+        issue = FragmentIssueOp.create(
+            operands=[held, phase, ring.buffer, *([] if start is None else [self.start(start)])],
+            properties=properties
+            | {"steps": IntAttr(depth // _STEP)}
+            | b_properties(ring.decision, op.axis.data, depth),
+            result_types=kinds,
+        )
+        self.build.add(issue)
+        self.build.add(ac.WgmmaCommitOp.create())
+        return Running(issue.results[0], issue.results[1])
+
+    def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
+        """Of a product with a ring's slot: its shape, and what it gives."""
+        rows, slot = IntAttr(self.d.unit_rows), ring.decision
+        outer = slot.outer if slot.inner == over else slot.inner
+        columns = IntAttr(self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns)
+        properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(slot.element)}
+        return properties, [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
+
+    def product_of_slots(self, product: Product, start: SSAValue | None) -> SSAValue:
         """Both operands out of slots: what stays for the tile, and what comes with the streamed axis; or slice by slice
         of the axis that they share."""
         left = product.held.owner
         assert isinstance(left, tile.LoadOp)
+        starts = [] if start is None else [self.start(start)]
         if self.rings[left].decision.sliced:
-            return self.product_of_slices(product, left, properties, kinds, starts)
-        issued = self.issue(product, (self.wait(left), self.wait(product.brought)), properties, kinds, starts)
-        inflight, b_reading, a_reading = issued
-        retired, settled = wgmma_wait(self.build, b_reading, inflight)
-        (stays,) = wgmma_wait(self.build, a_reading, None)
-        self.settle()
+            return self.product_of_slices(product, left, starts)
+        inflight, b_reading, a_reading = self.issue(product, (self.wait(left), self.wait(product.brought)), starts)
+        newer = len(self.postponed)
+        self.issue_postponed()
+        retired, settled = wgmma_wait(self.build, b_reading, inflight, newer)
+        (stays,) = wgmma_wait(self.build, a_reading, None, newer)
         self.done(product.brought, retired)
         self.done(left, stays)
         return settled
 
-    def product_of_slices(
-        self,
-        product: Product,
-        left: tile.LoadOp,
-        properties: dict[str, Attribute],
-        kinds: list[Attribute],
-        starts: list[SSAValue],
-    ) -> SSAValue:
+    def product_of_slices(self, product: Product, left: tile.LoadOp, starts: list[SSAValue]) -> SSAValue:
         """The sum over an axis that comes slice by slice; each slice's slots are released when the next is issued."""
         loads = (left, product.brought)
-        inflight, *readings = self.issue(product, self.next_slots(loads), properties, kinds, starts)
         self.settle()
+        inflight, *readings = self.issue(product, self.next_slots(loads), starts)
         carried = [*(self.cursors[load] for load in loads), inflight, *readings]
         symbol = slices_symbol(product.op.axis.data)
         inner, block, loop = counted_loop(self.build, 1, carried, symbol=symbol)
         a_cursor, b_cursor, running, *before = block.args[1:]
         body = replace(self, build=inner, cursors=self.cursors | dict(zip(loads, (a_cursor, b_cursor), strict=True)))
-        running, *readings = body.issue(product, body.next_slots(loads), properties, kinds, [running])
+        running, *readings = body.issue(product, body.next_slots(loads), [running])
         for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
             release(inner, retired)
         inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running, *readings]))
@@ -466,8 +492,6 @@ class Consumer:
         self,
         product: Product,
         phases: tuple[SSAValue, SSAValue],
-        properties: dict[str, Attribute],
-        kinds: list[Attribute],
         starts: list[SSAValue],
     ) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Multiply two slots, that of the held operand first; (accumulator, what is read of the other and of it)."""
@@ -479,6 +503,7 @@ class Consumer:
         # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
         apart = 64 * 128 if major == "K" else a.decision.box_bytes
         held, phase = phases
+        properties, kinds = self.issue_types(b, over)
         self.build.add(ac.WgmmaFenceOp.create())
         op = ac.WgmmaIssueOp.build(
             operands=[phase, a.buffer, b.buffer, self.unit, starts[0] if starts else None, held],
@@ -512,9 +537,8 @@ class Consumer:
                 return other, sum_.result
         return None, op.result
 
-    def start(self, value: SSAValue) -> SSAValue:
-        """An accumulator that begins as a value."""
-        held = self.kept(value)
+    def start(self, held: SSAValue) -> SSAValue:
+        """An accumulator that begins as a fragment."""
         kind = held.type
         assert isinstance(kind, ac.FragmentType)
         start = AccumulatorStartOp.create(operands=[held], result_types=[ac.InflightType(kind.m, kind.n)])
@@ -531,7 +555,7 @@ class Consumer:
     def read(self, load: tile.LoadOp) -> SSAValue:
         """A tile of an array, out of its slot."""
         ring = self.rings[load]
-        self.settle(all_products=True)
+        self.settle()
         depth = self.d.tile_streamed
         major, _, _, steps = matrix_layout(ring.decision, self.axes.streamed, depth)
         assert major == "K" and slot_elements(ring.decision, self.axes.streamed) == depth
@@ -559,7 +583,7 @@ class Consumer:
         past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs."""
         kept = self.axes.kept(wanted[0][0]) if over is None else over
         if any(element.bytes == 2 for _, element, _ in wanted):
-            self.settle(all_products=True)  # registers of a product's operand are written while none is running
+            self.settle()  # registers of a product's operand are written while none is running
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
         for value, _, _ in wanted:
@@ -624,7 +648,7 @@ class Consumer:
     def is_at_hand(self, value: SSAValue) -> bool:
         """Whether a value is no expression of others."""
         made = isinstance(value.owner, tile.LoadOp | ReduceOp | ContractOp)
-        return made or value in self.values or value in self.running
+        return made or value in self.values or value in self.running or value in self.postponed
 
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value is computed once for several users."""
@@ -649,13 +673,16 @@ class Consumer:
         self.build.add(ac.GlobalStoreOp.create(operands=[held, place, self.first_row(), column, *through]))
 
 
-def _flat(state: Sequence[SSAValue | Running]) -> list[SSAValue]:
+def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:
     """A state as values that a loop carries."""
-    parts = [(item.inflight, item.reading) if isinstance(item, Running) else (item,) for item in state]
+    parts = [(item.start, item.held, item.phase) if isinstance(item, Postponed) else (item,) for item in state]
     return [each for part in parts for each in part]
 
 
-def _unflat(values: Sequence[SSAValue], like: Sequence[SSAValue | Running]) -> list[SSAValue | Running]:
+def _unflat(values: Sequence[SSAValue], like: Sequence[SSAValue | Postponed]) -> list[SSAValue | Postponed]:
     """The values that a loop carries as a state of the same form."""
     left = iter(values)
-    return [Running(next(left), next(left), item.load) if isinstance(item, Running) else next(left) for item in like]
+    return [
+        Postponed(item.op, next(left), next(left), next(left)) if isinstance(item, Postponed) else next(left)
+        for item in like
+    ]

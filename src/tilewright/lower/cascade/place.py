@@ -13,15 +13,13 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir import ac, tile
-from tilewright.ir.cascade import CascadeDecisions, Line, SlotDecision
+from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, Line, SlotDecision
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.array_part import part_at
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.cascade.slots import Ring, fill
-
-RASTER_GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,7 @@ def open_tiles(
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
     extents = [program.extents[axis] for axis in d.batch]
     batch: dict[str, Attribute] = {"batch": int_array(extents)} if d.batch else {}
+    batch |= {"together": IntAttr(d.together)} if d.together else {}
     op = ac.TilesOp.create(
         operands=list(carried),
         result_types=[value.type for value in carried],

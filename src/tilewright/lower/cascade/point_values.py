@@ -24,6 +24,8 @@ from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.expression import constant, point_value, scalar_function
 
 _LOG2E = math.log2(math.e)
+_MOST_JOINED = 2.0**126
+"""Of numbers that are multiplied by log2 e while compiling: the product is a float32."""
 
 
 def bare(value: SSAValue) -> SSAValue:
@@ -77,9 +79,27 @@ def emit_exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAV
 
 
 def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
-    """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row."""
-    owner, factor = value.owner, constant(build, _LOG2E)
+    """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row. A number
+    that a side is multiplied by joins log2 e."""
+    owner = value.owner
     if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
-        less = scalar_function(build, "mul", point_value(build, owner.right, leaves), constant(build, -_LOG2E))
-        return scalar_function(build, "fma", point_value(build, owner.left, leaves), factor, less)
-    return scalar_function(build, "mul", point_value(build, value, leaves), factor)
+        left, right = (_times_number(side, leaves) for side in (owner.left, owner.right))
+        less = scalar_function(
+            build, "mul", point_value(build, right[0], leaves), constant(build, -_LOG2E * right[1])
+        )
+        factor = constant(build, _LOG2E * left[1])
+        return scalar_function(build, "fma", point_value(build, left[0], leaves), factor, less)
+    inner, number = _times_number(value, leaves)
+    return scalar_function(build, "mul", point_value(build, inner, leaves), constant(build, _LOG2E * number))
+
+
+def _times_number(value: SSAValue, leaves: Mapping[SSAValue, SSAValue]) -> tuple[SSAValue, float]:
+    """A value as another one and the number that it is multiplied by, 1 where float32 has no room for more."""
+    value = bare(value)
+    owner = value.owner
+    if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.MUL:
+        for one, other in ((owner.left, owner.right), (owner.right, owner.left)):
+            number = bare(other).owner
+            if isinstance(number, tile.ConstantOp | tile.FullOp) and abs(number.value.value.data) <= _MOST_JOINED:
+                return bare(one), number.value.value.data
+    return value, 1.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
 from tilewright.ir import tile
-from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
+from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     cascade_axes,
@@ -34,6 +34,7 @@ from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import axes_text, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.tile_order import places_together
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.register_budget import register_budget
 from tilewright.synth.wanted import Wanted
@@ -102,20 +103,36 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             f"{tiles} tiles on {ctas} CTAs",
             *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes" for each in slots),
         )
-        walked = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed)
+        walked, together = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), 0
         if walked:
             longest = counted(walked[0].longest, "tile")
             words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
+            together = places_together(
+                walked[0], _tiles_along(program, axes.streamed, choice.streamed), (rows, columns), RASTER_GROUP,
+                math.prod(program.extents[axis] for axis in axes.batch), _place_bytes(program, axes, slots), ctas,
+                target,
+            )  # fmt: skip
+            if together:
+                words += (f"tiles of {counted(together, 'place')} together, the longest first",)
         return CascadeDecisions(
             axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns,
             choice.streamed, _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer,
             consumer, launch, ctas,
-            smem_bytes(slots, choice.consumers, target), words, walked,
+            smem_bytes(slots, choice.consumers, target), words, walked, together,
         )  # fmt: skip
     refuse_at(
         program,
         f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
         "make the axes that every row needs whole shorter, or split the kernel",
+    )
+
+
+def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:
+    """What is brought along the streamed axis for one place of the batch."""
+    return sum(
+        program.extents[axes.streamed] * each.element_bytes * each.dims[0 if each.outer == axes.streamed else 1]
+        for each in slots
+        if axes.streamed in (each.inner, each.outer)
     )
 
 

@@ -2,10 +2,10 @@
 
 `streamed` rewrites a `tile` program whose grid has all axes. One of them, T, leaves the grid; loops over it carry the
 states of its folds and contractions, corrected where one reads another's result (online softmax), and ops behind them
-finish. The modules, in order: `graph` (values, equal ones once), `axis` (which axis), `along_axis` (what changes along
-it), `factors` with `affine`, and `extremes` (what can be carried while results still move), `derive` (walks and
-states), `emit` (the program), `certificate` with `exact` and `meaning` (what was derived, checked anew in exact
-arithmetic).
+finish. The modules, in order: `graph` (values, equal ones once), `axis` (which axis), `scales` (numbers that extremes
+need not be multiplied by), `along_axis` (what changes along it), `factors` with `affine`, and `extremes` (what can be
+carried while results still move), `derive` (walks and states), `emit` (the program), `certificate` with `exact` and
+`meaning` (what was derived, checked anew in exact arithmetic).
 
 Not handled: two axes streamed in one program, axes that groups cut, states of more than one term for a sum (the
 variance in one walk), orders that matter (scans), where along an axis an element stands. Checked by:

@@ -31,6 +31,7 @@ from tilewright.synth.streaming.along_axis import AlongAxis, normal_form
 from tilewright.synth.streaming.extremes import peeled, reapplied
 from tilewright.synth.streaming.factors import Factored, Mixed, Moving, Reference, factored
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below
+from tilewright.synth.streaming.scales import scales_outward
 
 IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.inf}
 
@@ -308,8 +309,9 @@ class _Deriver:
 def derived(graph: Graph, stored: Sequence[Stored], axis: str) -> Streaming:
     """The walks along `axis` of a program that stores `stored`."""
     along = AlongAxis(axis)
-    normal = normal_form(graph, [each.value for each in stored], along)
-    stored = [Stored(normal[each.value], each.tensor, each.indices, each.place) for each in stored]
+    outward = scales_outward(graph, [each.value for each in stored])
+    normal = normal_form(graph, [outward[each.value] for each in stored], along)
+    stored = [Stored(normal[outward[each.value]], each.tensor, each.indices, each.place) for each in stored]
     deriver = _Deriver(graph, along)
     for node in below([each.value for each in stored]):
         if deriver.is_sum(node):

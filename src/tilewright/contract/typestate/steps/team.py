@@ -58,7 +58,7 @@ def check_teams(kernel: Kernel, findings: Findings) -> None:
     for op in kernel.operations.of(ac.TilesOp, *others):
         if not isinstance(op, ac.TilesOp):
             findings.doubt("shares of teams beside tiles in turn, in groups or in parts", op)
-        elif op.matrices != first.teams.data or op.first:
+        elif op.matrices != first.teams.data or op.first or op.together is not None:
             findings.doubt(f"goes {op.matrices} times through the tiles of {first.teams.data} teams", op)
     if any(op.teams != first.teams for op in afters):
         findings.doubt("operations differ in how many teams there are", first)

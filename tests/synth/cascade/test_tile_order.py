@@ -1,0 +1,81 @@
+"""Orders of tiles whose walks have different lengths: no order that leaves a CTA more than the plain one does."""
+
+import pytest
+from cascade_programs import attention, causal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lowered_programs import lower
+
+from tilewright.ir.cascade import RASTER_GROUP, Line, WalkRange, walked_part
+from tilewright.ir.tile_order import matrix_of, place_in_order, taken
+from tilewright.synth.cascade.tile_order import places_together
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
+CACHE = HOPPER.limit("device.l2_bytes")
+CAUSAL = Line(0, 0, 1), Line(1, 1, 1)
+
+
+def longest_share(walked, most, tiles, places, ctas, together):
+    """The iterations of the CTA that has most, counted tile by tile."""
+    count = tiles[0] * tiles[1]
+    shares = []
+    for cta in range(ctas):
+        own = [
+            matrix_of(number, count, together or None) for number in taken(cta, ctas, count * places, together or None)
+        ]
+        rows = [place_in_order(tile, *tiles, RASTER_GROUP)[0] for _, tile in own]
+        shares.append(sum(walked_part(walked.begin, walked.end, most, row)[1] for row in rows))
+    return max(shares)
+
+
+def chosen(walked, most, tiles, places, ctas, place_bytes=1):
+    return places_together(walked, most, tiles, RASTER_GROUP, places, place_bytes, ctas, HOPPER)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(st.integers(0, 2), st.integers(-3, 3), st.integers(1, 3)),
+    st.tuples(st.integers(0, 2), st.integers(1, 5), st.integers(1, 3)),
+    st.tuples(st.integers(1, 9), st.integers(1, 2)),
+    st.integers(1, 12),
+    st.integers(1, 12),
+)
+def test_no_share_is_longer_than_in_the_plain_order(begin, end, tiles, places, ctas):
+    walked = WalkRange(Line(*begin), Line(*end), 9)
+    together = chosen(walked, 9, tiles, places, ctas)
+    assert together == 0 or places % together == 0
+    shares = {
+        each: longest_share(walked, 9, tiles, places, ctas, each)
+        for each in (0, *(each for each in range(1, places + 1) if places % each == 0))
+    }
+    assert shares[together] == min(shares.values())
+    assert together == min(each for each, share in shares.items() if share == shares[together])
+
+
+def test_heads_of_a_causal_mask_are_taken_together():
+    walked = WalkRange(*CAUSAL, 32)
+    together = chosen(walked, 32, (32, 1), 64, 132)
+    plain, found = (longest_share(walked, 32, (32, 1), 64, 132, each) for each in (0, together))
+    # 64 heads of 1 + 2 + ... + 32 tiles are 256 for each CTA.
+    assert together > 0 and found <= 1.05 * 256 < 1.1 * 256 <= plain
+
+
+def test_tiles_of_one_length_and_tiles_with_ctas_of_their_own_stay_in_the_plain_order():
+    assert chosen(WalkRange(Line(0, 0, 1), Line(0, 5, 1), 5), 8, (32, 1), 64, 132) == 0
+    assert chosen(WalkRange(*CAUSAL, 32), 32, (32, 1), 4, 128) == 0
+
+
+@pytest.mark.parametrize("share", [1, 4, 16])
+def test_places_that_are_taken_together_fit_the_cache(share):
+    together = chosen(WalkRange(*CAUSAL, 32), 32, (32, 1), 64, 132, place_bytes=CACHE // share)
+    assert together * (CACHE // share) <= max(CACHE // 2, CACHE // share)
+
+
+def test_decisions_take_tiles_together_where_walks_differ():
+    dims = {"B": 64, "Q": 4096, "T": 4096, "E": 64, "F": 64}
+    decisions = lower(causal, dims).decisions
+    assert decisions.together > 0 and dims["B"] % decisions.together == 0
+    assert any("together" in reason for reason in decisions.reasons)
+    dims = {"B": 1, "H": 64, "Q": 1024, "T": 1024, "E": 64, "F": 64}
+    assert lower(attention, dims).decisions.together == 0
