@@ -2,7 +2,7 @@
 
 `ac.wgmma.issue_fragment` moves its fragment to registers of the kernel's own. A fragment can stand there from the
 start, round loops as well, where nothing else comes there before it is multiplied. The proof of the kernel has seen
-that no such product is in flight where a fragment of 16-bit elements is made. What remains to be shown is that the
+that no such product is in flight where a fragment of 16-bit elements is computed. What remains to be shown is that the
 values which loops hand on one to another (a chain) are multiplied one at a time:
 
 - every use of a value of the chain multiplies it, or hands it on;
