@@ -47,8 +47,12 @@ def _case(program: str, **dims: int) -> FusedCase:
     return FusedCase(program, tuple(dims.items()))
 
 
-def _attention(program: str, batch: int, heads: int, length: int, width: int) -> FusedCase:
-    return _case(program, B=batch, H=heads, Q=length, T=length, E=width, F=width)
+def _attention(
+    program: str, batch: int, heads: int, length: int, width: int, *, queries: int | None = None
+) -> FusedCase:
+    """queries: of each head, where not one for each key."""
+    rows = length if queries is None else queries
+    return _case(program, B=batch, H=heads, Q=rows, T=length, E=width, F=width)
 
 
 def cases() -> list[FusedCase]:
@@ -56,7 +60,8 @@ def cases() -> list[FusedCase]:
     shapes = ((4, 16, 4096, 128), (4, 32, 4096, 64), (16, 16, 1024, 128), (1, 32, 16384, 128))
     found = [_attention(program, *shape) for program in ("attention", "causal_attention") for shape in shapes]
     found += [_attention("grouped_heads", 4, 32, 4096, 128), _attention("sliding", 2, 16, 8192, 64)]
-    found += [_attention("variable_lengths", 8, 16, 2048, 128)]
+    found += [_attention("variable_lengths", 8, 16, 2048, 128), _attention("attention", 1, 8, 1024, 128)]
+    found += [_attention(program, 16, 32, 8192, 128, queries=1) for program in ("attention", "grouped_heads")]
     found += [_case("matmul_softmax", M=16384, N=256, K=1024), _case("matmul_softmax", M=4096, N=4096, K=1024)]
     found += [_case("rms_norm_matmul", M=8192, N=4096, K=4096), _case("mlp", M=65536, K=128, L=512, N=128)]
     return found

@@ -158,7 +158,7 @@ class FragmentIssueOp(AcOperation):
 
     The fragment is k columns wide, steps of 16. It is moved to A's registers, which are those of every product of the
     kernel of this shape, and `wgmma.fence` follows; so no such product may be in flight, and no fragment of 16-bit
-    elements is made while one is. What B's properties mean is said at `ac.wgmma.issue`.
+    elements is computed while one is. What B's properties mean is said at `ac.wgmma.issue`.
     """
 
     name = "ac.wgmma.issue_fragment"

@@ -2,8 +2,8 @@
 
 `ac.wgmma.issue_fragment` moves its fragment to registers of the kernel's own. A fragment can stand there from the
 start, round loops as well, where nothing else comes there before it is multiplied. The proof of the kernel has seen
-that no such product is in flight where a fragment of 16-bit elements is made. What remains to be shown is that of the
-values which loops hand on one to another (a chain) the registers have the one that is multiplied:
+that no such product is in flight where a fragment of 16-bit elements is computed. What remains to be shown is that of
+the values which loops hand on one to another (a chain) the registers have the one that is multiplied:
 
 - every use of a value of the chain multiplies it, or hands it on;
 - it stands in the value's own block, and no map or loop that computes another value of the chain stands between;

@@ -31,7 +31,8 @@ from cascade_programs import PROGRAMS, attention, causal, dims_of, matmul_softma
 
 def compiled(name: str, dims: dict[str, int], **wanted):
     elements = {each.name: each.element or Element.BF16 for each in PROGRAMS[name].parameters}
-    return compile_kernel(PROGRAMS[name], dims=dims, dtype=elements, assembled=False, wanted=Wanted(**wanted))
+    choices = Wanted(**{"consumers": 2, **wanted})
+    return compile_kernel(PROGRAMS[name], dims=dims, dtype=elements, assembled=False, wanted=choices)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -57,7 +58,8 @@ def test_batches_of_several_axes_are_reduced_to_two_places_each():
 
 def small_of(kernel, dims, **wanted):
     """The small instance of a program: its text, plan, claims and results."""
-    made = compile_kernel(kernel, dims=dims, assembled=False, rerun=False, wanted=Wanted(**wanted))
+    choices = Wanted(**{"consumers": 2, **wanted})
+    made = compile_kernel(kernel, dims=dims, assembled=False, rerun=False, wanted=choices)
     instance = small_instance(made.tile)
     small = lower_program(the_program(instance))
     modules = {each.name: each.module for each in small.kernels}

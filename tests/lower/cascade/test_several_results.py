@@ -100,7 +100,7 @@ def test_values_and_proof(kernel):
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     for rows, streamed in ((7, 8), (100, 200)):
         dims = {"M": rows, "T": streamed, "E": 64, "F": 40}
-        lowered = lower(kernel, dims, elements, wanted=Wanted(depth=64))
+        lowered = lower(kernel, dims, elements, wanted=Wanted(consumers=2, depth=64))
         for each in lowered.kernels:
             assert isinstance(verify(each, target("sm_90a")), Proven)
         arrays = random_inputs(lowered, rows)

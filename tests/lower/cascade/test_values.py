@@ -48,7 +48,7 @@ def assert_near(name: str, dims, lowered: Lowered, arrays, elements) -> None:
 def test_values_at_lengths_around_tiles(name):
     for rows, streamed in ((1, 8), (63, 64), (65, 72), (130, 264)):
         dims, elements = dims_of(name, rows, streamed), elements_of(name, Element.BF16)
-        lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(depth=64))
+        lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(consumers=2, depth=64))
         assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
 
 
@@ -74,7 +74,7 @@ def test_drawn_extents(name, rows, eighths, held, columns, element, depth):
     dims, elements = dims_of(name, rows, 8 * eighths, held, columns), elements_of(name, element)
     if name in ("rms_norm_matmul", "two_products") and depth is not None:
         depth = 64  # rows along the streamed axis are read by whole spans
-    lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(depth=depth))
+    lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(consumers=2, depth=depth))
     assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
 
 
@@ -103,7 +103,7 @@ def softmax_of(scores):
 @pytest.mark.parametrize("spike", [0, 40, 99])
 def test_maxima_that_rise_late_correct_what_came_before(spike):
     dims = {"B": 1, "H": 1, "Q": 3, "T": 100, "E": 16, "F": 16}
-    lowered = lower(attention, dims, wanted=Wanted(depth=16))
+    lowered = lower(attention, dims, wanted=Wanted(consumers=2, depth=16))
     arrays = random_inputs(lowered)
     arrays["k"][0, 0, spike] *= 60
     q, k, v = (arrays[name][0, 0].astype(np.float64) for name in "qkv")
@@ -113,7 +113,7 @@ def test_maxima_that_rise_late_correct_what_came_before(spike):
 
 def test_rows_without_anything_are_not_numbers_and_others_are_right():
     dims = {"B": 1, "Q": 40, "T": 40, "E": 16, "F": 16}
-    lowered = lower(causal, dims, wanted=Wanted(depth=16))
+    lowered = lower(causal, dims, wanted=Wanted(consumers=2, depth=16))
     arrays = random_inputs(lowered)
     arrays["k"][0, 0] = -INFINITY  # what the first row sees alone
     arrays["q"][...] = np.abs(arrays["q"].astype(np.float32)).astype(arrays["q"].dtype)
@@ -128,7 +128,7 @@ def test_rows_without_anything_are_not_numbers_and_others_are_right():
 
 def test_what_is_not_a_number_stays_so_in_its_row():
     dims = dims_of("attention", 8, 50, 16, 16)
-    lowered = lower(attention, dims, wanted=Wanted(depth=16))
+    lowered = lower(attention, dims, wanted=Wanted(consumers=2, depth=16))
     arrays = random_inputs(lowered)
     arrays["q"][0, 1, 3, 5] = np.nan
     got = run(lowered, arrays)["o"].astype(np.float64)

@@ -28,14 +28,14 @@ from tilewright.targets import target
 def test_values_where_tiles_walk_parts(name: str, rows: int, streamed: int) -> None:
     dims, elements = dims_of(name, rows, streamed) | {"B": 1}, elements_of(name, Element.BF16)
     dims = {axis: dims[axis] for axis in PROGRAMS[name].axes}
-    lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(depth=64))
+    lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(consumers=2, depth=64))
     assert lowered.decisions.walked
     assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
 
 
 def test_what_no_row_needs_is_not_read() -> None:
     """Of columns behind every row's last, nothing that stands there has an effect."""
-    lowered = lower(causal, {"B": 1, "Q": 100, "T": 400, "E": 32, "F": 32}, wanted=Wanted(depth=64))
+    lowered = lower(causal, {"B": 1, "Q": 100, "T": 400, "E": 32, "F": 32}, wanted=Wanted(consumers=2, depth=64))
     arrays = random_inputs(lowered)
     before = run(lowered, arrays)["o"]
     for name in ("k", "v"):

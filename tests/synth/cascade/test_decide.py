@@ -12,7 +12,7 @@ from tilewright.targets import target
 
 def attention_of(width: int, **wanted):
     dims = {"B": 1, "H": 2, "Q": 512, "T": 512, "E": width, "F": width}
-    return lower(attention, dims, wanted=Wanted(**wanted)).decisions
+    return lower(attention, dims, wanted=Wanted(**{"consumers": 2, **wanted})).decisions
 
 
 def test_decisions_are_read_back_as_they_were_written():
@@ -46,7 +46,19 @@ def test_what_is_asked_for_is_done_or_refused():
 
 def test_few_rows_take_one_consumer():
     assert lower(attention, dims_of("attention", 64, 128)).decisions.consumers == 1
-    assert lower(attention, dims_of("attention", 65, 128)).decisions.consumers == 2
+
+
+def test_one_consumer_is_taken_where_smaller_tiles_end_sooner():
+    """4 CTAs of 128 rows leave most multiprocessors idle, 8 of 64 fewer; of many tiles two consumers do more."""
+    few = dims_of("attention", 128, 128)
+    assert lower(attention, few).decisions.consumers == 1
+    assert lower(attention, few | {"B": 33}).decisions.consumers == 1
+    assert lower(attention, few | {"B": 66}).decisions.consumers == 2
+
+
+def test_wide_tiles_by_slices_are_taken_before_narrow_ones_of_whole_rows():
+    decisions = lower(matmul_softmax, {"M": 4096, "N": 4096, "K": 1024}).decisions
+    assert decisions.sliced == ("K",) and decisions.tile_streamed >= 128
 
 
 def test_an_axis_that_one_tile_holds_is_walked_once():

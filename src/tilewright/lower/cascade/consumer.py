@@ -2,10 +2,10 @@
 
 What a product, a fold, a loop or a store needs is computed where it is first needed, and kept where it is used more
 than once; everything else is computed inside the region of what uses it. A product waits for the slots of its arrays,
-and then for itself; but one whose sum is only carried on is issued by the next iteration, right behind that iteration's
-first product. So the tensor core works on it while the threads compute on what the first product gave, until its sum is
-needed. While one consumer computes, the tensor core multiplies for the other. A slot is released after the last product
-that reads it; those that stay for the whole tile, after the last walk.
+and then for itself; but one whose sum is only carried on is issued by the next iteration: right behind that iteration's
+first product, or at once where it is the first itself. So the tensor core works on it while the threads compute, until
+its sum or its operand's registers are needed. While one consumer computes, the tensor core multiplies for the other. A
+slot is released after the last product that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 
@@ -185,25 +185,26 @@ class Consumer:
         return body.body(list(loop.body.block.ops))
 
     def late_sum(self, loop: tile.LoopOp) -> SSAValue | None:
-        """The last sum of products over the streamed axis that a walk only carries on, where another product comes
-        before it to run beside. None where the walk stores: its stores stand in one loop then, whose iterations tell
-        them apart."""
+        """The last sum of products over the streamed axis that a walk only carries on. None where the walk stores: its
+        stores stand in one loop then, whose iterations tell them apart."""
         found: SSAValue | None = None
         if any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
             return None
-        uses, first = self.uses(loop), True
+        uses = self.uses(loop)
         for op in loop.body.block.ops:
             if isinstance(op, ContractOp):
                 other, result = self.start_of(op)
                 carried = not [each for each in users(result) if not isinstance(each, tile.YieldOp)]
                 over_streamed = op.axis.data == self.axes.streamed
-                if over_streamed and not first and other is not None and carried:
-                    found = result if uses[self.products[op].brought] == 1 else found
-                first = False
+                if over_streamed and other is not None and carried and uses[self.products[op].brought] == 1:
+                    found = result
         return found
 
     def body(self, ops: Sequence[Operation]) -> list[SSAValue | Postponed]:
         """One tile of the streamed axis; what it yields."""
+        first = next((op for op in ops if isinstance(op, ContractOp)), None)
+        if first is not None and self.start_of(first)[1] is self.late:
+            self.issue_postponed()
         for op in ops:
             match op:
                 case ContractOp():
@@ -555,7 +556,6 @@ class Consumer:
     def read(self, load: tile.LoadOp) -> SSAValue:
         """A tile of an array, out of its slot."""
         ring = self.rings[load]
-        self.settle()
         depth = self.d.tile_streamed
         major, _, _, steps = matrix_layout(ring.decision, self.axes.streamed, depth)
         assert major == "K" and slot_elements(ring.decision, self.axes.streamed) == depth

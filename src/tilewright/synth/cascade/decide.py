@@ -3,7 +3,8 @@
 A consumer warpgroup holds 64 rows: what is carried along the streamed axis, and one tile of values over rows and
 streamed columns, in float32 and once more as the next product's operand. The widest tile of the streamed axis is taken
 whose values fit a thread's registers, and whose slots fit shared memory twice, so that one is filled while the other is
-read. Two consumers share a CTA's slots, and each computes while the other's products run.
+read. Two consumers share a CTA's slots, and each computes while the other's products run; one alone is taken where its
+smaller tiles take less time in all, as where there are fewer tiles than multiprocessors.
 
 Not handled: operands of 8 bits, operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py.
 """
@@ -82,49 +83,74 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         and parameter_name(program, load.tensor) not in wanted.misaligned
         and not obstacles(program, axes, load, tiniest, target)
     )
+    found: list[CascadeDecisions] = []
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
-        launch, producer, consumer = register_budget(choice.consumers, target)
-        needed = _registers(program, axes, choice, brought)
-        if needed > consumer:
-            tightest = f"values of {needed} registers a thread, of {consumer}"
+        # The first that fits, and of its columns the first of each other kind.
+        kind = (choice.consumers, choice.sliced)
+        if any(choice.columns != each.tile_columns or kind == (each.consumers, each.slice_depth > 0) for each in found):
             continue
-        slots = _slots(program, axes, brought, choice, target)
-        if slots is None:
-            tightest = "slots larger than shared memory"
-            continue
-        rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
-        columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
-        tiles = rows * columns * math.prod(program.extents[axis] for axis in axes.batch)
-        ctas = min(tiles, target.limit("device.multiprocessors"))
-        words = (
-            f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
-            f"{tiles} tiles on {ctas} CTAs",
-            *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes" for each in slots),
-        )
-        walked, together = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), 0
-        if walked:
-            longest = counted(walked[0].longest, "tile")
-            words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
-            together = places_together(
-                walked[0], _tiles_along(program, axes.streamed, choice.streamed), (rows, columns), RASTER_GROUP,
-                math.prod(program.extents[axis] for axis in axes.batch), _place_bytes(program, axes, slots), ctas,
-                target,
-            )  # fmt: skip
-            if together:
-                words += (f"tiles of {counted(together, 'place')} together, the longest first",)
-        return CascadeDecisions(
-            axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns,
-            choice.streamed, _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer,
-            consumer, launch, ctas,
-            smem_bytes(slots, choice.consumers, target), words, walked, together,
-        )  # fmt: skip
+        decisions = _decided(program, axes, brought, choice, target)
+        if isinstance(decisions, str):
+            tightest = decisions
+        else:
+            found.append(decisions)
+    if found:
+        return min(found, key=lambda each: _time(program, axes, each, target))
     refuse_at(
         program,
         f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
         "make the axes that every row needs whole shorter, or split the kernel",
     )
+
+
+def _decided(
+    program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], choice: _Tile, target: Target
+) -> CascadeDecisions | str:
+    """The decisions for a tile, or what does not fit."""
+    launch, producer, consumer = register_budget(choice.consumers, target)
+    needed = _registers(program, axes, choice, brought)
+    if needed > consumer:
+        return f"values of {needed} registers a thread, of {consumer}"
+    slots = _slots(program, axes, brought, choice, target)
+    if slots is None:
+        return "slots larger than shared memory"
+    rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
+    columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
+    places = math.prod(program.extents[axis] for axis in axes.batch)
+    tiles = rows * columns * places
+    ctas = min(tiles, target.limit("device.multiprocessors"))
+    words = (
+        f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
+        f"{tiles} tiles on {ctas} CTAs",
+        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes" for each in slots),
+    )
+    walked, together = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), 0
+    if walked:
+        longest = counted(walked[0].longest, "tile")
+        words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
+        most = _tiles_along(program, axes.streamed, choice.streamed)
+        place_bytes = _place_bytes(program, axes, slots)
+        together = places_together(walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target)
+        if together:
+            words += (f"tiles of {counted(together, 'place')} together, the longest first",)
+    return CascadeDecisions(
+        axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
+        _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
+        smem_bytes(slots, choice.consumers, target), words, walked, together,
+    )  # fmt: skip
+
+
+def _time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
+    """Of all tiles, in hundredths of what a wide tile of several consumers takes. One consumer alone has nobody whose
+    products run while it computes, but half of the rows. A narrow tile of the streamed axis takes as long as one of so
+    many columns that wgmma needs no longer for its products than for its operands."""
+    tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
+    tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
+    share = 100 if d.consumers > 1 else target.limit("cascade.one_consumer_percent")
+    walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
+    return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
 
 
 def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:
@@ -184,9 +210,7 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -
         refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
 
 
-def _registers(
-    program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...]
-) -> int:
+def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...]) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
     wide, narrow = choice.columns // 2, choice.streamed // 2
     carried = 0
@@ -321,5 +345,3 @@ def _slot(
 def is_cascade(program: tile.ProgramOp) -> bool:
     """Whether a program walks an axis by tiles, as `synth.streaming` leaves it."""
     return any(op.streamed is not None for op in loops(program))
-
-

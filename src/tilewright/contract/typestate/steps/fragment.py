@@ -7,7 +7,8 @@ tensor core are three things.
 - An accumulator that begins as a fragment is written by threads, so that a `wgmma.fence` follows before any product.
 - A product with A in registers reads them until it is done. They are registers of the kernel's own, to which the
   operation moves the fragment, and no such product may be in flight then. Nor may one be where a fragment of 16-bit
-  elements is made: then a lowering that takes the fragment's own registers is right too.
+  elements is computed: then a lowering that takes the fragment's own registers is right too. What is read of a slot
+  comes to registers of its own.
 
 A slot that threads read obeys what `steps.register_operand` says; the slot's token is handed on.
 
@@ -106,7 +107,7 @@ def _declared(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
 
 def _give(walk: RoleWalk, op: Operation, value: SSAValue, made: Values | None) -> None:
     if made is not None and made.axes == "mn" and made.element in ELEMENTS and walk.state.operand_age is not None:
-        _in_flight(walk, op, "a fragment of 16-bit elements is made")
+        _in_flight(walk, op, "a fragment of 16-bit elements is computed")
     walk.give(op, value, made)
 
 
@@ -246,7 +247,7 @@ def _read(walk: RoleWalk, op: FragmentReadOp) -> None:
         buffer = walk.buffer_of(op, op.a)
         if buffer is not None and buffer.element != made.element:
             walk.findings.doubt(f"reads {buffer.element} as {made.element}", op)
-    _give(walk, op, op.result, made)
+    walk.give(op, op.result, made)
     walk.give(op, op.held, slot)
 
 
