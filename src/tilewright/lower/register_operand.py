@@ -208,7 +208,7 @@ def issue_from_registers(
     registers = iter(known)
     # What was computed right into A's registers is there (`held_operand`).
     there = list(known) == [each for block in operand for packed in block for each in packed]
-    keeps = None if there else keeps_old_values(lowering)
+    keeps = "" if there else keeps_old_values(lowering)
     moved: list[list[str]] = []
     for block in operand:
         words: list[str] = []
