@@ -106,9 +106,7 @@ def _judge_instances(
     found = run_time_instances(the_program(program)) if run_time else (small_extents(the_program(program)),)
     for number, extents in enumerate(found):
         instance = small_instance(program, extents)
-        verdict = _judge_instance(
-            program, instance, large, ptx, target, name, seeds, slow, places=not number
-        )
+        verdict = _judge_instance(program, instance, large, ptx, target, name, seeds, slow, places=not number)
         if not isinstance(verdict, Proven):
             return verdict
         parts.append(verdict)
@@ -158,9 +156,7 @@ def _largest(program: ModuleOp) -> dict[str, int]:
     return {axis: values.most for axis, values in the_program(program).run_time.items()}
 
 
-def _misplaced(
-    large: Module, program: ModuleOp, launch: Launch, sums: ProgramSums
-) -> tuple[Diagnostic, ...] | str:
+def _misplaced(large: Module, program: ModuleOp, launch: Launch, sums: ProgramSums) -> tuple[Diagnostic, ...] | str:
     if not the_program(program).run_time:
         return misplaced_tiles(large, the_program(program), launch, sums)
     plan = launch_plan(lower_program(the_program(program)))
