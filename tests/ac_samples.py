@@ -107,6 +107,10 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         by_blocks,
         {"dims": {"M": 256, "N": 256, "K": 640}, "dtype": _E4M3, "wanted": Wanted(tile=(128, 128), ordered=True)},
     ),
+    "extents that only a launch knows": (
+        matmul_kernel,
+        {"dims": {"M": tw.dynamic(0, 1000), "N": 256, "K": 256}, "wanted": Wanted(tile=(64, 64), prefetch=2)},
+    ),
     "element by element": (dequantized, {"dims": {"M": 40, "N": 49}, "dtype": "f32"}),
     "rows folded": (softmax, {"dims": {"M": 96, "N": 1000}}),
     "long rows folded by several warps": (softmax, {"dims": {"M": 8, "N": 20000}}),

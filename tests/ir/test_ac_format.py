@@ -55,9 +55,16 @@ def test_the_sample_has_every_operation_and_type() -> None:
                 operations.add(type(op))
                 types |= {type(value.type) for value in (*op.operands, *op.results)}
                 types |= {type(each.type) for region in op.regions for each in region.block.args}
+                types |= {kind for each in op.properties.values() for kind in _kinds(each)}
     assert [op.name for op in Ac.operations if op not in operations] == []
     assert [kind.name for kind in Ac.attributes if kind not in types] == []
     assert all(issubclass(op, AcOperation) for op in Ac.operations)
+
+
+def _kinds(attribute: Attribute) -> set[type[Attribute]]:
+    """Of a property, and of an array's elements."""
+    inner = attribute.data if isinstance(attribute, ArrayAttr) else ()
+    return {type(attribute)}.union(*(_kinds(each) for each in inner))
 
 
 @pytest.mark.parametrize("name", TRACED)

@@ -61,9 +61,7 @@ def test_arrays_say_the_extents_of_run_time_axes(record: Callable[..., Any]) -> 
     grids: list[tuple[int, int, int]] = []
     fake = record({"k": [8, 8]}, lambda launched: grids.append(launched.grid))
     launch = Launch("k", (8, 1, 1), (32, 1, 1), (PointerParam("x"), PointerParam("y")))
-    sizes = RunTimeSizes(
-        (("M", Range(0, 8)),), ((Extent("M"), 4),) * 2, (LaunchSizes((Extent("M"), 1, 1), ((), ())),)
-    )
+    sizes = RunTimeSizes((("M", Range(0, 8)),), ((Extent("M"), 4),) * 2, (LaunchSizes((Extent("M"), 1, 1), ((), ())),))
     plan = LaunchPlan(
         (Buffer("x", Element.BF16, (8, 4), (4, 1), "input"), Buffer("y", Element.BF16, (8, 4), (4, 1), "output")),
         (launch,),

@@ -16,7 +16,8 @@ import pytest
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.base.plan import Buffer, Launch, LaunchPlan, PointerParam
+from tilewright.base.plan import Buffer, Launch, LaunchPlan, LaunchSizes, PointerParam, RunTimeSizes
+from tilewright.base.size import Extent, Range
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.launch import load_bundle
@@ -137,3 +138,18 @@ def test_each_call_is_at_its_own_addresses_and_stream(torch: Any, record: Callab
     loaded.close()
     with pytest.raises(TilewrightError, match="closed"):
         repeated((Tensor(0x40), None, Tensor(0x50)), out)
+
+
+def test_a_call_has_the_extents_of_its_arrays(torch: Any, record: Callable[..., Any]) -> None:
+    grids: list[tuple[int, int, int]] = []
+    record({"k": [8, 8, 8]}, lambda launched: grids.append(launched.grid))
+    sizes = RunTimeSizes(
+        (("M", Range(1, 4)),), ((Extent("M"), 4),) * 3, (LaunchSizes((Extent("M"), 1, 1), ((), (), ())),)
+    )
+    loaded = load_bundle(Bundle("k", "sm_90a", LaunchPlan((X, Y, Z), (LAUNCH,), sizes), ptx=".version 8.0\n"))
+    result = ArrayView(FRESH, (3, 4), (4, 1), Element.BF16, "cuda", 0, True, "torch", Tensor(FRESH))
+    for rows in (3, 2, 3):
+        repeated = Repeated(loaded, (2, 0), result, (rows, 4), loaded.run_time_key({"M": rows}))
+        repeated((Tensor(0x20), None, Tensor(0x10)), None)
+    assert grids == [(3, 1, 1), (2, 1, 1), (3, 1, 1)]
+    assert {key[-1] for key in loaded._prepared} == {2, 3}

@@ -36,8 +36,7 @@ def plan_at(plan: LaunchPlan, extents: Mapping[str, int]) -> LaunchPlan:
     for axis, values in sizes.ranges:
         require_in_range(axis, values, extents[axis])
     buffers = tuple(
-        replace(buffer, shape=_values(shape, extents))
-        for buffer, shape in zip(plan.buffers, sizes.shapes, strict=True)
+        replace(buffer, shape=_values(shape, extents)) for buffer, shape in zip(plan.buffers, sizes.shapes, strict=True)
     )
     if any(extents[axis] == 0 for axis, _ in sizes.ranges):
         return LaunchPlan(buffers, ())

@@ -1,6 +1,5 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """The second proof of texts with run-time extents: right ones are proven, wrong ones refuted at some extent."""
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable
@@ -22,9 +21,10 @@ from tilewright.driver.reproof.program_sums import program_sums
 from tilewright.driver.reproof.reproof import replay_plan, reprove
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_run_time import is_of_tiles, nearest, run_time_instances
-from tilewright.driver.reproof.tile_places import misplaced_at_run_time
+from tilewright.driver.reproof.tile_places import miscounted_points, misplaced_at_run_time
 from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile_facts import the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
@@ -232,6 +232,39 @@ def test_maps_of_other_extents_at_large_ones_alone() -> None:
     params = tuple(tuple(rows if each == Extent("M") else each for each in dims) for dims in launch.params)
     wrong = replace(plan, run_time=replace(plan.run_time, launches=(replace(launch, params=params),)))
     assert places("rows", emitted(lower_program(the_program(decided("rows")))), wrong) == {"UM107"}
+
+
+@tw.kernel
+def softmax(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = tw.softmax(x[i, j], over=j)
+
+
+@tw.kernel
+def doubled(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    y[i, j] = x[i, j] * 2
+
+
+@pytest.mark.parametrize("kernel", [softmax, doubled])
+def test_points_that_are_miscounted_at_large_extents_alone(kernel: Kernel) -> None:
+    module = trace(kernel, {"M": tw.dynamic(1, 5000), "N": 64}, dict.fromkeys("xy", Element.F32))
+    decide(the_program(module), FACTS)
+    lowered = lower_program(the_program(module))
+    text, plan = read(emitted(lowered)), launch_plan(lowered)
+    assert plan.run_time is not None
+    assert miscounted_points(text, the_program(module), plan) == ()
+
+    def fewer(size: Size) -> Size:
+        return computed("-", size, computed("//", Extent("M"), 4000))
+
+    (launch,) = plan.run_time.launches
+    scalars = [at for at, each in enumerate(launch.params) if len(each) == 1]
+    params = list(launch.params)
+    params[scalars[-1]] = (fewer(params[scalars[-1]][0]),)
+    wrong = replace(plan, run_time=replace(plan.run_time, launches=(replace(launch, params=tuple(params)),)))
+    assert [each.code for each in miscounted_points(text, the_program(module), wrong)] == ["UM107"]
+    assert isinstance(reprove(module, emitted(lowered), "sm_90a", kernel.name), Proven)
 
 
 def test_too_many_places_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.driver.reproof.small_run_time import run_time_instances
 from tilewright.driver.reproof.small_text import read_beside
 from tilewright.driver.reproof.step_bound import steps_most
-from tilewright.driver.reproof.tile_places import misplaced_at_run_time, misplaced_tiles
+from tilewright.driver.reproof.tile_places import miscounted_points, misplaced_at_run_time, misplaced_tiles
 from tilewright.driver.reproof.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
@@ -106,9 +106,7 @@ def _judge_instances(
     found = run_time_instances(the_program(program)) if run_time else (small_extents(the_program(program)),)
     for number, extents in enumerate(found):
         instance = small_instance(program, extents)
-        verdict = _judge_instance(
-            program, instance, large, ptx, target, name, seeds, slow, places=not number
-        )
+        verdict = _judge_instance(program, instance, large, ptx, target, name, seeds, slow, places=not number)
         if not isinstance(verdict, Proven):
             return verdict
         parts.append(verdict)
@@ -145,7 +143,7 @@ def _judge_instance(
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
     sums = program_sums(the_program(instance), limits)
-    misplaced = () if sums is None or not places else _misplaced(large, program, plan.launches[-1], sums)
+    misplaced = _misplaced(large, program, plan.launches[-1], sums) if places else ()
     if isinstance(misplaced, str):
         return Unknown((misplaced,))
     if misplaced:
@@ -159,11 +157,13 @@ def _largest(program: ModuleOp) -> dict[str, int]:
 
 
 def _misplaced(
-    large: Module, program: ModuleOp, launch: Launch, sums: ProgramSums
+    large: Module, program: ModuleOp, launch: Launch, sums: ProgramSums | None
 ) -> tuple[Diagnostic, ...] | str:
     if not the_program(program).run_time:
-        return misplaced_tiles(large, the_program(program), launch, sums)
+        return () if sums is None else misplaced_tiles(large, the_program(program), launch, sums)
     plan = launch_plan(lower_program(the_program(program)))
+    if sums is None:
+        return miscounted_points(large, the_program(program), plan)
     return misplaced_at_run_time(large, the_program(program), plan, launch, sums)
 
 

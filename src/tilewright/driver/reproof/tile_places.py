@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Launch, LaunchPlan, PointerParam, ScalarParam, TensorMapParam
 from tilewright.base.run_time import plan_at
-from tilewright.base.size import Computed, Extent, value_of
+from tilewright.base.size import Computed, Extent, product, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
 from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, axes_of_map, result_arrays
@@ -48,8 +48,9 @@ from tilewright.frontends.ptx.ast import (
     TensorAddress,
 )
 from tilewright.ir import tile
-from tilewright.ir.decisions import PipelineDecisions, decisions_of
-from tilewright.lower.run_time import CLUSTERS, TILES, extent_name
+from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, decisions_of
+from tilewright.ir.tile_facts import grid_axes
+from tilewright.lower.run_time import CLUSTERS, POINTS, TILES, extent_name
 
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17
@@ -341,6 +342,22 @@ def _miscounted(
             at = ", ".join(f"{axis} = {extent}" for axis, extent in extents.items())
             message = f"a launch at {at} passes {param.value} as {parameter.name}, which is {right}"
             return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
+    return ()
+
+
+def miscounted_points(large: Module, program: tile.ProgramOp, plan: LaunchPlan) -> tuple[Diagnostic, ...]:
+    """Does the launch of a program of points, or of rows, pass as many as there are, at every extent? Its plan has to
+    compute their product, by its form."""
+    decisions = decisions_of(program.attributes["decisions"])
+    if not isinstance(decisions, ElementwiseDecisions) or plan.run_time is None:
+        return ()
+    folded = {row.axis for row in decisions.rows}
+    points = product(program.sizes[axis] for axis in grid_axes(program) if axis not in folded)
+    for kernel, sizes in zip(large.kernels, plan.run_time.launches, strict=True):
+        for parameter, passed in zip(kernel.parameters, sizes.params, strict=True):
+            if parameter.name == f"size_{POINTS}" and passed != (points,):
+                message = f"a launch passes {passed[0]} as {parameter.name}, which is {points}"
+                return (Diagnostic(TILES_MISPLACED.code, TILES_MISPLACED.name, message, source=TILES_MISPLACED.source),)
     return ()
 
 
