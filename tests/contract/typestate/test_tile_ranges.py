@@ -15,6 +15,7 @@ from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.ir import ac
 from tilewright.ir.tier import int_array
+from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
@@ -27,7 +28,7 @@ DIMS = {"B": 3, "Q": 700, "T": 700, "E": 64, "F": 64}
 
 @cache
 def lowered_once() -> ModuleOp:
-    return lower(causal, DIMS).kernels[0]
+    return lower(causal, DIMS, wanted=Wanted(consumers=2)).kernels[0]
 
 
 def kernel() -> ModuleOp:
@@ -278,7 +279,7 @@ def test_tiles_that_are_not_taken_together_by_all_are_not_proven(edit: Callable[
 
 def test_tiles_of_one_length_are_not_taken_together() -> None:
     """Their counts are those of the plain order, in which the last round is another."""
-    module = lower(attention, {"B": 3, "H": 1, "Q": 700, "T": 700, "E": 64, "F": 64}).kernels[0].clone()
+    module = lower(attention, {"B": 3, "H": 1, "Q": 700, "T": 700, "E": 64, "F": 64}, wanted=Wanted(consumers=2)).kernels[0].clone()
     assert isinstance(verify(module, HOPPER), Proven)
     verdict = verify(taken_together(module), HOPPER)
     assert isinstance(verdict, Unknown) and "matrices together" in str(verdict)
