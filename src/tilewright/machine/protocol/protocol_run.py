@@ -133,7 +133,7 @@ def run_protocol(
     sliced: Slice | None = None,
     taken: Sequence[int] | None = None,
     peeks: frozenset[Span] = frozenset(),
-    peeks_fail: bool = False,
+    peeks_fail: bool = True,
     identify: frozenset[Span] = frozenset(),
     symbolic: SymbolicRun | None = None,
 ) -> ProtocolReport:
