@@ -80,11 +80,12 @@ def assemble_slice(
     symbolic: SymbolicRun | None = None,
     iterations: Iterations = lambda _warp, _loop: (0, 0),
     open_constants: bool = False,
+    launch_given: bool = False,
 ) -> Assembly:
     """Decode the slice. contested: stores (positions) of which the values need an identity; symbolic: follows what
     depends on inputs; iterations: how often a warp came to a loop before, and has begun it anew since; open_constants:
-    there are constants without a value. Raises TilewrightError for text that contradicts itself (two labels of one
-    name)."""
+    there are constants without a value; launch_given: numbers are those of a launch, not made up. Raises
+    TilewrightError for text that contradicts itself (two labels of one name)."""
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)
@@ -111,7 +112,8 @@ def assemble_slice(
     )  # fmt: skip
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
-    identities = ValueIdentities(sliced, contested, slots) if contested else None
+    unknown = taint.registers if launch_given else None
+    identities = ValueIdentities(sliced, contested, slots, unknown) if contested else None
     tracker.identities = identities
 
     def doubt(span: Span, message: str) -> None:
