@@ -197,7 +197,7 @@ def judge_launch(
         )
 
     first = judged(watch, clusters, None, symbolic)
-    others: list[Work] = []
+    others: Sequence[Work] = ()
     taken: Work = None
     assumptions: tuple[str, ...] = ()
     if first.report.takes_work:
