@@ -6,6 +6,7 @@ import pytest
 
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.options import CheckOptions
+from tilewright.driver.launch.launch_file import launch_from_json
 
 KERNEL = """\
 .version 8.6
@@ -105,3 +106,79 @@ def test_a_value_that_may_differ_between_warps_is_not_the_same(body: str) -> Non
     (kernel,) = check_text(KERNEL.format(body=body), "k.ptx").kernels
     assert kernel.verdict == "unknown", kernel.findings
     assert any("whether both store the same" in reason for reason in kernel.reasons), kernel.reasons
+
+
+SAME_IN_THIS_LAUNCH = {
+    "a way that this launch does not go": "setp.ne.u32 %p2, %r1, 5; @%p2 bra RARE; add.u32 %r10, %r1, 2; bra DONE; "
+    "RARE: mov.u32 %r10, %r4; DONE:",
+    "another way to the same number": "shr.u32 %r11, %r1, 3; mul.lo.u32 %r10, %r11, %r4;",
+}
+SAME_SUMS = {
+    "a sum of two lanes": "ld.shared.u32 %r12, [%r16]; shfl.sync.bfly.b32 %r13, %r12, 1, 31, -1; "
+    "add.f32 %r10, %r12, %r13;",
+    "a sum of four lanes": "ld.shared.u32 %r12, [%r16]; shfl.sync.bfly.b32 %r13, %r12, 2, 31, -1; "
+    "add.f32 %r14, %r12, %r13; shfl.sync.bfly.b32 %r15, %r14, 1, 31, -1; add.f32 %r10, %r15, %r14;",
+    "a sum of pairs": "ld.shared.u32 %r12, [%r16]; mov.b64 %rd2, {%r12, %r12}; mov.b64 {%r13, %r14}, %rd2; "
+    "add.u64 %rd2, %rd2, %rd2; mov.b64 {%r13, %r14}, %rd2; shfl.sync.bfly.b32 %r17, %r13, 1, 31, -1; "
+    "shfl.sync.bfly.b32 %r18, %r14, 1, 31, -1; mov.b64 %rd3, {%r17, %r18}; add.u64 %rd4, %rd2, %rd3; "
+    "mov.b64 {%r10, _}, %rd4;",
+}
+"""Sums of what neighbouring lanes hold. Those of the other warp hold it the other way round."""
+OTHER_SUMS = {
+    "a difference": "ld.shared.u32 %r12, [%r16]; shfl.sync.bfly.b32 %r13, %r12, 1, 31, -1; sub.f32 %r10, %r12, %r13;",
+    "a sum in which a NaN shows": "ld.shared.u32 %r12, [%r16]; shfl.sync.bfly.b32 %r13, %r12, 1, 31, -1; "
+    "mov.b64 %rd2, {%r12, %r12}; mov.b64 %rd3, {%r13, %r13}; add.f64 %rd4, %rd2, %rd3; mov.b64 {%r10, _}, %rd4;",
+    "a neighbour's": "ld.shared.u32 %r12, [%r16]; shfl.sync.bfly.b32 %r10, %r12, 2, 31, -1;",
+    "the first lane's": "ld.shared.u32 %r12, [%r16]; shfl.sync.up.b32 %r10, %r12, 1, 0, -1;",
+    "a piece that differs": "ld.shared.u32 %r12, [%r16]; ld.shared.u32 %r14, [%r7]; "
+    "mov.b64 %rd2, {%r14, %r12}; mov.b64 {_, %r10}, %rd2;",
+    "either piece": "ld.shared.v2.u32 {%r12, %r13}, [%r7]; mul.wide.u32 %rd2, %r12, %r13; mov.b64 {%r10, _}, %rd2; "
+    "setp.ne.u32 %p2, %r4, 0; @%p2 mov.b64 {_, %r10}, %rd2;",
+    "pieces swapped": "ld.shared.v2.u32 {%r12, %r13}, [%r7]; mul.wide.u32 %rd2, %r12, %r13; "
+    "mov.b64 {%r14, %r15}, %rd2; mov.b64 %rd3, {%r14, %r15}; setp.ne.u32 %p2, %r4, 0; "
+    "@%p2 mov.b64 %rd3, {%r15, %r14}; mov.b64 {%r10, _}, %rd3;",
+}
+# The lanes of the second warp read their neighbour's words.
+_CROSSED = (
+    "mov.u32 %r11, %r3; setp.ne.u32 %p3, %r4, 0; @%p3 xor.b32 %r11, %r3, 1; and.b32 %r11, %r11, 31; "
+    "mad.lo.u32 %r16, %r11, 4, %r7; "
+)
+_LAUNCH = {"params": [{"kind": "ptr", "bytes": 4096}, {"kind": "i32", "value": 5}]}
+
+
+def _with_launch(body: str) -> tuple[str, tuple[str, ...]]:
+    (kernel,) = check_text(KERNEL.format(body=body), "k.ptx", launch=launch_from_json(_LAUNCH, "launch.json")).kernels
+    return kernel.verdict, kernel.reasons
+
+
+@pytest.mark.parametrize("body", SAME_IN_THIS_LAUNCH.values(), ids=list(SAME_IN_THIS_LAUNCH))
+def test_a_launch_says_which_way_it_goes(body: str) -> None:
+    assert _with_launch(body)[0] == "proven"
+    (kernel,) = check_text(KERNEL.format(body=body), "k.ptx").kernels
+    assert kernel.verdict == "unknown"
+
+
+@pytest.mark.parametrize("body", SAME_SUMS.values(), ids=list(SAME_SUMS))
+def test_lanes_may_add_in_another_order(body: str) -> None:
+    assert _with_launch(_CROSSED + body)[0] == "proven"
+
+
+@pytest.mark.parametrize("body", OTHER_SUMS.values(), ids=list(OTHER_SUMS))
+def test_what_does_not_commute_is_not_the_same(body: str) -> None:
+    verdict, reasons = _with_launch(_CROSSED + body)
+    assert verdict == "unknown" and any("whether both store the same" in reason for reason in reasons), reasons
+
+
+WAYS_BY_DATA = {
+    "a way by each warp's data": "mad.lo.u32 %r12, %r2, 4, %r7; ld.shared.u32 %r13, [%r12]; "
+    "setp.lt.u32 %p2, %r13, 5; @%p2 bra SKIP; mov.u32 %r10, 1; SKIP:",
+    "a way by data that another launch's data would not go": "ld.global.nc.u32 %r13, [%rd1]; "
+    "setp.ne.u32 %p2, %r13, 0; @!%p2 bra SKIP; mov.u32 %r10, %r4; SKIP:",
+    "a guard by data": "ld.global.nc.u32 %r13, [%rd1]; setp.ne.u32 %p2, %r13, 0; @%p2 mov.u32 %r10, %r4;",
+}
+
+
+@pytest.mark.parametrize("body", WAYS_BY_DATA.values(), ids=list(WAYS_BY_DATA))
+def test_a_launch_does_not_say_which_way_data_goes(body: str) -> None:
+    verdict, reasons = _with_launch(body)
+    assert verdict == "unknown", reasons

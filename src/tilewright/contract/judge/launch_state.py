@@ -23,7 +23,7 @@ from tilewright.contract.judge.order.awaited_words import AwaitedWords, Told
 from tilewright.contract.judge.order.global_order import GlobalOrder, report_stale_read
 from tilewright.contract.judge.order.grid_dependency import GridUse
 from tilewright.contract.judge.order.strong_words import Holding
-from tilewright.contract.judge.race import ALLOCATES, describe_lanes, describe_race, describe_unfenced
+from tilewright.contract.judge.race import ALLOCATES, IF_BOTH_HAPPEN, describe_lanes, describe_race, describe_unfenced
 from tilewright.contract.judge.roles import Roles
 from tilewright.contract.judge.run_state import (
     AsyncCopyState,
@@ -245,7 +245,7 @@ class LaunchState:
             return
         if not ordered and (earlier.uncertain or record.uncertain):
             _, message, _ = describe_race(earlier, record, space)
-            self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
+            self.findings.doubt(f"{record.span}: {message}, {IF_BOTH_HAPPEN}")
         elif not ordered:
             level = self._race(cluster, earlier, record, clock, heard, space)
             if heard is not None and level is not Level.ERROR and record.by_engine and not earlier.by_engine:
@@ -273,7 +273,7 @@ class LaunchState:
         message, steps = describe_lanes(earlier, record, space)
         if earlier.uncertain or record.uncertain:
             if level is Level.ERROR:
-                self.findings.doubt(f"{record.span}: {message}, if both accesses happen; that depends on data")
+                self.findings.doubt(f"{record.span}: {message}, {IF_BOTH_HAPPEN}")
             return
         self.findings.report("NB106", message, record.span, earlier.span, steps, level)
 

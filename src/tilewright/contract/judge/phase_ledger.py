@@ -47,6 +47,7 @@ from tilewright.machine.core.event import (
     BarrierExpect,
     BarrierInit,
     BarrierInvalidate,
+    BarrierPeek,
     BarrierWait,
     CommitArrive,
     PhaseEnd,
@@ -429,6 +430,42 @@ def wait(
         findings.report("MB117", f"{name_of(warp.actor)} waits for parity -1 of {barrier}", event.span, level=signed)
     if event.phase + 1 != barrier.phase:
         _doubt_phase(barrier, event.phase + 1, findings)
+    _check_older_phase(barrier, warp, event, findings)
+    _follow(warp)
+    barrier.waits[warp.track] = barrier.users[warp.track]
+    before = barrier.before
+    if before is None:
+        return
+    warp.order.join(before.order)
+    if not event.relaxed:
+        lane_order.learn(warp, before.published)
+        warp.clock.join(before.published)
+        peers = before.published_by_peers
+        if peers is not None:
+            lane_order.learn(warp, peers)
+            warp.clock.join(peers if event.scope != "cta" else cluster.out_of_scope.of(peers))
+
+
+def peek(cluster: ClusterState, warp: WarpState, event: BarrierPeek, findings: RunFindings) -> None:
+    """A try that may succeed or fail. Its phase must be clear, as a wait's must; it acquires nothing here, since the
+    wait that its success would spare is made."""
+    barrier = _used(cluster, warp, event, findings)
+    if barrier is not None:
+        _check_older_phase(barrier, warp, event, findings)
+        _follow(warp)
+
+
+def _follow(warp: WarpState) -> None:
+    """The warp waits, or looks whether it has to: did it do anything since it did so last?"""
+    if warp.epoch == warp.waited + 1:
+        warp.followed.add(warp.waited)
+    warp.waited = warp.epoch
+
+
+def _check_older_phase(
+    barrier: BarrierState, warp: WarpState, event: BarrierWait | BarrierPeek, findings: RunFindings
+) -> None:
+    """Does a warp that waits for a phase know that the one before it has ended?"""
     if event.phase > 0 and warp.order.at(barrier.track) < event.phase:
         last = barrier.before.last_span if barrier.before is not None else None
         findings.report(
@@ -445,21 +482,6 @@ def wait(
                 f"{name_of(warp.actor)} goes on as if phase {event.phase} had ended",
             ),
         )
-    if warp.epoch == warp.waited + 1:
-        warp.followed.add(warp.waited)
-    warp.waited = warp.epoch
-    barrier.waits[warp.track] = barrier.users[warp.track]
-    before = barrier.before
-    if before is None:
-        return
-    warp.order.join(before.order)
-    if not event.relaxed:
-        lane_order.learn(warp, before.published)
-        warp.clock.join(before.published)
-        peers = before.published_by_peers
-        if peers is not None:
-            lane_order.learn(warp, peers)
-            warp.clock.join(peers if event.scope != "cta" else cluster.out_of_scope.of(peers))
 
 
 def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings) -> None:
@@ -589,7 +611,7 @@ def _proxy_fenced(cluster: ClusterState, init: Mark, clock: VectorClock) -> bool
 def _used(
     cluster: ClusterState,
     warp: WarpState,
-    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierInvalidate,
+    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierPeek | BarrierInvalidate,
     findings: RunFindings,
 ) -> BarrierState | None:
     """The barrier that a warp uses now, its newest user; None if there is none."""
@@ -615,13 +637,17 @@ def _used(
 def _check_lanes_of_init(
     warp: WarpState,
     barrier: BarrierState,
-    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierInvalidate,
+    event: BarrierArrive | BarrierExpect | BarrierWait | BarrierPeek | BarrierInvalidate,
     findings: RunFindings,
 ) -> None:
     """Do the lanes of the warp that use a barrier now know that another one of them has initialised it? Not asked of
     those that expect bytes or invalidate, nor where several lanes initialised."""
     level, init = findings.lanes_in_step, barrier.init
-    if level is None or not isinstance(event, BarrierArrive | BarrierWait) or len(barrier.initialisers) != 1:
+    if (
+        level is None
+        or not isinstance(event, BarrierArrive | BarrierWait | BarrierPeek)
+        or len(barrier.initialisers) != 1
+    ):
         return
     ((_, lane),) = barrier.initialisers
     if lane_order.lanes_know_init(warp, lane, init.epoch, event.lanes):

@@ -14,6 +14,8 @@ from tilewright.machine.core.event import CopyActor, Range, TensorCoreActor, Ten
 
 ALLOCATES = "writes (tcgen05.alloc)"
 """The operation of the ordinary write by which tcgen05.alloc publishes an address."""
+IF_BOTH_HAPPEN = "if both accesses happen; that depends on data"
+"""How the doubt ends of two accesses that data decides about."""
 Description = tuple[str, str, tuple[str, ...]]
 """A rule's code, the message, and the steps of a run."""
 

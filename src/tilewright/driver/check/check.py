@@ -273,7 +273,7 @@ def _known_launch(module: Module, kernel: Kernel, given: PartialLaunch) -> Kerne
         return given
     whole = placed(given.whole(kernel), given.buffers)
     assumptions = launch_shapes(module, kernel, given.shape).assumptions
-    return KernelLaunch(whole.launch, whole.buffers, assumptions, shifted(given.contents, whole.shifts))
+    return KernelLaunch(whole.launch, whole.buffers, assumptions, shifted(given.contents, whole.shifts), given)
 
 
 def _task(

@@ -10,18 +10,20 @@ Checked by: tests/driver/check/test_check.py, tests/driver/check/test_work.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
+from tilewright.contract.judge.race import IF_BOTH_HAPPEN
 from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
+from tilewright.driver.check import work
 from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
@@ -38,19 +40,25 @@ CLUSTERS_AT_ONCE = 4
 """A launch of so many clusters is run as a whole, however many steps that takes."""
 ALL_CLUSTERS_STEPS = 100_000
 """Warp instructions of all clusters of a launch together, up to which all of them are run: some seconds of work."""
+ANY_DATA_STEPS = 80_000
+"""Warp instructions of the launches that are made up where data decides."""
 _CLUSTER_STEPS = 200
 """What setting up a cluster counts as."""
+
+
+_ANY_DATA = ("what buffers hold decides, and may be anything; accesses of global memory are not judged",)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
     """A launch that is known, and the buffers that its parameters name; assumptions: what was not, and is taken so;
-    contents: of those buffers whose bytes are given."""
+    contents: of those buffers whose bytes are given; given: as somebody gave it."""
 
     launch: Launch
     buffers: tuple[BufferSize, ...]
     assumptions: tuple[str, ...] = ()
     contents: tuple[BufferContents, ...] = ()
+    given: PartialLaunch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +111,13 @@ def judge_kernel(
         if span not in peeks
     )
     if isinstance(launch, PartialLaunch):
-        from tilewright.driver.check.without_launch import (
-            judge_without_launch,  # what a launch spares takes long to load
-        )
-
-        return judge_without_launch(module, kernel, launch, options, doubts, peeks)
+        return _explored(module, kernel, launch, options, doubts, peeks)
     recorder = TimelineRecorder() if options.timeline else None
     judged, sampled, reached = _all_clusters(module, launch, options, recorder, peeks)
+    if launch.given is not None and not doubts and _only_data_is_open(judged):
+        proof = _for_any_data(module, kernel, launch.given, options, peeks)
+        if proof is not None:
+            return replace(proof, assumptions=(*_ANY_DATA, *launch.assumptions, *proof.assumptions))
     ran = judged.report.counts
     claims = (
         f"{counted(ran.phases, 'mbarrier phase')}, {counted(ran.copies, 'bulk copy')} and "
@@ -127,6 +135,37 @@ def judge_kernel(
         cut_short=not judged.complete,
         reached=reached,
     )
+
+
+def _explored(
+    module: Module, kernel: Kernel, given: PartialLaunch, options: JudgeOptions, doubts: tuple[str, ...],
+    peeks: frozenset[Span], *, only_proof: bool = False,
+) -> Judgement:  # fmt: skip
+    """The judgement of all launches that are as a given one where that says something."""
+    from tilewright.driver.check.without_launch import judge_without_launch  # takes long to load
+
+    return judge_without_launch(module, kernel, given, options, doubts, peeks, only_proof=only_proof)
+
+
+def _only_data_is_open(judged: LaunchJudgement) -> bool:
+    """Is nothing but what decisions depend on in the way of a proof: contents of buffers, results of atomics?"""
+    described = {f"{taint.span}: {taint.describe()}" for taint in judged.report.taints}
+    others = [doubt for doubt in judged.doubts if doubt not in described and not doubt.endswith(IF_BOTH_HAPPEN)]
+    return bool(described) and not others and not judged.errors and judged.complete
+
+
+def _for_any_data(
+    module: Module, kernel: Kernel, given: PartialLaunch, options: JudgeOptions, peeks: frozenset[Span]
+) -> Judgement | None:
+    """A proof of a launch whatever its buffers hold, if there is one that takes no more than so much work."""
+    try:
+        with work.counted(ANY_DATA_STEPS):
+            some = replace(options, progress=None)
+            explored = _explored(module, kernel, given, some, (), peeks, only_proof=True)
+    except work.WorkSpent:
+        return None
+    errors = any(finding.level is Level.ERROR for finding in explored.findings)
+    return explored if explored.complete and not explored.doubts and not errors else None
 
 
 def _all_clusters(

@@ -27,9 +27,11 @@ def judge_without_launch(
     options: JudgeOptions,
     doubts: tuple[str, ...],
     peeks: frozenset[Span],
+    *,
+    only_proof: bool = False,
 ) -> Judgement:
     """The judgement of all launches that the text and what is given of one allow. doubts: of the text; peeks: waits
-    that never block."""
+    that never block; only_proof: whoever asks wants nothing but a proof."""
 
     def judge(shape: Shape, ends: Callable[[Diagnostic], bool], effort: Effort) -> UnlaunchedJudgement:
         return judge_unlaunched(
@@ -45,6 +47,7 @@ def judge_without_launch(
             allows=options.allows,
             ends=ends,
             watchers=options.watchers,
+            only_proof=only_proof,
         )
 
     found = judge_shapes(launch_shapes(module, kernel, given.shape), judge)

@@ -22,6 +22,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.explore.announced_bytes import announced_numbers, used_elsewhere
+from tilewright.driver.explore.awaited_tickets import awaited_tickets
 from tilewright.driver.explore.branch_traces import idle_choices, lasting_choices
 from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
 from tilewright.driver.explore.explore import Explored, Places, explore, more_ordinary
@@ -60,6 +61,8 @@ _LARGER = 64
 _SHARED_SIZES = frozenset({"%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"})
 _GIVEN_AGAIN = 3
 """Launches that show a finding, of which one must show it when it is given as a launch file."""
+_AWAITED_MOST = 2
+"""Launches after which a loop that other threads end leaves the kernel unknown, unless one of them fails."""
 _BUFFER_BYTES = 1 << 26
 """Of a buffer that has words chosen in it, in the launch file that shows a finding."""
 _EXAMPLE_PHASES = 16
@@ -113,11 +116,13 @@ def judge_unlaunched(
     allows: Allows = nothing_allowed,
     ends: Callable[[Diagnostic], bool] = nothing_allowed,
     watchers: Watchers | None = None,
+    only_proof: bool = False,
 ) -> UnlaunchedJudgement:
     """Explore the launches of `kernel`. shape: their block and cluster, the likeliest if None; peeks: waits that only
     look ahead; given: what is known of the launch; allows: errors to set aside; ends: an error of which it is true
-    refutes at once; watchers: makes one who gets every event of a launch that is judged, instead of the timeline.
-    Raises TilewrightError for a text that the machine can't run at all."""
+    refutes at once; watchers: makes one who gets every event of a launch that is judged, instead of the timeline;
+    only_proof: nothing but a proof is asked for. Raises TilewrightError for a text that the machine can't run at
+    all."""
     sliced = _sliced(inlined(module, kernel))
     steers = steering(sliced)
     guarded = with_guards(sliced.text.kernel, sliced, steers)
@@ -152,12 +157,17 @@ def judge_unlaunched(
             phases = min(judged.report.counts.phases, _EXAMPLE_PHASES)
             examples.setdefault((-len(runner.symbolic.covered), -phases, numbers), _Failing(judged.launch, ()))
         runner.end(chosen, judged)
+        awaited = awaited_tickets(runner.symbolic, values, judged.report.sliced.text.flow)
+        if awaited and not judged.errors and len(exploration.tried) >= _AWAITED_MOST:
+            raise _Hopeless(awaited)
+        if only_proof and (awaited or judged.doubts):
+            raise _Hopeless((*awaited, *judged.doubts))
         for finding in judged.findings:
             if finding.level is Level.REVIEW:
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
-        return _judged(judged, runner.symbolic)
+        return _judged(judged, runner.symbolic, awaited)
 
     def take_announced() -> None:
         """Numbers that are what boxes add up to are that in all launches from now on."""
@@ -193,6 +203,8 @@ def judge_unlaunched(
     except _Ended as found:
         verdict, excluded, launches = Refuted(found.judged.findings), False, [_Failing(found.judged.launch, ())]
         ended = found.judged.errors
+    except _Hopeless as found:
+        verdict, excluded, launches = Unknown(found.reasons), False, list[_Failing]()
     refuting: GivenAgain | None = None
     if isinstance(verdict, Refuted):
         refuting, against = _given_again(runner, verdict, launches)
@@ -236,9 +248,7 @@ def _example(unknown: UnknownLaunch, clean: Mapping[tuple[int, int, int], _Faili
     return None if launch is None else launch_document(launch, unknown.buffers, unknown.given.contents)
 
 
-def _given_again(
-    runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
-) -> tuple[GivenAgain | None, str]:
+def _given_again(runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]) -> tuple[GivenAgain | None, str]:
     """The first launch that shows the findings when it is given as well, and what is against it."""
     unknown, against = runner.unknown, ""
     for each in launches:
@@ -319,6 +329,14 @@ class _Ended(Exception):
     def __init__(self, judged: LaunchJudgement) -> None:
         super().__init__()
         self.judged = judged
+
+
+class _Hopeless(Exception):
+    """No further launch makes a proof."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__()
+        self.reasons = reasons
 
 
 @dataclass(slots=True)
@@ -429,11 +447,11 @@ class _Runner:
             raise _Ended(judged)
 
 
-def _judged(run: LaunchJudgement, symbolic: SymbolicRun) -> Judged:
-    """What one launch showed."""
+def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...]) -> Judged:
+    """What one launch showed. awaited: loops that it leaves to other threads to end."""
     too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > _EXPLORED_STEPS
     too_long = too_long and not run.errors
-    doubts = run.doubts
+    doubts = (*run.doubts, *awaited)
     if symbolic.words_written:
         doubts = (*doubts, "memory that the kernel reads is also written by it, so that its data is not known")
     verdict: Verdict

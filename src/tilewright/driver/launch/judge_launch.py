@@ -43,6 +43,8 @@ from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 3_000_000
 """Warp instructions of one protocol run."""
+_LOOKING = 1_000
+"""Warp instructions that a run in which peeks succeed may take beyond twice those of the one in which they fail."""
 _SNAPSHOTS_KEPT = 200
 """Of each loop in each warp, lest an inner loop leave no place for the one around it."""
 _TURNS_TO_REPEAT = 8
@@ -136,20 +138,21 @@ def judge_launch(
     any_box: bool = False,
 ) -> LaunchJudgement:
     """Run and judge one launch. buffers: bytes of each, by name; watch: gets every event of the run that is reported;
-    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. With
-    such, the launch is run twice: once they look, once they fail. A kernel that takes over other clusters' work is run
-    with none, one and two of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run
+    sliced, identifying, repeated: from an earlier judgement of the kernel; peeks: waits that only look ahead. They fail
+    in the run; where that is not clean, they look in another. A kernel that takes over other clusters' work is run with
+    none, one and two of them. contents: of the buffers whose bytes are given; symbolic: follows how the first run
     depends on what the launch chooses; it ends once a loop whose end inputs decide was begun anew `iterations_most`
     times. allows: errors to set aside; what follows one that ends the run is a doubt. any_box: ask what goes wrong with
     every box of the tensor maps that are unknown; else copies through these are doubts. Raises TilewrightError where
     the launch does not fit the kernel."""
 
     def judged(
-        peeks_fail: bool,
         listener: Callable[[Event], None] | None,
         some: Sequence[int] | None,
         taken: Work,
         followed: SymbolicRun | None = None,
+        peeks_fail: bool = True,
+        most: int | None = None,
     ) -> LaunchJudgement:
         def once(
             watching: Callable[[Event], None] | None, identify: frozenset[Span], by: SymbolicRun | None
@@ -166,7 +169,7 @@ def judge_launch(
                 peeks_fail,
                 identifying or sliced if identify else sliced,
                 taken,
-                step_limit,
+                step_limit if most is None else min(step_limit, most),
                 allows,
                 by,
                 iterations_most,
@@ -193,24 +196,27 @@ def judge_launch(
             found, findings=again.findings, doubts=again.doubts, allowed=again.allowed, identifying=again.report.sliced
         )
 
-    first = judged(False, watch, clusters, None, symbolic)
-    others: list[tuple[bool, Sequence[int] | None, Work]] = []
+    first = judged(watch, clusters, None, symbolic)
+    others: Sequence[Work] = ()
     taken: Work = None
     assumptions: tuple[str, ...] = ()
     if first.report.takes_work:
         taken = ()
         if symbolic is not None:
             symbolic.restart()
-        first = judged(False, watch, clusters, taken, symbolic)
-        others = [(False, (0,), work) for work in _works(launch)]
+        first = judged(watch, clusters, taken, symbolic)
+        others = _works(launch)
         assumptions = (f"a cluster takes over the work of {len(others)} others at most",)
-    if peeks:
-        others.append((True, clusters, taken))
     if first.errors or first.doubts:
-        return first
+        if not peeks:
+            return first
+        # What such a run shows may be impossible; one in which they succeed where they can is an execution.
+        again, most = None if symbolic is None else symbolic.anew(), 2 * first.report.counts.instructions + _LOOKING
+        looking = judged(None, clusters, taken, again, peeks_fail=False, most=most)
+        return looking if looking.errors else first
     allowed = dict.fromkeys(first.allowed)
-    for peeks_fail, some, work in others:
-        other = judged(peeks_fail, None, some, work, None if symbolic is None else symbolic.anew())
+    for work in others:
+        other = judged(None, (0,), work, None if symbolic is None else symbolic.anew())
         allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
             return replace(other, allowed=tuple(allowed))

@@ -67,7 +67,7 @@ class LaunchSpace:
         launch = launch_of(unknown, numbers, boxes, (x, y, z), nulls)
         memory = {each: value for each, value in values.items() if each.kind in ("memory", "ticket")}
         linear = index[0] + x * (index[1] + y * index[2])
-        return MadeUp(launch, linear, Inputs(self.block, self.grid, memory, True))
+        return MadeUp(launch, linear, Inputs(self.block, self.grid, memory, True, self.clusters is not None))
 
 
 def launch_space(unknown: UnknownLaunch, steers: Steering) -> LaunchSpace:

@@ -162,6 +162,15 @@ def complete_phase(barrier: Mbarrier | None) -> int:
     return (barrier if barrier is not None else _valid(barrier, "mbarrier.test_wait")).phase - 1
 
 
+def phase_asked(barrier: Mbarrier | None, value: int, *, by_parity: bool) -> int:
+    """Absolute index of the phase whose completion a test asks for, now, by parity or by a state."""
+    if not by_parity:
+        token_complete(barrier, value)
+        return value >> 20
+    complete = parity_complete(barrier, value)
+    return complete_phase(barrier) + (not complete)
+
+
 def token(barrier: Mbarrier | None) -> int:
     """The 64-bit state that `mbarrier.arrive` returns, taken before the arrival: opaque to the program.
 

@@ -1,9 +1,10 @@
 """Where do warps meet? Named barriers of a CTA, the barrier of a cluster, and the CTA's register pool.
 
 Theory: PTX ISA, `bar`/`barrier.cta`: 16 barriers a CTA; a warp's arrival counts 32 threads; without a thread count all
-threads that have not exited take part. `barrier.cluster`: every thread of the cluster that has not exited arrives, then
-waits. `setmaxnreg`: registers given back go to the CTA's pool, an increase waits until the pool has enough; only `.dec`
-gives registers back, an exit does not.
+threads that have not exited take part (CUDA Programming Guide, Independent Thread Scheduling), and an exit publishes
+nothing. `barrier.cluster`: every thread of the cluster that has not exited arrives, then waits. `setmaxnreg`: registers
+given back go to the CTA's pool, an increase waits until the pool has enough; only `.dec` gives registers back, an exit
+does not.
 
 A `barrier.sync` without `.aligned` still waits for the warp's live lanes to meet. Checked
 by: tests/machine/barrier/test_barriers.py.

@@ -179,9 +179,9 @@ class Decoder:
         self.places = places
         self.parameters = places.parameters
         self.target = target
-        # Waits that never block, and whether they always fail: see `contract.judge.waits.peeked_waits`.
+        # Waits that do not block, and whether they fail, whatever the barrier: see `machine.protocol.peeked_outcomes`.
         self.peeks: frozenset[Span] = frozenset()
-        self.peeks_fail = False
+        self.peeks_fail = True
         # Loads that wait for a word of global memory, by place; None: strong loads are loads like any other.
         self.polls: Mapping[Span, Poll] | None = None
         self.observe = observe

@@ -221,6 +221,22 @@ class BarrierWait:
 
 
 @value
+class BarrierPeek:
+    """A try that a protocol run lets fail, whatever the barrier's state: it asks whether `phase` (absolute) is
+    complete. The other fields are those of a wait that succeeds."""
+
+    actor: WarpActor
+    cta: int
+    address: int
+    parity: int
+    phase: int
+    span: Span
+    relaxed: bool
+    scope: str
+    lanes: int
+
+
+@value
 class BoxPlace:
     """The box that a tensor copy moves: its map, the buffer (`base.plan`), coordinates of its first element (innermost
     first, signed), and the shared byte offset where it begins."""
@@ -665,6 +681,7 @@ Event = (
     | BarrierComplete
     | PhaseEnd
     | BarrierWait
+    | BarrierPeek
     | CopyIssue
     | BulkCommit
     | BulkWait

@@ -22,7 +22,7 @@ from tilewright.machine.core.decoder import (
     expect_operands,
     unsupported,
 )
-from tilewright.machine.core.event import BarrierInit, BarrierInvalidate, BarrierWait
+from tilewright.machine.core.event import BarrierInit, BarrierInvalidate, BarrierPeek, BarrierWait
 from tilewright.machine.core.fault import Awaited, MachineFault
 from tilewright.machine.core.lanes import (
     FULL,
@@ -310,7 +310,9 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
             if holds:
                 warp.false_wait = None
                 passes(warp, cta, offset, value, to_bits(mask))
-            elif blocking and not peek and not _fails_once(warp, (cta, offset, value)):
+            elif peek:
+                looks(warp, cta, offset, value, to_bits(mask))
+            elif blocking and not _fails_once(warp, (cta, offset, value)):
                 return _park(warp, (cta, offset, value), by_parity, instruction)
             r = warp.r
             if to == SINK_SLOT or mask == FULL:
@@ -331,6 +333,14 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                 parity = value if by_parity else complete & 1
                 observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope, lanes))
 
+        def looks(warp: Warp, cta: Cta, offset: int, value: int, lanes: int) -> None:
+            asked = mbarrier.phase_asked(cta.barriers.get(offset), value, by_parity=by_parity)
+            if cta.cluster.observe is not None:
+                parity = value if by_parity else asked & 1
+                cta.cluster.observe(
+                    BarrierPeek(warp.actor, cta.linear, offset, parity, asked, span, relaxed, scope, lanes)
+                )
+
         def act_apart(warp: Warp, mask: int) -> Signal | None:
             """Where lanes do not all wait for the same."""
             result = np.zeros(WARP_SIZE, np.bool_)
@@ -344,8 +354,12 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                     holds = test(cta, offset, value)
                     chosen = lanes if same is not None else [lane for lane in lanes if int(values[lane]) == value]
                     result[slice(None) if len(chosen) == WARP_SIZE else chosen] = holds
+                    bits = sum(1 << lane for lane in chosen)
                     if holds:
-                        passed.append((cta, offset, value, sum(1 << lane for lane in chosen)))
+                        passed.append((cta, offset, value, bits))
+                    elif peek:
+                        looks(warp, cta, offset, value, bits)
+                        failed = (cta, offset, value)
                     else:
                         failed = (cta, offset, value)
             if failed is not None and blocking and not peek and not _fails_once(warp, failed):

@@ -30,6 +30,8 @@ from tilewright.machine.core.step import Control, Plain, Signal
 from tilewright.machine.instruction.barriers import ALL_MEMBERS, member_lanes
 from tilewright.machine.numbers import arithmetic
 
+SHUFFLES = ("up", "down", "bfly", "idx")
+
 
 def _collective(
     decoder: Decoder, instruction: Instruction, members: int, targets: tuple[int, ...],
@@ -69,9 +71,31 @@ def _elect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
     return _collective(decoder, instruction, members, (leader, elected), choose)
 
 
+def lanes_read(mode: str, b: Lanes, c: Lanes) -> tuple[Lanes, Lanes]:
+    """Which lane each lane of a shuffle reads, and whether it is in range. b, c: the operands, as 64-bit integers."""
+    lane, b = np.arange(WARP_SIZE, dtype=np.int64), b & 31
+    clamp, segment = c & 31, (c >> 8) & 31
+    lowest = lane & segment
+    highest = lowest | (clamp & ~segment & 31)
+    match mode:
+        case "up":
+            at = lane - b
+            inside = at >= highest
+        case "down":
+            at = lane + b
+            inside = at <= highest
+        case "bfly":
+            at = lane ^ b
+            inside = at <= highest
+        case _:
+            at = lowest | (b & ~segment & 31)
+            inside = at <= highest
+    return np.where(inside, at, lane), inside
+
+
 def _shfl(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     modifiers.flag("sync")
-    mode = modifiers.take("up", "down", "bfly", "idx")
+    mode = modifiers.take(*SHUFFLES)
     declared = modifiers.take_type()
     target, value, lane_operand, clamp_operand, member_operand = expect_operands(instruction, 5)
     first = target.first if isinstance(target, PairOfPredicates) else target
@@ -102,26 +126,7 @@ def _shfl(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> C
 
     def places_of(warp: Warp, mask: int) -> tuple[Lanes, Lanes]:
         """Which lane each lane reads, and whether that is one of those it may read."""
-        lane = np.arange(WARP_SIZE, dtype=np.int64)
-        b = (warp.r[selector_slot] & np.uint32(31)).astype(np.int64)
-        c = warp.r[clamp_slot].astype(np.int64)
-        clamp, segment = c & 31, (c >> 8) & 31
-        highest = (lane & segment) | (clamp & ~segment & 31)
-        lowest = lane & segment
-        match mode:
-            case "up":
-                at = lane - b
-                inside = at >= highest
-            case "down":
-                at = lane + b
-                inside = at <= highest
-            case "bfly":
-                at = lane ^ b
-                inside = at <= highest
-            case _:
-                at = lowest | (b & ~segment & 31)
-                inside = at <= highest
-        at = np.where(inside, at, lane)
+        at, inside = lanes_read(mode, warp.r[selector_slot].astype(np.int64), warp.r[clamp_slot].astype(np.int64))
         if not selector(mask)[at][indices(mask)].all():
             raise MachineFault(
                 "MF005", "shuffle-from-inactive", "shfl.sync reads a lane that does not execute it", instruction.span

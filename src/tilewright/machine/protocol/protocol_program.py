@@ -28,6 +28,7 @@ from tilewright.machine.core.program import Program, assemble, decode_one, end_o
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import load_address, may_read_constants
+from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
 from tilewright.machine.protocol.several_devices import SUMS, as_own_access
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import steering
@@ -79,11 +80,12 @@ def assemble_slice(
     symbolic: SymbolicRun | None = None,
     iterations: Iterations = lambda _warp, _loop: (0, 0),
     open_constants: bool = False,
+    launch_given: bool = False,
 ) -> Assembly:
     """Decode the slice. contested: stores (positions) of which the values need an identity; symbolic: follows what
     depends on inputs; iterations: how often a warp came to a loop before, and has begun it anew since; open_constants:
-    there are constants without a value. Raises TilewrightError for text that contradicts itself (two labels of one
-    name)."""
+    there are constants without a value; launch_given: numbers are those of a launch, not made up. Raises
+    TilewrightError for text that contradicts itself (two labels of one name)."""
     instructions = sliced.text.flow.instructions
     kept = sorted(sliced.executed | sliced.touched)
     latches = _latches(sliced)
@@ -110,8 +112,15 @@ def assemble_slice(
     )  # fmt: skip
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
-    identities = ValueIdentities(sliced, contested, slots) if contested else None
+    unknown = taint.registers if launch_given else None
+    identities = ValueIdentities(sliced, contested, slots, unknown) if contested else None
     tracker.identities = identities
+
+    def doubt(span: Span, message: str) -> None:
+        doubts.setdefault(span, UnknownReason(span, message))
+
+    outcomes = PeekedOutcomes(sliced, decoder.peeks, slots, doubt) if decoder.peeks and decoder.peeks_fail else None
+    tracker.outcomes = outcomes
     steps: list[Step] = []
     position_of: list[int] = []
     astray = False
@@ -146,6 +155,8 @@ def assemble_slice(
                 step = symbolic_step(recording, position, decoded[position], step)
             if identities is not None:
                 step = identities.wrapped(position, step)
+            if outcomes is not None:
+                step = outcomes.wrapped(position, step)
             steps.append(_closing(step, position, on_back_edge) if position in edges else step)
             position_of.append(position)
         if position in latches:

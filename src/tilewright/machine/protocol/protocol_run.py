@@ -133,7 +133,7 @@ def run_protocol(
     sliced: Slice | None = None,
     taken: Sequence[int] | None = None,
     peeks: frozenset[Span] = frozenset(),
-    peeks_fail: bool = False,
+    peeks_fail: bool = True,
     identify: frozenset[Span] = frozenset(),
     symbolic: SymbolicRun | None = None,
 ) -> ProtocolReport:
@@ -159,7 +159,7 @@ def run_protocol(
     ) -> ProtocolReport:
         run = _Run(
             module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing,
-            peeks, peeks_fail, contested, None if rehearsing else symbolic,
+            peeks, peeks_fail, contested, None if rehearsing else symbolic, not any_global_address,
         )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
@@ -241,7 +241,7 @@ class _Run:
         known_buffers: frozenset[str], unknown: UnknownBytes, hook: AtBackEdge | None, seed: int,
         schedule: Literal["canonical", "seeded"], rehearsing: bool, peeks: frozenset[Span], peeks_fail: bool,
         contested: frozenset[int],
-        symbolic: SymbolicRun | None,
+        symbolic: SymbolicRun | None, given: bool,
     ) -> None:  # fmt: skip
         known: list[tuple[int, int]] = []
         self.tracker = Tracker(observe or _ignore, Sources(), bool(sliced.loads), known, rehearsing=rehearsing)
@@ -263,7 +263,7 @@ class _Run:
         self.assembly: Assembly = assemble_slice(
             self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known,
             contested=contested, symbolic=symbolic, iterations=self.trips.iteration,
-            open_constants=bool(self.prepared.memory.open_constants),
+            open_constants=bool(self.prepared.memory.open_constants), launch_given=given,
         )  # fmt: skip
 
     def answer_requests(self, taken: Sequence[int]) -> None:

@@ -6,7 +6,8 @@ each value gets an identity, 64 bits a lane, and each instruction is a function 
 
 - a constant, the thread's index, and what is computed from these alone, is its number;
 - a parameter, a special register that is one for all threads of a CTA: its name;
-- a result: a hash of the instruction and the identities of what it reads; of all lanes, where lanes exchange values;
+- a result: a hash of the instruction and the identities of what it reads; of all lanes, where lanes exchange values in
+  ways that the text and the thread's index do not give;
 - a load of shared memory: of the address's identity, and of who wrote the bytes last (each write is one of its own);
 - a load of global memory: of the address's identity, and how much was written there before, unless it is read-only;
 - what products of the tensor core, atomics and clocks give is equal to nothing.
@@ -18,13 +19,21 @@ executed (`is_covered`): then warps agree on every value that another way would 
 hash of path, address and data of all its lanes. Equal identities mean equal values in every run that has no other race,
 up to a collision of hashes (chance 2^-64).
 
-Source: value numbering (J. Cocke), Herbrand equivalence. Not handled: laws of arithmetic (`a + b` is not `b + a`) and
-accumulators of wgmma and tcgen05, which only makes values unequal. Checked by:
+Where one launch is judged, what it gives is the same in every run of it: a register that holds no data which the run
+cannot know (`taint`) has its number as identity, and a branch on such registers goes one way.
+
+Reductions leave the same sum in several lanes, added in another order. So operands of what commutes are taken in order
+of their identities; a value that another lane or a move hands on keeps its own; and taking a value to pieces and
+putting the pieces together again gives that value.
+
+Source: value numbering (J. Cocke), Herbrand equivalence; PTX ISA 9.7.3 (a NaN of 32 bits or less has no payload). Not
+handled: further laws of arithmetic and accumulators of wgmma and tcgen05, which only makes values unequal. Checked by:
 tests/machine/protocol/test_value_identity.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -52,6 +61,7 @@ from tilewright.machine.core.special import special_register
 from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.instruction.carry import FLAG
+from tilewright.machine.instruction.warp_wide import SHUFFLES, lanes_read
 from tilewright.machine.protocol.slice import Slice, closure, reads_call_parameter
 from tilewright.machine.protocol.slice_operands import is_volatile, registers_of
 
@@ -61,7 +71,12 @@ _APART = ("%tid", "%laneid", "%lanemask", "%warpid")
 _ASIDE = ("param", "const")
 _EXCHANGES = ("mma.", "wmma.", "movmatrix")
 _DECISIONS = frozenset({"bra", "brx.idx", "ret", "exit"})
+_COMMUTING = frozenset({"add", "mul", "min", "max", "and", "or", "xor", "fma", "mad"})
+"""Rows whose first two operands may change places, if they have one type, but for `.f64`, where a NaN has a payload."""
+_TYPE = re.compile(r"(?:[busf]|bf|tf)\d+(?:x\d)?|pred")
 _MULTIPLY, _ADD = np.uint64(0xBF58_476D_1CE4_E5B9), np.uint64(0x9E37_79B9_7F4A_7C15)
+_DIVIDE = np.uint64(pow(0xBF58_476D_1CE4_E5B9, -1, 1 << 64))
+_HALF = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,16 +105,31 @@ def _mixed(before: Words, word: Words | np.uint64) -> Words:
     return mixed ^ (mixed >> np.uint64(29))
 
 
+def _part(whole: Words, index: int, count: int) -> Words:
+    """Of one of the parts that a value is taken to; distinct values have distinct parts."""
+    scrambled = (whole ^ _name(f"part {index} of {count}")) * _MULTIPLY
+    return (scrambled ^ (scrambled >> _HALF)) * _MULTIPLY
+
+
+def _whole(part: Words, index: int, count: int) -> Words:
+    """Of the value that would have this part."""
+    scrambled = part * _DIVIDE
+    return (scrambled ^ (scrambled >> _HALF)) * _DIVIDE ^ _name(f"part {index} of {count}")
+
+
 def _hash(*parts: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(blake2b(b"|".join(parts), digest_size=8).digest(), "little"))
 
 
 class ValueIdentities:
-    """The identities of one run. positions: instructions whose results have one; contested: stores that need one."""
+    """The identities of one run. positions: instructions whose results have one; contested: stores that need one.
+    unknown: registers that may hold data which the run of one launch cannot know; None: the launch is made up."""
 
-    def __init__(self, sliced: Slice, contested: frozenset[int], slots: dict[str, int]) -> None:
+    def __init__(
+        self, sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None = None
+    ) -> None:  # fmt: skip
         text = sliced.text
-        self.sliced, self.contested, self.slots = sliced, contested, slots
+        self.sliced, self.contested, self.slots, self.unknown = sliced, contested, slots, unknown
         names = {name for at in contested for name in text.facts[at].reads}
         branches = [at for at in sliced.executed if text.flow.instructions[at].row in _DECISIONS]
         while True:
@@ -133,7 +163,9 @@ class ValueIdentities:
         self._stored = 0
 
     def _is_fixed(self, names: Collection[str]) -> bool:
-        """Do the text and the thread's index alone give the values of some registers?"""
+        """Do the text and the thread's index, or a launch that is given, fix the values of some registers?"""
+        if self.unknown is not None and self.unknown.isdisjoint(names):
+            return True
         text = self.sliced.text
         reached, positions, _ = closure(text, names, ())
         computed = all(text.facts[at].kind in ("compute", "collective") for at in positions)
@@ -259,7 +291,9 @@ class ValueIdentities:
         if not lanes.any():
             return
         self._executed.add(position)
-        for index, name in enumerate(targets):
+        parts = list(_flat(instruction.operands[0])) if named else []
+        for count, name in enumerate(targets):
+            index = parts.index(Register(name)) if name in named else len(parts) + count
             certain = guard is None or guard.fixed
             new = self._result(position, warp, index, name if certain else "", sources, lanes)
             old = known.values.get(name, Identity(np.zeros(WARP_SIZE, np.uint64), True))
@@ -281,6 +315,10 @@ class ValueIdentities:
         row, begin = instruction.row, np.full(WARP_SIZE, _name(f"{instruction.opcode} {index}"), np.uint64)
         if any(is_volatile(each) for each in facts.reads):
             return self._unlike_any()
+        if self.unknown is not None and name and name not in self.unknown and (given := self._number(warp, name)):
+            return given
+        if row == "shfl.sync" and index == 0 and sources[1].fixed and sources[2].fixed:
+            return self._shuffled(instruction, warp, sources[0])
         if facts.kind == "collective" or row.startswith(_EXCHANGES):
             if facts.kind == "collective" and sources and all(each.fixed for each in sources):
                 return self._number(warp, name) or self._unlike_any()
@@ -288,10 +326,29 @@ class ValueIdentities:
             return Identity(_mixed(_mixed(begin, np.arange(WARP_SIZE, dtype=np.uint64)), everything))
         if facts.kind == "compute":
             number = self._number(warp, name) if all(each.fixed for each in sources) else None
-            return number or Identity(_folded(begin, sources))
+            return number or Identity(_computed(instruction, index, begin, sources))
         if facts.kind != "load":
             return self._unlike_any()
         return self._loaded(position, begin, sources)
+
+    def _shuffled(self, instruction: Instruction, warp: Warp, source: Identity) -> Identity:
+        """What each lane gets of another one's value."""
+        mode = next(each for each in instruction.modifiers if each in SHUFFLES)
+        lane, clamp = (self._held(warp, operand) for operand in instruction.operands[2:4])
+        if lane is None or clamp is None:
+            return self._unlike_any()
+        at, _ = lanes_read(mode, lane, clamp)
+        return Identity(source.words[at], source.fixed)
+
+    def _held(self, warp: Warp, operand: Operand) -> npt.NDArray[np.int64] | None:
+        """The number that an operand holds in each lane, if it is one."""
+        match operand:
+            case Immediate(value):
+                return np.full(WARP_SIZE, value, np.int64)
+            case Register(name) if name in self.slots and warp.r[self.slots[name]] is not UNINITIALISED:
+                return warp.r[self.slots[name]].astype(np.int64)
+            case _:
+                return None
 
     def _loaded(self, position: int, begin: Words, sources: list[Identity]) -> Identity:
         text = self.sliced.text
@@ -368,6 +425,25 @@ def _guards(instruction: Instruction) -> tuple[str, ...]:
 def _folded(begin: Words, sources: list[Identity]) -> Words:
     for each in sources:
         begin = _mixed(begin, each.words)
+    return begin
+
+
+def _computed(instruction: Instruction, index: int, begin: Words, sources: list[Identity]) -> Words:
+    """Of a result of arithmetic."""
+    row, words = instruction.row, [each.words for each in sources]
+    target = instruction.operands[0]
+    if row == "mov" and len(words) == 1:
+        return _part(words[0], index, len(target.items)) if isinstance(target, Vector) else words[0]
+    if row == "mov" and not isinstance(target, Vector):
+        wholes = [_whole(each, at, len(words)) for at, each in enumerate(words)]
+        same = np.logical_and.reduce([each == wholes[0] for each in wholes])
+        return np.where(same, wholes[0], _folded(begin, sources))
+    types = [each for each in instruction.modifiers if _TYPE.fullmatch(each)]
+    if row in _COMMUTING and len(types) == 1 and types[0] != "f64" and len(words) > 1:
+        first, second = words[:2]
+        words[:2] = np.minimum(first, second), np.maximum(first, second)
+    for each in words:
+        begin = _mixed(begin, each)
     return begin
 
 

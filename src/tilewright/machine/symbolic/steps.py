@@ -695,12 +695,18 @@ class _Wrapper:
         ticket = Input("ticket", run.tickets, dtype.itemsize)
         value = run.inputs.memory.get(ticket, run.tickets)
         run.tickets += 1
+        run.issued[ticket] = self.position, self._counts_up()
         run.words_read[ticket] = None
         values = np.array(r[slot], copy=True)
         values[indices(mask)] = value
         r[slot] = values
         self.recording.forget_taint(warp, [slot])
         return {slot: run.table.leaf(Leaf(ticket, 0, dtype))}
+
+    def _counts_up(self) -> bool:
+        """Does an atomic operation add a number above zero, which the text gives?"""
+        added = self.instruction.operands[-1]
+        return "add" in self.instruction.modifiers and isinstance(added, Immediate) and added.value > 0
 
     # Lanes
 

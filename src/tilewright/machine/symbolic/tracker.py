@@ -66,13 +66,14 @@ lanes differed."""
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """What the launch chooses of one run. block: the inputs of the parameter block, by first and last byte; grid:
-    whether the grid is chosen; memory: the words of global memory whose values are given; data: whether loads of global
-    memory are inputs at all."""
+    whether the place in the grid is chosen, and the grid's extents unless they are given; memory: the words of global
+    memory whose values are given; data: whether loads of global memory are inputs at all."""
 
     block: tuple[tuple[int, int, Input], ...] = ()
     grid: bool = False
     memory: Mapping[Input, int] = field(default_factory=dict[Input, int])
     data: bool = False
+    grid_given: bool = False
 
 
 Pieces = tuple[tuple[int, Node], ...]
@@ -104,6 +105,8 @@ class SymbolicRun:
         self.writes: Counter[str] = Counter()
         self._words_of: dict[str, list[Input]] = {}
         self.tickets = 0
+        # Which atomic operation (by position) gave a ticket, and whether its word only grows by it.
+        self.issued: dict[Input, tuple[int, bool]] = {}
         self.seen: list[Access] | None = None
         self.local_seen: list[LocalAccess] | None = None
         self._registers: dict[int, dict[int, Pieces]] = {}
@@ -182,7 +185,7 @@ class SymbolicRun:
         if not self.inputs.grid:
             return None
         base, _, component = name.partition(".")
-        if component not in ("x", "y", "z"):
+        if component not in ("x", "y", "z") or (self.inputs.grid_given and base in ("%nctaid", "%nclusterid")):
             return None
         axis = "xyz".index(component)
         step = warp.cta.cluster.launch.cluster[axis]

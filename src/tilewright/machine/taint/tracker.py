@@ -18,10 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.span import Span
-from tilewright.machine.core.event import Access, AsyncCopyIssue, CopyActor, CopyIssue, Event, WarpActor
+from tilewright.machine.core.event import (
+    Access,
+    AsyncCopyIssue,
+    BarrierPeek,
+    BarrierWait,
+    CopyActor,
+    CopyIssue,
+    Event,
+    WarpActor,
+)
 from tilewright.machine.core.lanes import Lanes
 from tilewright.machine.core.memory import GlobalMemory
 from tilewright.machine.core.state import Cluster, Cta, Warp
+from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
 from tilewright.machine.protocol.value_identity import ValueIdentities
 from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint.addresses import UnknownAddresses
@@ -61,7 +71,8 @@ class Tracker:
     long as the kernel does not write to them. uncertain: the step now running may not happen, or elsewhere; astray:
     where its global addresses come from, if they are unknown; seen, local_seen: what it accessed. answered:
     requests for work whose answers are given. addresses: who uses which buffer, where that matters. identities: of
-    what is stored, where that is asked. rehearsing: data left out of the slice raises `ReadBack`; else it is unknown.
+    what is stored, where that is asked; outcomes: of peeks, where there are
+    some. rehearsing: data left out of the slice raises `ReadBack`; else it is unknown.
     """
 
     def __init__(
@@ -87,6 +98,7 @@ class Tracker:
         self.answered: frozenset[Span] = frozenset()
         self.addresses: UnknownAddresses | None = None
         self.identities: ValueIdentities | None = None
+        self.outcomes: PeekedOutcomes | None = None
         self._uncertain_copies: dict[CopyActor, Origin] = {}
         self._known_copies: set[CopyActor] = set()
         # Follows how the run depends on the inputs of its launch, if anything does.
@@ -101,6 +113,8 @@ class Tracker:
         self.local.clear()
         if self.identities is not None:
             self.identities.start(cluster)
+        if self.outcomes is not None:
+            self.outcomes.start()
         if self.shadowed:
             cluster.observe_local = self._local_access
             for cta in cluster.ctas:
@@ -153,6 +167,8 @@ class Tracker:
             case AsyncCopyIssue(copy=copy):
                 if self.uncertain:
                     self._uncertain_copies[copy] = self.astray
+            case BarrierPeek() | BarrierWait() if self.outcomes is not None:
+                self.outcomes.note(event)
             case _:
                 pass
         self.forward(event)

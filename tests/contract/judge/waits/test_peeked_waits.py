@@ -37,6 +37,9 @@ def _peeks(body: str) -> bool:
         f"selp.b32 %r1, 1, 0, %p1; setp.ne.b32 %p3, %r1, 0; @%p3 bra DONE; {_WAIT} DONE:",
         f"@%p1 bra DONE; mov.u32 %r2, 7; add.u32 %r2, %r2, 1; {_WAIT} DONE:",
         "@%p1 bra DONE; DONE:",
+        "@%p1 bra DONE; mbarrier.try_wait.parity.shared::cta.b64 %p2, [bars], 0; DONE:",
+        f"@%p1 bra DONE; mbarrier.try_wait.parity.shared::cta.b64 %p3, [bars], 0; @%p3 bra DONE; {_WAIT} DONE:",
+        f"@%p1 bra DONE; mov.u32 %r2, 7; {_WAIT} DONE: mov.u32 %r2, 8; st.shared.b32 [bars+16], %r2;",
     ],
 )
 def test_an_outcome_that_only_skips_a_wait_makes_a_peek(body: str) -> None:
@@ -51,7 +54,8 @@ def test_an_outcome_that_only_skips_a_wait_makes_a_peek(body: str) -> None:
         "selp.b32 %r1, 1, 0, %p1; st.shared.b32 [bars+16], %r1;",
         f"@%p1 bra DONE; mov.u32 %r2, 7; {_WAIT} DONE: st.shared.b32 [bars+16], %r2;",
         "@%p1 st.shared.b32 [bars+16], 1;",
-        "@%p1 bra DONE; mbarrier.try_wait.parity.shared::cta.b64 %p2, [bars], 0; DONE:",
+        f"@%p1 bra DONE; {_WAIT} DONE: selp.b32 %r3, 1, 0, %p2; st.shared.b32 [bars+16], %r3;",
+        "@%p1 bra DONE; mbarrier.try_wait.parity.shared::cta.b64 %p3, [bars], 0; @%p3 trap; DONE:",
     ],
 )
 def test_an_outcome_that_shows_elsewhere_makes_none(body: str) -> None:

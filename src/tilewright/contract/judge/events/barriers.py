@@ -18,6 +18,7 @@ from tilewright.machine.core.event import (
     BarrierExpect,
     BarrierInit,
     BarrierInvalidate,
+    BarrierPeek,
     BarrierWait,
     PhaseEnd,
 )
@@ -69,6 +70,11 @@ def wait(state: LaunchState, event: BarrierWait) -> None:
     phase_ledger.wait(*state.step(event.actor), event, state.findings, state.interpretations.parity_sign)
 
 
+def peek(state: LaunchState, event: BarrierPeek) -> None:
+    """A test_wait or try_wait whose outcome is left open."""
+    phase_ledger.peek(*state.step(event.actor), event, state.findings)
+
+
 HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
     BarrierInit: initialise,
     BarrierInvalidate: invalidate,
@@ -76,4 +82,5 @@ HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
     BarrierExpect: expect,
     PhaseEnd: phase_end,
     BarrierWait: wait,
+    BarrierPeek: peek,
 }

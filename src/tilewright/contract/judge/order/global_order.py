@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from tilewright.base.span import Span
 from tilewright.contract.history.granules import Footprints
 from tilewright.contract.history.shadow_memory import COARSE_GLOBAL_BYTES, FORGOTTEN, Record, ShadowMemory
-from tilewright.contract.judge.race import overlap
+from tilewright.contract.judge.race import IF_BOTH_HAPPEN, overlap
 from tilewright.contract.judge.run_state import ClusterState, is_ordered, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.replay_codes import RunFindings
@@ -199,7 +199,7 @@ def report_stale_read(earlier: Record, read: Record, findings: RunFindings) -> N
     """A load that takes bytes for constant reads what this launch has written."""
     text = f"{name_of(read.actor)} reads, by the non-coherent path, bytes that {name_of(earlier.actor)} wrote"
     if earlier.uncertain or read.uncertain:
-        findings.doubt(f"{read.span}: {text}, if both accesses happen; that depends on data")
+        findings.doubt(f"{read.span}: {text}, {IF_BOTH_HAPPEN}")
         return
     findings.report(
         "CL107",
@@ -222,7 +222,7 @@ def _report(earlier: Record, outer: Record, findings: RunFindings, *, narrow: bo
         f"{earlier.operation}"
     )
     if earlier.uncertain or outer.uncertain:
-        findings.doubt(f"{outer.span}: {text}, if both accesses happen; that depends on data")
+        findings.doubt(f"{outer.span}: {text}, {IF_BOTH_HAPPEN}")
         return
     findings.report(
         "CL104" if narrow else "CL101",
