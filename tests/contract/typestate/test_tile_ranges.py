@@ -279,7 +279,8 @@ def test_tiles_that_are_not_taken_together_by_all_are_not_proven(edit: Callable[
 
 def test_tiles_of_one_length_are_not_taken_together() -> None:
     """Their counts are those of the plain order, in which the last round is another."""
-    module = lower(attention, {"B": 3, "H": 1, "Q": 700, "T": 700, "E": 64, "F": 64}, wanted=Wanted(consumers=2)).kernels[0].clone()
+    dims = {"B": 3, "H": 1, "Q": 700, "T": 700, "E": 64, "F": 64}
+    module = lower(attention, dims, wanted=Wanted(consumers=2)).kernels[0].clone()
     assert isinstance(verify(module, HOPPER), Proven)
     verdict = verify(taken_together(module), HOPPER)
     assert isinstance(verdict, Unknown) and "matrices together" in str(verdict)
