@@ -8,8 +8,10 @@ Checked by: tests/base/test_value.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar, dataclass_transform
+
+from tilewright.base.dataclass import dataclass
 
 _Class = TypeVar("_Class")
 

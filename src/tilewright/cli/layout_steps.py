@@ -8,8 +8,9 @@ tests/cli/test_layout_command.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.cli.layout_input import layout_of, swizzle_of, tiler_of
 from tilewright.layout import convert, inverses

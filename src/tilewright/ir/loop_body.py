@@ -9,8 +9,7 @@ Checked by: tests/synth/test_loop_tasks.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 

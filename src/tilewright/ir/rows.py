@@ -11,8 +11,7 @@ Checked by: tests/lower/test_rows.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.dataclass import dataclass
 from tilewright.ir.function import Function
 
 COSTLY = frozenset(

@@ -13,9 +13,10 @@ Checked by tests/layout/test_layout.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
 from tilewright.layout.integer_expression import IntegerExpression
@@ -33,7 +34,7 @@ _MOST_ENUMERATED = 1 << 26
 _WORD = 1 << 62
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """shape: extents; stride: congruent with it, by default dense with the leftmost leaf fastest; offset: added to
     every value; swizzle: applied last. All in elements (or whatever unit the caller counts in).

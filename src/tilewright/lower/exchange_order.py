@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tilewright.base.dataclass import dataclass
 
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _SENDING, _PERMUTING = "shfl.", "prmt."

@@ -5,8 +5,7 @@ A value apart, so that places of `ac` values can name it. Checked by: tests/lowe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 
 

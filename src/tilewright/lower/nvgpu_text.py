@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 WORKGROUP = "#gpu.address_space<workgroup>"

@@ -6,7 +6,7 @@ Checked by: tests/lower/test_stream.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilewright.base.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

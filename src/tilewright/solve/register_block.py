@@ -16,7 +16,8 @@ tests/solve/test_register_order.py, against all orders of small blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tilewright.base.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tilewright.base.dataclass import dataclass
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import grouping
 from tilewright.ir.tile_products import shared_products

@@ -12,8 +12,7 @@ of warps. Who checks: tests/synth/test_exchange.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import bit_matrix
 from tilewright.layout.answer import NotExpressible

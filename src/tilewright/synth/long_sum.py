@@ -24,9 +24,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 
+from tilewright.base.dataclass import dataclass
 from tilewright.ir.ac_split import sum_parts
 from tilewright.synth.model import rates_of
 from tilewright.synth.operands import slice_depth

@@ -5,8 +5,7 @@ Checked by: tests/synth/test_decide.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac_split import sum_parts
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tilewright.base.dataclass import dataclass
 from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import slice_depth
 from tilewright.synth.scaled_product import fits_registers

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from tilewright.base.dataclass import dataclass
 from tilewright.ir.decisions import BLOCK_ROWS
 from tilewright.synth.memory_bound import meeting_cycles, with_meetings
 from tilewright.synth.model import Rates, slice_cycles

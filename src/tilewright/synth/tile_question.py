@@ -7,8 +7,7 @@ Checked by: tests/synth/test_decide.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.dataclass import dataclass
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_products import SharedProducts

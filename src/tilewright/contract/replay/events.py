@@ -10,9 +10,10 @@ divide evenly. Checked by: tests/contract/replay/test_replay.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, TurnClaim
 from tilewright.machine.core.event import (
     AsyncCopyArrive,

@@ -11,7 +11,7 @@ there).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilewright.base.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

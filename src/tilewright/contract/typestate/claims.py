@@ -10,8 +10,9 @@ Checked by: tests/contract/typestate/test_typestate.py; the comparison with a ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.polynomial import Monomial, Polynomial
 

@@ -13,7 +13,8 @@ Checked by: tests/contract/typestate/test_marked_cycles.py, against all cycles o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tilewright.base.dataclass import dataclass
 
 Tokens = tuple[int | None, ...]
 """By level, outermost first; None: less than any number."""

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise, product
 from math import lcm
 
+from tilewright.base.dataclass import dataclass
 from tilewright.contract.words.accesses import WARP_THREADS
 from tilewright.contract.words.relevance import Relevance, relevance
 from tilewright.contract.words.run import Run

@@ -14,8 +14,10 @@ Not handled: unsigned wrap-around, floating point. Checked by: tests/contract/wo
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
+
+from tilewright.base.dataclass import dataclass
 
 
 class NotPeriodic(Exception):

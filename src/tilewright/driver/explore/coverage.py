@@ -22,10 +22,11 @@ Checked by: tests/driver/explore/test_coverage.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,

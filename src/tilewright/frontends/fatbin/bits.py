@@ -6,7 +6,8 @@ Source: RFC 8878, 4.1 (finite-state entropy). Checked by: tests/frontends/test_f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tilewright.base.dataclass import dataclass
 
 _PADDING = bytes(16)
 

@@ -8,7 +8,9 @@ are kept as text. Checked by: tests/frontends/test_mlir_reader.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tilewright.base.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

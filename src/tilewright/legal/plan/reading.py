@@ -8,7 +8,9 @@ Not handled: interleaved layouts, packed elements, negative strides. Checked by 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from tilewright.base.dataclass import dataclass
 
 Index = tuple[int, ...]
 

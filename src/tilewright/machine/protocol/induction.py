@@ -35,7 +35,6 @@ Checked by: tests/machine/protocol/test_induction.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -43,6 +42,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Immediate,

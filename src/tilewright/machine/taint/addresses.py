@@ -11,8 +11,9 @@ tests/machine/protocol/test_protocol_run.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.core.event import Access, Actor, WarpActor
 from tilewright.machine.core.memory import GlobalMemory

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract.history.shadow_memory import Record
