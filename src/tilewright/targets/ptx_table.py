@@ -1,7 +1,7 @@
 """What does the table of PTX instructions hold? Rows, forms and groups, read from `data/ptx*.toml`.
 
-A row's forms are sequences of groups of modifiers, with the kinds of operands that they take. A row is taken apart when
-it is first asked for, because a module uses a tenth of the table. Source: PTX ISA 9.1, chapter Instruction Set; the
+A row's forms are sequences of groups of modifiers, with the kinds of operands that they take. A row is read when it is
+first asked for, because a module uses a tenth of the table. Source: PTX ISA 9.1, chapter Instruction Set; the
 syntax of the data files is described in `data/ptx.toml`. `ptx` checks instructions against these rows.
 Checked by: tests/targets/test_ptx_table.py.
 """
@@ -9,14 +9,13 @@ Checked by: tests/targets/test_ptx_table.py.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple, cast, get_args
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
+from tilewright.targets.sections import Sections, table_text
 
 Effect = Literal["plain", "async_start", "async_wait", "fence", "barrier", "control"]
 
@@ -70,6 +69,7 @@ _CHAPTERS = (
     "texture",
     "video",
 )
+_ROW = "instructions."
 
 
 class OperandShape(NamedTuple):
@@ -121,9 +121,9 @@ class InstructionRow:
 
 
 class _Rows(Mapping[str, InstructionRow]):
-    """The rows by key, each taken apart when it is first asked for."""
+    """The rows by key, each read when it is first asked for. entries: the chapter that has it."""
 
-    def __init__(self, entries: dict[str, dict[str, Any]], sets: dict[str, str], targets: dict[str, list[str]]) -> None:
+    def __init__(self, entries: dict[str, Sections], sets: dict[str, str], targets: dict[str, list[str]]) -> None:
         self._entries = entries
         self._sets = sets
         self._targets = targets
@@ -132,7 +132,8 @@ class _Rows(Mapping[str, InstructionRow]):
     def __getitem__(self, key: str) -> InstructionRow:
         row = self._made.get(key)
         if row is None:
-            row = self._made[key] = _row(key, self._entries[key], self._sets, self._targets)
+            entry = self._entries[key][f"{_ROW}{key}"]
+            row = self._made[key] = _row(key, entry, self._sets, self._targets)
         return row
 
     def __contains__(self, key: object) -> bool:
@@ -156,14 +157,18 @@ class PtxTable:
 
 @lru_cache(maxsize=1)
 def ptx_table() -> PtxTable:
-    """The table, read once from the package's data. Raises TilewrightError if they break its grammar."""
-    data = _read("ptx")
-    entries: dict[str, dict[str, Any]] = {}
-    for chapter in _CHAPTERS:
-        for key, entry in _read(f"ptx_{chapter}")["instructions"].items():
+    """The table, found once in the package's data. Raises TilewrightError if they break its grammar, and so does a row
+    that does when it is asked for."""
+    data = _sections("ptx")
+    entries: dict[str, Sections] = {}
+    for chapter in map(_sections, (f"ptx_{name}" for name in _CHAPTERS)):
+        for header in chapter:
+            key = header.removeprefix(_ROW)
+            if key == header:
+                raise TilewrightError(f"instruction table: [{header}] is no row")
             if key in entries:
                 raise TilewrightError(f"instruction table: row {key} stands in two chapters")
-            entries[key] = entry
+            entries[key] = chapter
     sets, targets = cast("dict[str, str]", data["sets"]), cast("dict[str, list[str]]", data["targets"])
     return PtxTable(
         _Rows(entries, sets, targets),
@@ -172,8 +177,8 @@ def ptx_table() -> PtxTable:
     )
 
 
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((files("tilewright.targets") / "data" / f"{name}.toml").read_text("utf-8"))
+def _sections(name: str) -> Sections:
+    return Sections(table_text(name), f"{name}.toml")
 
 
 def _row(key: str, entry: dict[str, Any], sets: dict[str, str], targets: dict[str, list[str]]) -> InstructionRow:
