@@ -33,7 +33,6 @@ from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract.judge import phase_ledger
-from tilewright.contract.judge.deadlock import diagnose
 from tilewright.contract.judge.events import accesses as judge_accesses
 from tilewright.contract.judge.events import async_copies as judge_async_copies
 from tilewright.contract.judge.events import barriers as judge_barriers
@@ -141,6 +140,8 @@ class HappensBefore:
 
     def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
         """The run hung: its cause, before what was found until then."""
+        from tilewright.contract.judge.deadlock import diagnose
+
         for cluster in self.state.clusters.values():
             phase_ledger.late_waits(cluster, self.state.interpretations, self.state.findings)
         return (self.state.roles.named(diagnose(self.state, hang)), *self.findings)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from tilewright.base.check_report import Suppressed
+from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.contract.rules.typestate_codes import Rule
@@ -52,9 +52,14 @@ class Allowance:
     span: Span
 
 
+def may_allow(text: str) -> bool:
+    """Whether a text has a comment that `allowances` would look at."""
+    return "tilewright:" in text
+
+
 def allowances(text: str, file: str, known: Iterable[str]) -> tuple[tuple[Allowance, ...], tuple[Diagnostic, ...]]:
     """The allowances in a text, and findings about comments that are none. known: the codes of all rules."""
-    if "tilewright:" not in text:
+    if not may_allow(text):
         return (), ()
     codes_known = frozenset(known)
     found: list[Allowance] = []

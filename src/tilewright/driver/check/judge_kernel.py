@@ -10,10 +10,10 @@ Checked by: tests/driver/check/test_check.py, tests/driver/check/test_work.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.plural import counted
@@ -22,7 +22,6 @@ from tilewright.base.timeline import Timeline
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
-from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch.launch_buffers import BufferContents
@@ -30,6 +29,7 @@ from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
 
 if TYPE_CHECKING:
+    from tilewright.driver.check.role_timeline import TimelineRecorder
     from tilewright.driver.explore.judge_unlaunched import Watchers
 
 STEP_LIMIT = 50_000_000
@@ -108,7 +108,11 @@ def judge_kernel(
         )
 
         return judge_without_launch(module, kernel, launch, options, doubts, peeks)
-    recorder = TimelineRecorder() if options.timeline else None
+    recorder = None
+    if options.timeline:
+        from tilewright.driver.check.role_timeline import TimelineRecorder
+
+        recorder = TimelineRecorder()
     judged, sampled, reached = _all_clusters(module, launch, options, recorder, peeks)
     ran = judged.report.counts
     claims = (

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.frontends.fatbin import lz4, zstd
+from tilewright.base.dataclass import dataclass
 
 MAGIC = 0xBA55ED50
 _HEADER = struct.Struct("<IHHQ")
@@ -63,8 +62,12 @@ class Entry:
     def content(self) -> bytes:
         """The entry's bytes, decompressed. Raises ValueError where they are damaged."""
         if self.flags & _FLAG_ZSTD:
+            from tilewright.frontends.fatbin import zstd
+
             return zstd.decompress(self.payload, self.decompressed_bytes)
         if self.flags & _FLAG_LZ4:
+            from tilewright.frontends.fatbin import lz4
+
             return lz4.decompress(self.payload, self.decompressed_bytes)
         return self.payload
 

@@ -11,7 +11,6 @@ Not handled: waits across clusters by other means than strong loads. Checked by:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from random import Random
@@ -20,6 +19,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
@@ -27,7 +27,6 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Module,
 from tilewright.frontends.ptx.declaration import TYPE_BYTES
 from tilewright.machine.copy.unknown_copies import UnknownPhase, leave_unknown
 from tilewright.machine.core.decoder import Decoder, Observer, Places
-from tilewright.machine.core.grid_schedule import run_grid
 from tilewright.machine.core.inline import inlined
 from tilewright.machine.core.lanes import UNINITIALISED, WARP_SIZE, Registers
 from tilewright.machine.core.memory import (
@@ -110,6 +109,8 @@ def run_launch(
     MachineHang; TilewrightError for what the machine cannot run; ValueNeeded where dropped values would decide
     something.
     """
+    from tilewright.machine.core.grid_schedule import run_grid  # of clusters that are run as they come
+
     prepared = prepare(module, launch, buffers, observe=observe, strict=strict, shared_high=shared_high)
     prepared.decoder.polls = polls_of(prepared.kernel) if polls is None else polls
     prepared.decoder.dropped = dropped if observe is not None else None

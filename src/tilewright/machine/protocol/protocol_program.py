@@ -13,11 +13,11 @@ Checked by: tests/machine/protocol/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction, Label
@@ -32,13 +32,15 @@ from tilewright.machine.protocol.several_devices import SUMS, as_own_access
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import steering
 from tilewright.machine.protocol.undefined_registers import UndefinedRegisters, may_be_unwritten
-from tilewright.machine.protocol.value_identity import ValueIdentities
-from tilewright.machine.symbolic.steps import Iterations, Recording, reached_by_inputs, symbolic_step
-from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint.steps import StepFacts, tainted_step
 from tilewright.machine.taint.taint import MayTaint, may_taint, parameter_unknown
 from tilewright.machine.taint.tracker import Tracker
 from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
+
+if TYPE_CHECKING:
+    from tilewright.machine.protocol.value_identity import ValueIdentities
+    from tilewright.machine.symbolic.steps import Iterations, Recording
+    from tilewright.machine.symbolic.tracker import SymbolicRun
 
 OnBackEdge = Callable[[Warp, int], None]
 """Called with a warp and a branch's position when the warp takes a back edge of a loop."""
@@ -110,7 +112,7 @@ def assemble_slice(
     )  # fmt: skip
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
-    identities = ValueIdentities(sliced, contested, slots) if contested else None
+    identities = _identities(sliced, contested, slots)
     tracker.identities = identities
     steps: list[Step] = []
     position_of: list[int] = []
@@ -143,7 +145,7 @@ def assemble_slice(
                 if facts.concerned:
                     step = tainted_step(decoder, facts, step, tracker)
             if recording is not None and position in decoded and recording.concerns(position):
-                step = symbolic_step(recording, position, decoded[position], step)
+                step = recording.following(position, decoded[position], step)
             if identities is not None:
                 step = identities.wrapped(position, step)
             steps.append(_closing(step, position, on_back_edge) if position in edges else step)
@@ -166,10 +168,21 @@ def _recording(
     """What follows the expressions of a run, if anything does."""
     if symbolic is None:
         return None
+    from tilewright.machine.symbolic.steps import Recording, reached_by_inputs
+
     inputs = symbolic.inputs
     closure = reached_by_inputs(sliced, bool(inputs.block), grid=inputs.grid, data=inputs.data)
     closure &= steering(sliced).registers
     return Recording(symbolic, decoder, sliced, closure, slots, tracker.forget, iterations)
+
+
+def _identities(sliced: Slice, contested: frozenset[int], slots: Mapping[str, int]) -> ValueIdentities | None:
+    """What gives the values of contested stores an identity, if there are any."""
+    if not contested:
+        return None
+    from tilewright.machine.protocol.value_identity import ValueIdentities
+
+    return ValueIdentities(sliced, contested, slots)
 
 
 def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:

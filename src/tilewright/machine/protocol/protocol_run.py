@@ -15,12 +15,12 @@ Checked by: tests/machine/protocol/test_protocol_run.py, which compares event st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, OpaqueParam
 from tilewright.base.span import Span
@@ -37,10 +37,11 @@ from tilewright.machine.core.state import Cluster, Counts, Warp
 from tilewright.machine.protocol.protocol_program import Assembly, UnknownReason, assemble_slice
 from tilewright.machine.protocol.slice import Slice, Text, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.undefined_registers import UndefinedRead
-from tilewright.machine.symbolic.tracker import SymbolicRun
-from tilewright.machine.taint.addresses import UnknownAddresses
 from tilewright.machine.taint.taint import Sources, TaintedDecision
 from tilewright.machine.taint.tracker import ReadBack, Tracker
+
+if TYPE_CHECKING:
+    from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 50_000_000
 _REQUEST = "clusterlaunchcontrol.try_cancel"
@@ -170,6 +171,8 @@ def run_protocol(
         memory.forgiving = any_global_address
         memory.solid = tuple(memory.by_name[name] for name in known_bytes or ())
         if not any_global_address and not rehearsing and run.assembly.astray:
+            from tilewright.machine.taint.addresses import UnknownAddresses
+
             run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
         return run.go(running, step_limit)
 

@@ -10,12 +10,13 @@ been executed. Steps that can't meet an expression stay as they are, by a static
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Register
 from tilewright.machine.core.decoder import Decoder, type_name
@@ -86,6 +87,11 @@ class Recording:
             or not self.closure.isdisjoint(facts.writes)
             or not self.closure.isdisjoint(facts.reads)
         )
+
+
+    def following(self, position: int, plain: Step, step: Step) -> Step:
+        """`step`, carrying expressions. plain: the step as it was decoded, before other wrappers."""
+        return symbolic_step(self, position, plain, step)
 
 
 def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> frozenset[str]:

@@ -12,21 +12,25 @@ barriers' objects. Checked by: tests/machine/protocol/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.core.event import Access, AsyncCopyIssue, CopyActor, CopyIssue, Event, WarpActor
 from tilewright.machine.core.lanes import Lanes
 from tilewright.machine.core.memory import GlobalMemory
 from tilewright.machine.core.state import Cluster, Cta, Warp
-from tilewright.machine.protocol.value_identity import ValueIdentities
-from tilewright.machine.symbolic.tracker import SymbolicRun
-from tilewright.machine.taint.addresses import UnknownAddresses
 from tilewright.machine.taint.local import LocalAccess, LocalShadow
 from tilewright.machine.taint.taint import KNOWN, Origin, Sources, TaintedDecision, What
+
+if TYPE_CHECKING:
+    from tilewright.machine.protocol.value_identity import ValueIdentities
+    from tilewright.machine.symbolic.tracker import SymbolicRun
+    from tilewright.machine.taint.addresses import UnknownAddresses
 
 SPIN_LIMIT = 4
 """Turns of a loop that polls unknown data, after which the run goes on as if the data had come."""
