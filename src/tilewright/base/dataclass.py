@@ -17,7 +17,7 @@ from dataclasses import MISSING, Field, FrozenInstanceError, field, make_datacla
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import MemberDescriptorType
-from typing import Any, TypeVar, cast, dataclass_transform, overload
+from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform, overload
 
 _Class = TypeVar("_Class", bound=type[Any])
 _FIELDS = "__tilewright_fields__"
@@ -44,43 +44,65 @@ def dataclass(
     return make if cls is None else make(cls)
 
 
-class _Declared:
+class _Declared(NamedTuple):
     """A field as its class declares it. given: what stands behind the equals sign, a `Field` or MISSING."""
 
-    __slots__ = ("annotation", "default", "factory", "given", "in_comparison", "in_hash", "in_init", "in_repr")
+    annotation: Any
+    given: Any
 
-    def __init__(self, annotation: Any, given: Any) -> None:
-        self.annotation, self.given = annotation, given
-        self.default, self.factory = given, MISSING
-        self.in_init = self.in_repr = self.in_comparison = self.in_hash = True
-        if isinstance(given, Field):
-            of_field = cast("Field[Any]", given)
-            self.default, self.factory = of_field.default, of_field.default_factory
-            self.in_init, self.in_repr, self.in_comparison = of_field.init, of_field.repr, of_field.compare
-            self.in_hash = of_field.compare if of_field.hash is None else of_field.hash
-        if self.default is not MISSING and type(self.default).__hash__ is None:
-            raise ValueError(f"a mutable default, {self.default!r}: use field(default_factory=...)")
+    def says(self, argument: str, otherwise: Any = True) -> Any:
+        """What the field's `Field` has as this argument, where it has one."""
+        return getattr(cast("object", self.given), argument) if type(self.given) is Field else otherwise
+
+    @property
+    def is_hashed(self) -> bool:
+        by_itself = self.says("hash")
+        return self.says("compare") if by_itself is None else by_itself
+
+    @property
+    def default(self) -> Any:
+        """The value of the field where none is given, MISSING if there is none."""
+        return self.says("default", self.given)
+
+    @property
+    def factory(self) -> Any:
+        """What makes that value, or MISSING."""
+        return self.says("default_factory", MISSING)
 
 
 def _made(cls: _Class, frozen: bool, slots: bool, eq: bool, unsafe_hash: bool) -> _Class:
     own: Mapping[str, Any] = cls.__dict__
     declared: dict[str, _Declared] = {}
-    for base in reversed(cls.__mro__[1:]):
+    inherited: set[str] = set()
+    for base in cls.__mro__[-2:0:-1]:
         declared.update(base.__dict__.get(_FIELDS, ()))
-    new = {
-        name: _Declared(annotation, own.get(name, MISSING))
-        for name, annotation in cls.__annotations__.items()
-        if not str(annotation).startswith("ClassVar")
-    }
+        inherited.update(base.__dict__.get("__slots__", ()))
+    new: dict[str, _Declared] = {}
+    for name, annotation in cls.__annotations__.items():
+        if not str(annotation).startswith("ClassVar"):
+            new[name] = _Declared(annotation, own.get(name, MISSING))
+            if type(new[name].default).__hash__ is None:
+                raise ValueError(f"a mutable default, {new[name].default!r}: use field(default_factory=...)")
     declared.update(new)
-    members = _members(cls, declared, frozen, eq, unsafe_hash)
+    members = _members(own, declared, frozen, eq, unsafe_hash)
+
+    def __init__(self: Any, *given: Any, **named: Any) -> None:
+        written = _written_init(made, declared, frozen, slots)
+        made.__init__ = written  # of the class that was decorated, whichever subclass the object is of
+        written(self, *given, **named)
+
+    if "__init__" not in own:
+        members["__init__"] = __init__
+    for name in ("__dataclass_fields__", "__dataclass_params__"):
+        members[name] = _Standard(name, declared, frozen=frozen, eq=eq, unsafe_hash=unsafe_hash)
     if slots:
-        inherited = {slot for base in cls.__mro__[1:] for slot in base.__dict__.get("__slots__", ())}
-        kept = {name: each for name, each in own.items() if name not in new and name not in ("__dict__", "__weakref__")}
-        kept["__slots__"] = tuple(name for name in declared if name not in inherited)
+        kept = {name: each for name, each in own.items() if name not in new}
+        kept.pop("__dict__", None)
+        kept.pop("__weakref__", None)
+        kept["__slots__"] = tuple([name for name in declared if name not in inherited])
+        kept["__qualname__"] = cls.__qualname__
         metaclass: Any = type(cls)
         made = cast("_Class", metaclass(cls.__name__, cls.__bases__, kept | members))
-        made.__qualname__ = cls.__qualname__
     else:
         made = cls
         for name, each in new.items():
@@ -90,39 +112,41 @@ def _made(cls: _Class, frozen: bool, slots: bool, eq: bool, unsafe_hash: bool) -
                 delattr(cls, name)
         for name, member in members.items():
             setattr(cls, name, member)
-    if "__init__" not in own:
-        made.__init__ = _unwritten_init(made, declared, frozen, slots)
-    for name in ("__dataclass_fields__", "__dataclass_params__"):
-        setattr(made, name, _Standard(name, made, declared, frozen=frozen, eq=eq, unsafe_hash=unsafe_hash))
     return made
 
 
 def _members(
-    cls: type[Any], declared: Mapping[str, _Declared], frozen: bool, eq: bool, unsafe_hash: bool
+    own: Mapping[str, Any], declared: Mapping[str, _Declared], frozen: bool, eq: bool, unsafe_hash: bool
 ) -> dict[str, Any]:
-    """What the class gets beside `__init__`; what it defines itself it keeps."""
-    own: Mapping[str, Any] = cls.__dict__
-    has_hash = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
-    members: dict[str, Any] = {
-        "__match_args__": tuple(name for name, each in declared.items() if each.in_init),
-        "__repr__": _repr_of(tuple(name for name, each in declared.items() if each.in_repr)),
-    }
+    """What the class gets beside `__init__`. own: what it has itself, and keeps."""
+    names = arguments = compared = hashed = tuple(declared)
+    if any([isinstance(each.given, Field) for each in declared.values()]):
+        arguments = tuple([name for name, each in declared.items() if each.says("init")])
+        compared = tuple([name for name, each in declared.items() if each.says("compare")])
+        hashed = tuple([name for name, each in declared.items() if each.is_hashed])
+    members: dict[str, Any] = {"__match_args__": arguments, "__repr__": _repr}
     if eq:
-        members["__eq__"] = _equality_of(tuple(name for name, each in declared.items() if each.in_comparison))
+        members["__eq__"] = _equality_of(compared)
+    if frozen:
+        members |= {"__getstate__": _state_of(names), "__setstate__": _restored_from(names)}
     members = {name: member for name, member in members.items() if name not in own}
+    has_hash = "__hash__" in own and not (own["__hash__"] is None and "__eq__" in own)
     if unsafe_hash or (eq and frozen and not has_hash):
-        members["__hash__"] = _hash_of(tuple(name for name, each in declared.items() if each.in_hash))
+        members["__hash__"] = _hash_of(hashed)
     elif eq and not has_hash:
         members["__hash__"] = None
     if frozen:
         members |= {"__setattr__": _refuse_setting, "__delattr__": _refuse_deleting}
-        names = tuple(declared)
-        members |= {
-            name: made
-            for name, made in (("__getstate__", _state_of(names)), ("__setstate__", _restored_from(names)))
-            if name not in own
-        }
-    return members | {_FIELDS: declared}
+    members[_FIELDS] = declared
+    return members
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    cls = cast("type[Any]", type(self))
+    declared: Mapping[str, _Declared] = getattr(cls, _FIELDS)
+    shown = [f"{name}={getattr(self, name)!r}" for name, each in declared.items() if each.says("repr")]
+    return f"{cls.__qualname__}({', '.join(shown)})"
 
 
 def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
@@ -135,14 +159,6 @@ def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
             return lambda each: (one(each),)
         case _:
             return attrgetter(*names)
-
-
-def _repr_of(names: tuple[str, ...]) -> Callable[[Any], str]:
-    @recursive_repr()
-    def __repr__(self: Any) -> str:
-        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
-
-    return __repr__
 
 
 def _equality_of(names: tuple[str, ...]) -> Callable[[Any, Any], bool]:
@@ -164,10 +180,8 @@ def _hash_of(names: tuple[str, ...]) -> Callable[[Any], int]:
 
 
 def _state_of(names: tuple[str, ...]) -> Callable[[Any], list[Any]]:
-    values = _values_of(names)
-
     def __getstate__(self: Any) -> list[Any]:
-        return list(values(self))
+        return [getattr(self, name) for name in names]
 
     return __getstate__
 
@@ -191,17 +205,6 @@ def _refuse_deleting(self: Any, name: str) -> None:
 # ---------------------------------------------------------------- __init__
 
 
-def _unwritten_init(
-    made: type[Any], declared: Mapping[str, _Declared], frozen: bool, slots: bool
-) -> Callable[..., None]:
-    def __init__(self: Any, *given: Any, **named: Any) -> None:
-        written = _written_init(made, declared, frozen, slots)
-        made.__init__ = written  # of the class that was decorated, whichever subclass the object is of
-        written(self, *given, **named)
-
-    return __init__
-
-
 def _written_init(made: type[Any], declared: Mapping[str, _Declared], frozen: bool, slots: bool) -> Callable[..., None]:
     """An `__init__` that sets the fields one after another. A frozen object's are set through their slots, which is
     quicker than around its guard."""
@@ -213,18 +216,18 @@ def _written_init(made: type[Any], declared: Mapping[str, _Declared], frozen: bo
         if each.factory is not MISSING:
             names[f"FACTORY_{name}"] = each.factory
             value = f"FACTORY_{name}()"
-            if each.in_init:
+            if each.says("init"):
                 parameters.append(f"{name}=ABSENT")
                 value += f" if {name} is ABSENT else {name}"
         elif each.default is not MISSING:
             names[f"DEFAULT_{name}"] = each.default
-            if each.in_init:
+            if each.says("init"):
                 parameters.append(f"{name}=DEFAULT_{name}")
             elif slots:
                 value = f"DEFAULT_{name}"
             else:
                 continue  # the class has it
-        elif each.in_init:
+        elif each.says("init"):
             parameters.append(name)
         else:
             continue
@@ -256,17 +259,18 @@ class _Standard:
     which is made the first time that somebody looks at one. Only the second of them asks for methods, which take
     long to make."""
 
-    def __init__(self, name: str, made: type[Any], declared: Mapping[str, _Declared], **options: bool) -> None:
-        self.name, self.made, self.declared = name, made, declared
+    def __init__(self, name: str, declared: Mapping[str, _Declared], **options: bool) -> None:
+        self.name, self.declared = name, declared
         bare = {"init": False, "repr": False, "eq": False}
         self.options = bare if name == "__dataclass_fields__" else options
 
-    def __get__(self, _instance: object, _owner: object) -> Any:
+    def __get__(self, _instance: object, owner: type[Any]) -> Any:
         fields: list[Any] = [
             (name, each.annotation) if each.given is MISSING else (name, each.annotation, each.given)
             for name, each in self.declared.items()
         ]
         make: Callable[..., Any] = make_dataclass
-        found = getattr(make(self.made.__name__, fields, namespace={"__doc__": ""}, **self.options), self.name)
-        setattr(self.made, self.name, found)
+        found = getattr(make(owner.__name__, fields, namespace={"__doc__": ""}, **self.options), self.name)
+        made = next(each for each in owner.__mro__ if each.__dict__.get(self.name) is self)
+        setattr(made, self.name, found)
         return found

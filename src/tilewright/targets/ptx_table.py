@@ -128,13 +128,55 @@ class _Rows(Mapping[str, InstructionRow]):
         self._sets = sets
         self._targets = targets
         self._made: dict[str, InstructionRow] = {}
+        # By their words: the forms of a row, and rows of a kind, have mostly the same.
+        self._modifiers: dict[str, ModifierGroup] = {}
+        self._operands: dict[str, OperandGroup] = {}
 
     def __getitem__(self, key: str) -> InstructionRow:
         row = self._made.get(key)
         if row is None:
             entry = self._entries[key][f"{_ROW}{key}"]
-            row = self._made[key] = _row(key, entry, self._sets, self._targets)
+            row = self._made[key] = self._row(key, entry)
         return row
+
+    def _row(self, key: str, entry: dict[str, Any]) -> InstructionRow:
+        unknown = entry.keys() - {"effect", "source", "ptx", "targets", "example", "forms"}
+        if unknown:
+            raise TilewrightError(f"instruction table: row {key} has an unknown field {min(unknown)}")
+        if entry["effect"] not in get_args(Effect):
+            raise TilewrightError(f"instruction table: row {key} has an unknown effect {entry['effect']!r}")
+        forms: list[Form] = []
+        for item in cast("list[str | dict[str, Any]]", entry["forms"]):
+            fields: dict[str, Any] = {"form": item} if isinstance(item, str) else item
+            modifiers, separator, operands = str(fields["form"]).partition(" :")
+            if not separator:
+                raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
+            version = _version(fields.get("ptx", entry.get("ptx", "1.0")))
+            named = cast("list[str]", fields.get("targets", entry.get("targets", [])))
+            targets = [each for name in named for each in (self._targets[name[1:]] if name[0] == "$" else [name])]
+            groups = tuple([self._operand_group(word, key) for word in operands.split()])
+            for spelling in _alternatives(modifiers):
+                words = tuple([self._modifier_group(word) for word in spelling.split()])
+                forms.append(Form(words, groups, version, tuple(targets)))
+        return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
+
+    def _modifier_group(self, word: str) -> ModifierGroup:
+        found = self._modifiers.get(word)
+        if found is None:
+            names = word.removesuffix("?").split("|")
+            expanded = [each for name in names for each in (self._set(name[1:]) if name[0] == "$" else [name])]
+            counted = frozenset([each for name in expanded for each in _count(name)])
+            found = self._modifiers[word] = ModifierGroup(counted, not word.endswith("?"))
+        return found
+
+    def _set(self, name: str) -> list[str]:
+        return self._sets[name].split("|")
+
+    def _operand_group(self, word: str, key: str) -> OperandGroup:
+        found = self._operands.get(word)
+        if found is None:
+            found = self._operands[word] = _operand_group(word, key)
+        return found
 
     def __contains__(self, key: object) -> bool:
         return key in self._entries
@@ -181,36 +223,10 @@ def _sections(name: str) -> Sections:
     return Sections(table_text(name), f"{name}.toml")
 
 
-def _row(key: str, entry: dict[str, Any], sets: dict[str, str], targets: dict[str, list[str]]) -> InstructionRow:
-    unknown = entry.keys() - {"effect", "source", "ptx", "targets", "example", "forms"}
-    if unknown:
-        raise TilewrightError(f"instruction table: row {key} has an unknown field {min(unknown)}")
-    if entry["effect"] not in get_args(Effect):
-        raise TilewrightError(f"instruction table: row {key} has an unknown effect {entry['effect']!r}")
-    forms: list[Form] = []
-    for item in cast("list[str | dict[str, Any]]", entry["forms"]):
-        fields: dict[str, Any] = {"form": item} if isinstance(item, str) else item
-        modifiers, separator, operands = str(fields["form"]).partition(" :")
-        if not separator:
-            raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
-        for spelling in _alternatives(modifiers):
-            forms.append(
-                Form(
-                    tuple(_modifier_group(word, sets) for word in spelling.split()),
-                    tuple(_operand_group(word, key) for word in operands.split()),
-                    _version(fields.get("ptx", entry.get("ptx", "1.0"))),
-                    tuple(
-                        target
-                        for name in cast("list[str]", fields.get("targets", entry.get("targets", [])))
-                        for target in (targets[name[1:]] if name[0] == "$" else [name])
-                    ),
-                )
-            )
-    return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
-
-
 def _alternatives(modifiers: str) -> list[str]:
     """`a <b; c d> e` as `a b e` and `a c d e`."""
+    if "<" not in modifiers:
+        return [modifiers]
     match = re.search(r"<([^<>]*)>", modifiers)
     if match is None:
         return [modifiers]
@@ -223,14 +239,10 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _modifier_group(word: str, sets: dict[str, str]) -> ModifierGroup:
-    names = word.removesuffix("?").split("|")
-    expanded = [choice for name in names for choice in (sets[name[1:]].split("|") if name[0] == "$" else [name])]
-    return ModifierGroup(frozenset(item for name in expanded for item in _count(name)), not word.endswith("?"))
-
-
 def _count(name: str) -> list[str]:
     """`m64n{8..24:8}k16` as its three names."""
+    if "{" not in name:
+        return [name]
     match = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+):(\d+)\}(.*)", name)
     if match is None:
         return [name]

@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tilewright.base.error import TilewrightError
 
@@ -46,16 +46,15 @@ class Sections(Mapping[str, dict[str, Any]]):
             self._texts[key] = text[header.start() : end]
 
     def __getitem__(self, key: str) -> dict[str, Any]:
-        text = self._texts[key]
         try:
-            found: object = tomllib.loads(text)
+            found: dict[str, Any] = tomllib.loads(self._texts[key])
         except tomllib.TOMLDecodeError as error:
             raise TilewrightError(f"{self.file} is not TOML: [{key}]: {error}") from error
         for part in key.split(".", 1):
-            if not isinstance(found, dict) or len(cast("dict[str, Any]", found)) != 1 or part not in found:
+            if len(found) != 1 or not isinstance(found.get(part), dict):
                 raise TilewrightError(f"{self.file}: [{key}] is no header of two parts")
-            found = cast("dict[str, Any]", found)[part]
-        return cast("dict[str, Any]", found)
+            found = found[part]
+        return found
 
     def __contains__(self, key: object) -> bool:
         return key in self._texts

@@ -176,7 +176,7 @@ def _recording(
     return Recording(symbolic, decoder, sliced, closure, slots, tracker.forget, iterations)
 
 
-def _identities(sliced: Slice, contested: frozenset[int], slots: Mapping[str, int]) -> ValueIdentities | None:
+def _identities(sliced: Slice, contested: frozenset[int], slots: dict[str, int]) -> ValueIdentities | None:
     """What gives the values of contested stores an identity, if there are any."""
     if not contested:
         return None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tilewright.base.collector import collect_young, collector_paused
 from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, OpaqueParam
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 50_000_000
+_CTAS_KEPT = 64
+"""So many CTAs have ended before their memory is looked for: each refers to its warps, and these to it."""
 _REQUEST = "clusterlaunchcontrol.try_cancel"
 
 Observer = Callable[[Event], None]
@@ -116,6 +119,7 @@ class _Stop(Exception):
     """A hook wants no more."""
 
 
+@collector_paused()
 def run_protocol(
     module: Module,
     launch: Launch,
@@ -280,6 +284,7 @@ class _Run:
         origins = cluster_origins(self.prepared.launch)
         counts = Counts()
         ran: list[int] = []
+        collected = 0
         unknown: list[UnknownPhase] = []
         stores: list[UnknownStore] = []
         fault: MachineFault | MachineHang | None = None
@@ -312,6 +317,9 @@ class _Run:
                 stores += cluster.unknown_stores
                 if fault is not None or stopped:
                     break
+                if len(ran) >= collected + _CTAS_KEPT:
+                    collected = len(ran)
+                    collect_young()
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,
