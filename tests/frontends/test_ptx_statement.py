@@ -11,6 +11,7 @@ import pytest
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Module, Register, Symbol, Vector
+from tilewright.frontends.ptx.lexer import STATEMENT, Cursor
 from tilewright.frontends.ptx.reader import read, read_tokens
 
 GEMM = (Path(__file__).parents[1] / "data" / "ptx" / "gemm_warp_specialized.ptx").read_text()
@@ -40,6 +41,16 @@ def test_statements_are_read_as_their_tokens_are():
     assert items[5].operands[1] == Vector((Register("%r0"), Register("%r2")))
     assert items[6].operands[1] == Register("%r0")
     assert items[7].operands[1] == Immediate(32) and items[9].operands == (Symbol("AGAIN"),)
+
+
+def test_a_tab_behind_the_opcode_is_a_space():
+    """As LLVM prints instructions."""
+    body = (
+        "\t.reg .b32 %r<9>;\n\t.reg .pred %p<2>;\n\tmov.b32 \t%r0, 1;\n\tadd.s32 \t%r1, %r0, 65536;\n"
+        "\tsetp.eq.b32 \t%p1, %r1, 0;\nL:\n\tbar.sync \t0;\n\t@%p1 bra \tL;\n\t@!%p1\tbra L;\n\tret;\n"
+    )
+    assert len(both(body)) == 7
+    assert Cursor(f"{HEAD}{body}}}\n", "f", statements=True).kinds.count(STATEMENT) == 7
 
 
 def test_a_name_means_what_its_scope_says():
