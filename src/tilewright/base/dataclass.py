@@ -52,7 +52,8 @@ class _Declared(NamedTuple):
 
     def says(self, argument: str, otherwise: Any = True) -> Any:
         """What the field's `Field` has as this argument, where it has one."""
-        return getattr(cast("object", self.given), argument) if type(self.given) is Field else otherwise
+        has_one = isinstance(self.given, Field)
+        return getattr(self.given, argument) if has_one else otherwise
 
     @property
     def is_hashed(self) -> bool:
