@@ -8,9 +8,9 @@ for them, and says so (`KernelReport.exceptions`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.timeline import Timeline
 

@@ -5,9 +5,9 @@ The same value is rendered by `report` as text, JSON, SARIF and HTML. Nothing he
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 
 

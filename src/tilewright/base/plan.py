@@ -8,9 +8,9 @@ first, strides in bytes). This module does not judge whether a tensor map is leg
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 
 Swizzle = Literal["none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B"]

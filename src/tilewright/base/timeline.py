@@ -6,9 +6,9 @@ Whoever follows a run fills it; `report` draws it (HTML, Chrome trace). Nothing 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 
 MarkKind = Literal["work", "copy", "matrix", "signal", "wait", "access", "finding"]

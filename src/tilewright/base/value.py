@@ -8,10 +8,8 @@ Checked by: tests/base/test_value.py.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
-
-from tilewright.base.dataclass import dataclass
 
 _Class = TypeVar("_Class")
 

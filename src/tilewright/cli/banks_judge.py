@@ -9,9 +9,9 @@ tests/cli/test_banks_command.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar, cast, get_args
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.layout import Layout

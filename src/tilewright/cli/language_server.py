@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from pygls.uris import to_fs_path
 
 from tilewright import __version__
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span

@@ -8,9 +8,8 @@ tests/cli/test_layout_command.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.cli.layout_input import layout_of, swizzle_of, tiler_of
 from tilewright.layout import convert, inverses

@@ -8,9 +8,9 @@ Checked by: tests/cli/test_tensormap.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.plan.repair_plan import Repair
 from tilewright.legal.plan.repairs import repair_as_installed
 from tilewright.legal.plan.want import Want

@@ -24,12 +24,11 @@ import math
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, cast
 
 from tilewright.base.check_report import FileReport
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import (

@@ -10,7 +10,8 @@ Checked by: tests/synth/cascade and tests/lower/cascade.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.plan import L2Promotion, Swizzle
 
 SPAN_BYTES = 128

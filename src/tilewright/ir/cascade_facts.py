@@ -10,11 +10,11 @@ Not handled: what `cascade_axes` refuses, with the author's line. Checked by: te
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.ir.ac_split import contributions, sum_parts

@@ -17,10 +17,8 @@ elements through the steps; tests/lower/test_exchange.py runs the lowered text o
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
-
-from tilewright.base.dataclass import dataclass
 
 Scope = Literal["warp", "block"]
 Form = Literal["vector", "matrix", "transposed matrix"]

@@ -8,9 +8,10 @@ Checked by: tests/lower/test_expression_order.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import stores

@@ -9,7 +9,8 @@ Checked by: tests/synth/test_loop_tasks.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.error import TilewrightError
 
 

@@ -13,9 +13,9 @@ Checked by tests/synth/test_map_patch.py and tests/lower/test_map_patch.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import TensorMap
 from tilewright.layout.condition import Condition
 from tilewright.layout.integer_expression import IntegerExpression

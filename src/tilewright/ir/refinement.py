@@ -14,6 +14,7 @@ Not handled: promises about strides (a program is compiled for known ones). Chec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import ParametrizedAttribute
@@ -22,7 +23,6 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.condition import Condition, every, holds, names_of, parts_of
 from tilewright.layout.condition_facts import refine

@@ -11,7 +11,8 @@ Checked by: tests/lower/test_rows.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.ir.function import Function
 
 COSTLY = frozenset(

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plural import counted
 from tilewright.ir.task_graph import TaskGraph, crossing_cycles, crossing_issue_slots, require_plain

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 TaskKind = Literal["copy", "tensor", "cuda", "special", "store"]

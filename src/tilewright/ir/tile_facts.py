@@ -6,12 +6,12 @@ serves `tile_rules`, which verifies. Checked by tests/ir/test_tile_facts.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
 from tilewright.ir.tile import (

@@ -10,11 +10,11 @@ common; `synth.supported` refuses them. Checked by tests/ir/test_tile_products.p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import dots, loops
 

@@ -11,10 +11,10 @@ Not handled: more than two axes that accesses run along. Who checks: tests/lower
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.ir.exchange import (
     Access,

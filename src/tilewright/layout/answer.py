@@ -10,9 +10,9 @@ Checked by tests/layout/test_composition.py and test_inverses.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError, Undecided
 
 Found = TypeVar("Found")

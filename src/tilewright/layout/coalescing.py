@@ -14,9 +14,9 @@ Answers are exact; what is beyond 2**16 elements with a swizzle that is no affin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided

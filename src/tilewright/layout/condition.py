@@ -12,10 +12,10 @@ elimination of names. Checked by tests/layout/test_condition.py against enumerat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.integer_expression import (
     IntegerExpression,
     Quotient,

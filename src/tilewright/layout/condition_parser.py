@@ -11,9 +11,9 @@ Checked by tests/layout/test_condition_parser.py.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NoReturn
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.layout.condition import Condition, at_least_zero, every, is_zero, negation

@@ -14,9 +14,9 @@ consumer of the box asks. Checked by tests/solve/test_saturate.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.tiled_view import TiledView
 
 Condition = tuple[str, Any]

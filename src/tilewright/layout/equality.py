@@ -14,10 +14,10 @@ Checked by tests/layout/test_equality.py against enumeration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice, product
 from typing import TypeAlias
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import bit_matrix, coalescing, convert, nested
 from tilewright.layout.answer import NotDecided, NotExpressible

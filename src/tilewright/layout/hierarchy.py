@@ -18,10 +18,10 @@ by addition (`layout.wreath`). Checked by tests/layout/test_hierarchy.py against
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.linear import LinearLayout, Names, by_bit, pack, unpack

@@ -12,11 +12,11 @@ Checked by tests/layout/test_integer_expression.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 from typing import Literal, Protocol
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.integer_fact import ANY, IntegerFact, as_fact
 
 

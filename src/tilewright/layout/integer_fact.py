@@ -12,10 +12,9 @@ tests/layout/test_integer_fact.py, every operation against enumeration.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from math import gcd, inf
-
-from tilewright.base.dataclass import dataclass
 
 
 class Truth(Enum):

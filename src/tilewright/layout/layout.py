@@ -13,10 +13,9 @@ Checked by tests/layout/test_layout.py.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
 from tilewright.layout.integer_expression import IntegerExpression

@@ -13,10 +13,10 @@ Checked by tests/layout/test_piecewise.py against enumeration.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import boxes
 from tilewright.layout.boxes import Box

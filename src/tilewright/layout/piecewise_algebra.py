@@ -13,8 +13,8 @@ takes one for each value. Checked by tests/layout/test_piecewise.py against enum
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import boxes
 from tilewright.layout.answer import NotDecided, NotExpressible

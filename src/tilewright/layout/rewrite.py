@@ -34,9 +34,9 @@ reversal of negative strides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.tiled_view import Dimension, TiledView
 
 Choice = Literal["none", "factor", "pieces", "element"]

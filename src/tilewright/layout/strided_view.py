@@ -15,11 +15,10 @@ in `layout.term`). Checked by tests/layout/test_strided_view.py against the enum
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 if TYPE_CHECKING:

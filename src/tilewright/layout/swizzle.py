@@ -11,9 +11,9 @@ Checked by tests/layout/test_layout.py and tests/layout/test_composition.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeVar
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 _MOST_BITS = 62

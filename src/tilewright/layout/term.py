@@ -16,9 +16,8 @@ exclusive or of address bits. Checked by tests/layout/test_term.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.rewrite import Step, apply
 from tilewright.layout.strided_view import StridedView
 from tilewright.layout.tiled_view import TiledView, tiled

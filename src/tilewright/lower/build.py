@@ -6,11 +6,11 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.ir import ac

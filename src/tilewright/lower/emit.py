@@ -9,10 +9,9 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 from __future__ import annotations
 
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.targets.ptx import instruction_row
 
 _PREFIXES = {"pred": "%p", "b16": "%h", "b32": "%r", "b64": "%rd", "f32": "%f"}

@@ -8,9 +8,8 @@ registers are freed as they are consumed. Checked by: tests/lower/test_values.py
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 from tilewright.ir.decisions import exchange_of
 from tilewright.lower.emit import Text

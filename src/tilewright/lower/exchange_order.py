@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass, field
 
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _SENDING, _PERMUTING = "shfl.", "prmt."

@@ -12,9 +12,8 @@ Not handled: elements of more than 4 bytes. Who checks: tests/lower/test_exchang
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.exchange import ExchangePlan, Parity, Toggle
 from tilewright.lower.emit import Text
 

@@ -16,11 +16,10 @@ Checked by: tests/lower/test_fragment.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.ir import OpResult, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 from tilewright.ir.ac_fragment import (
     AccumulatorStartOp,

@@ -5,7 +5,8 @@ A value apart, so that places of `ac` values can name it. Checked by: tests/lowe
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.ir import ac
 
 

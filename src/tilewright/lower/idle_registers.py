@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.protocol.live_ranges import (
     as_bits,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.lower.emit import Text
 from tilewright.lower.group_walk import GroupWalk
 from tilewright.lower.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 WORKGROUP = "#gpu.address_space<workgroup>"

@@ -7,10 +7,10 @@ the loop's index. Checked by: tests/lower/test_nvgpu.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 from tilewright.lower.nvgpu_text import HeldCursor, HeldRing, Nvgpu
 from tilewright.lower.rings import ring_stages

@@ -8,9 +8,8 @@ Checked by: tests/lower/test_paired_loads.py.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.places import LoadedFragmentPlace

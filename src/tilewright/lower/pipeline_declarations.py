@@ -5,10 +5,11 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py; that nothing overla
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
 from tilewright.ir.ac_async_copy import COPYING_THREADS

@@ -6,11 +6,11 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import BLOCK_ROWS, PipelineDecisions, StoreDecision, exchange_attribute
 from tilewright.ir.tier import int_array

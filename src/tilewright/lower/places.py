@@ -5,11 +5,9 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
-
-from tilewright.base.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ the quotient or one less. Checked by: tests/lower/test_raster.py, and `contract`
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.error import TilewrightError
 from tilewright.ir import ac
 from tilewright.ir.ac_stream import StreamPart

@@ -10,10 +10,11 @@ Checked by: tests/lower/test_register_operand.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Block, Region, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac, tile
 from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
 from tilewright.ir.decisions import PipelineDecisions

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.lower.emit import Text, float_literal
 from tilewright.lower.scalar import emit_scalar
 from tilewright.lower.wide_loads import WORD_BYTES

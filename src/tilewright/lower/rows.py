@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.rows import COSTLY, RowDecision

@@ -15,10 +15,10 @@ Checked by: tests/lower/test_runs.py.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower import int8

@@ -14,11 +14,11 @@ by: tests/lower/test_spill_slots.py; `contract` proves the text, and `machine` r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read

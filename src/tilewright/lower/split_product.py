@@ -9,10 +9,11 @@ Checked by: tests/lower/test_split_product.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.ir import ac
 from tilewright.ir.ac_split import SPARE_ROWS, SplitPartOp

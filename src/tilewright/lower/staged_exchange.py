@@ -12,8 +12,8 @@ tests/lower/test_staged_store.py, and for every program by `driver.reproof.addre
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.exchange import Access, ExchangePlan, Store
 from tilewright.lower.emit import Text
 from tilewright.lower.exchange_words import WORD_BYTES, braces, linear_bytes

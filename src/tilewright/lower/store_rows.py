@@ -13,7 +13,8 @@ Source: PTX ISA, wgmma register fragments, stmatrix, bar.warp.sync. Checked by: 
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.ir import ac
 from tilewright.lower.emit import Text
 from tilewright.lower.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs

@@ -10,10 +10,10 @@ Checked by: tests/lower/test_stream.py; `contract` runs the text at small extent
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.ac_stream import StreamPart, TurnStreamPartOp
 from tilewright.lower.lowering import Lowering
 from tilewright.lower.turns import skip_slots, turn_items, wait_for_turn

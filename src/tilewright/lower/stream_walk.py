@@ -6,7 +6,7 @@ Checked by: tests/lower/test_stream.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

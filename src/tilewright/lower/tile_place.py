@@ -6,11 +6,11 @@ Checked by: tests/lower/test_ptx_text.py and test_group_tiles.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac, tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
 from tilewright.lower.build import INDEX, Build, tiles_loop

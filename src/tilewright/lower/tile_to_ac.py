@@ -11,11 +11,11 @@ proved again by `contract`, which does not read this file. Checked by: tests/low
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Buffer
 from tilewright.ir import ac, tile
 from tilewright.ir.cascade import CascadeDecisions

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 from tilewright.ir.exchange import Stage
 from tilewright.ir.transpose import TransposeDecision, places_of, tile_counts

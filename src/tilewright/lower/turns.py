@@ -14,11 +14,11 @@ mbarrier.try_wait (parity of the phase before), mbarrier.arrive. Checked by: tes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac
 from tilewright.ir.ac_stream import TurnStreamPartOp
 from tilewright.ir.decisions import PipelineDecisions

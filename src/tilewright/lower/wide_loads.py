@@ -8,7 +8,8 @@ Source: PTX ISA, ld.global (vectors are aligned to their size), shf. Checked by:
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower import int8
 from tilewright.lower.emit import Text

@@ -8,9 +8,9 @@ Checked by: tests/report/test_figure.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
-from tilewright.base.dataclass import dataclass
 from tilewright.report.text_width import text_width
 
 KINDS = 8

@@ -8,9 +8,9 @@ Not handled: findings of two rules that have one cause. Checked by: tests/report
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tilewright.base.check_report import Suppressed
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 
 

@@ -6,7 +6,8 @@ Checked by: tests/report/test_layout_grid.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.error import TilewrightError
 
 MOST_CELLS = 1 << 15

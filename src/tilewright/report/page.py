@@ -6,9 +6,9 @@ is shown, never interpreted.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.timeline import Timeline
 from tilewright.report.figure import Figure

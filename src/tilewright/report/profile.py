@@ -8,9 +8,8 @@ Checked by: tests/report/test_profile.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.report.figure import Bar, Lane, LaneChart
 from tilewright.report.page import Badge, Block, Items, Page, Section, Table
 

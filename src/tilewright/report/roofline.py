@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.report.page import Badge, Items, Page, RooflineChart, Section, Table
 from tilewright.report.roofline_figure import Roof, RooflinePlot, draw_roofline
 

@@ -15,11 +15,11 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from tilewright.base.check_report import FileReport, Suppressed, all_findings
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourcePlace
 from tilewright.base.span import Span
 from tilewright.report.beside_text import beside_words

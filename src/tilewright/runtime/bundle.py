@@ -20,11 +20,10 @@ import secrets
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.plan_json import plan_from_json, plan_to_json

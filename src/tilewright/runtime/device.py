@@ -17,11 +17,11 @@ import importlib
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.extra import MissingExtra, install
 

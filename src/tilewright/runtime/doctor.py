@@ -12,8 +12,8 @@ import ctypes
 import importlib.metadata
 import platform
 import sys
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.extra import EXTRA_OF, install
 from tilewright.runtime.assemble import find_ptxas

@@ -10,9 +10,9 @@ Checked by: tests/solve/test_bit_vectors.py, against evaluation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.extra import MissingExtra
 from tilewright.solve.bounded import DEFAULT_EFFORT
 from tilewright.solve.installed import solver

@@ -7,7 +7,7 @@ to within a few percent (tests/solve/test_fields.py), so no child process is use
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

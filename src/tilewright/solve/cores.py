@@ -14,12 +14,11 @@ by tests/solve/test_cores.py against all subsets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice, product
 from math import prod
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.extra import MissingExtra
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort
 from tilewright.solve.expression import Operand

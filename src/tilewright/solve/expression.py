@@ -14,9 +14,9 @@ Not handled: `and`, `or`, `not`, `if` on a term (an error: the tree would silent
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NoReturn
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 

@@ -13,9 +13,9 @@ tests/solve/test_fields.py against enumeration and against z3.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.solve.bounded import Effort, Undetermined
 from tilewright.solve.cost_floor import cost_floors

@@ -16,11 +16,11 @@ both engines against enumeration.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import index
 from types import MappingProxyType
 from typing import Any, Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.extra import MissingExtra
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort, Undetermined

@@ -11,10 +11,10 @@ Not handled: what a form costs in time. Checked by tests/solve/test_saturate.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.derivation import common_form
 from tilewright.layout.descriptor_limits import DescriptorLimits, cost, faults, widened
 from tilewright.layout.rewrite import Choices, Step, apply, moved_start, replay, rule_named

@@ -16,9 +16,9 @@ Not handled: symbolic strides. Checked by tests/solve/test_integer_set.py agains
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.extra import MissingExtra
 from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder

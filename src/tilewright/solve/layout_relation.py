@@ -13,10 +13,9 @@ enumeration.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.extra import MissingExtra
 from tilewright.layout import nested

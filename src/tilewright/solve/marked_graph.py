@@ -12,9 +12,8 @@ tests/solve/test_marked_graph.py, against all cycles of small random graphs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-
-from tilewright.base.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ tests/solve/test_modulo.py, against brute force, and every solution by `contract
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.solve.bounded import Undetermined
 from tilewright.solve.installed import solver
 from tilewright.solve.modulo_problem import (

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.solve.marked_graph import Arc, critical_cycle
 
 BoundKind = Literal["unit", "issue", "stream", "cycle"]

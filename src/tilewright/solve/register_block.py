@@ -16,8 +16,7 @@ tests/solve/test_register_order.py, against all orders of small blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

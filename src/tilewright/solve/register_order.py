@@ -12,9 +12,9 @@ order anew; tests/solve/test_register_order.py, against all orders of small bloc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.solve.installed import solver
 from tilewright.solve.register_block import RegisterBlock, bound, fast_order, pressure
 

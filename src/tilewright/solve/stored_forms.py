@@ -14,9 +14,9 @@ themselves (copied only). Checked by tests/solve/test_stored_forms.py against al
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.descriptor_limits import COPY_DOUBLING_COST, DescriptorLimits
 from tilewright.layout.strided_view import StridedView
 from tilewright.layout.term import Buffer, Copied, Meaning, PadExtent, PadPitch, Term, denote, nesting

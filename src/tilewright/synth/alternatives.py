@@ -14,9 +14,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import grouping
 from tilewright.ir.tile_products import shared_products

@@ -9,9 +9,8 @@ Checked by: tests/synth/test_cluster_shape.py, tests/synth/test_decide.py.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.synth.cluster_parts import ATOM_ROWS
 from tilewright.synth.model import Rates, slice_cycles

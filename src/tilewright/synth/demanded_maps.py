@@ -14,8 +14,8 @@ handled: operands computed elementwise, which are always copied. Checked by test
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile

@@ -17,9 +17,8 @@ checks: tests/synth/test_exchange.py; bench/conversions.py sets the estimate bes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.exchange import (
     Access,
     Cross,

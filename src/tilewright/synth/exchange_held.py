@@ -12,7 +12,8 @@ of warps. Who checks: tests/synth/test_exchange.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.error import TilewrightError
 from tilewright.layout import bit_matrix
 from tilewright.layout.answer import NotExpressible

@@ -21,8 +21,8 @@ counts wavefronts of every access by `legal.bank.banks`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.exchange import Access, Form, Scope, Stage, Step
 from tilewright.layout import bit_matrix
 from tilewright.layout.bit_matrix import Columns

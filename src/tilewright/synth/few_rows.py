@@ -23,10 +23,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.synth.long_sum import nothing_is_fixed, p_norm
 from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import slice_depth

@@ -12,7 +12,8 @@ were not measured. Checked by: tests/synth/test_grouped.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.targets import Target
 

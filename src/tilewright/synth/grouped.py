@@ -14,11 +14,10 @@ Checked by: tests/synth/test_grouped.py, by `legal`, and by `contract` on the lo
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir import tile

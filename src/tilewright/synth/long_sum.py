@@ -24,10 +24,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.ac_split import sum_parts
 from tilewright.synth.model import rates_of
 from tilewright.synth.operands import slice_depth

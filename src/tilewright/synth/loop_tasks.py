@@ -15,9 +15,9 @@ What is left out: bank conflicts, clusters, clocks that fall under load, the epi
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.ir.loop_body import Compute, LoadTile, LoopBody, Multiply, check_body
 from tilewright.ir.task_graph import Buffer, Channel, Dependence, Role, Task, TaskGraph, Use, well_formed

@@ -10,8 +10,8 @@ Checked by: tests/synth/test_decide.py.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.targets import Target
 
 _TILE_START_CYCLES = 1500

@@ -13,11 +13,10 @@ Checked by: tests/synth/test_decide.py and test_operands.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import L2Promotion, Swizzle

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import tile
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.function import Function

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.synth.model import Rates, slice_cycles
 from tilewright.synth.split import splits_of
 from tilewright.synth.tile_shape import TileQuestion, TileShape

@@ -10,10 +10,9 @@ Not handled: refusals that ask for more of something. Checked by: tests/synth/te
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph, well_formed

@@ -5,7 +5,8 @@ Checked by: tests/synth/test_decide.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac_split import sum_parts
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision

@@ -15,9 +15,9 @@ Checked by: tests/synth/test_store_chunks.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Swizzle
 
 _SPANS: tuple[tuple[int, Swizzle], ...] = ((128, "128B"), (64, "64B"), (32, "32B"))

@@ -12,9 +12,8 @@ products, operands computed in registers or copied by threads. Checked by: tests
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions

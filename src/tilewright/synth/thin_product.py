@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import slice_depth
 from tilewright.synth.scaled_product import fits_registers

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.decisions import BLOCK_ROWS
 from tilewright.synth.memory_bound import meeting_cycles, with_meetings
 from tilewright.synth.model import Rates, slice_cycles

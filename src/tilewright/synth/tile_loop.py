@@ -14,10 +14,9 @@ epilogue (it runs ahead, as far as the ring has slots). Checked by: tests/synth/
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import Dependence, Role, Task, TaskGraph, Use, well_formed

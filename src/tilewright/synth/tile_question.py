@@ -7,7 +7,8 @@ Checked by: tests/synth/test_decide.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.ir import tile
 from tilewright.ir.tile_facts import parameter_name, stores
 from tilewright.ir.tile_products import SharedProducts

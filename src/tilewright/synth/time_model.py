@@ -30,10 +30,9 @@ It checks nothing and chooses nothing by itself. Checked by: tests/synth/test_ti
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.async_copy import copying_cycles
 from tilewright.synth.long_sum import handing_cycles

@@ -5,9 +5,9 @@ Checked by: tests/synth/test_decide.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.schedule import Method
 from tilewright.ir.tile_order import TileOrder
 

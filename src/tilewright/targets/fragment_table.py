@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any, cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.targets.sections import table_text
 
 Digits = tuple[tuple[int, str, int], ...]

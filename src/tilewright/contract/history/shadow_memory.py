@@ -22,12 +22,11 @@ Checked by: tests/contract/history/test_shadow_memory.py.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.contract.history.granules import SEGMENT_BYTES, Cells, Footprints, Segment, different, renewed, split
 from tilewright.contract.history.written_bytes import WrittenBytes

@@ -13,7 +13,8 @@ cause only if no other is. Checked by: tests/contract/judge/test_deadlock.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plural import counted
 from tilewright.base.span import Span

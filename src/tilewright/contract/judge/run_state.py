@@ -16,10 +16,9 @@ as long.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.base.value import value
 from tilewright.contract.history.atom_memory import AtomMemory

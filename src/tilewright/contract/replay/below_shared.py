@@ -12,9 +12,8 @@ Checked by: tests/contract/replay/test_below_shared.py, tests/driver/reproof/tes
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.contract.judge.run_state import ClusterState

@@ -10,10 +10,9 @@ divide evenly. Checked by: tests/contract/replay/test_replay.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, TurnClaim
 from tilewright.machine.core.event import (
     AsyncCopyArrive,

@@ -13,10 +13,9 @@ Checked by: tests/contract/replay/test_named_at_exit.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
 from tilewright.contract.rules.replay_codes import REPLAY_RULES

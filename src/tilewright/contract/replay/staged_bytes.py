@@ -13,12 +13,11 @@ Source: derived: the program's meaning. Checked by: tests/contract/replay/test_s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
 from tilewright.contract.history.granules import Footprints, Segment

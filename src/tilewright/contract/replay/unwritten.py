@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.span import Span

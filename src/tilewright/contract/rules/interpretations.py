@@ -8,10 +8,9 @@ Checked by: tests/contract/rules/test_interpretations.py.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Level
 
 Interpretation = Level | None

@@ -8,9 +8,8 @@ Checked by: tests/contract/judge/test_happens_before_rules.py (each code has a s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
 from tilewright.contract.rules.tensor_codes import TENSOR_RULES

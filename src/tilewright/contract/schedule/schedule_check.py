@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, pairwise, product
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict

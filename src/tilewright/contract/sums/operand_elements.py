@@ -14,14 +14,13 @@ Source: PTX ISA 5.5, 9.7.15.5. Checked by: tests/contract/sums/test_product_trac
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import TensorMap
 from tilewright.base.value import value
 from tilewright.machine.copy.box import box_of, shared_addresses

@@ -14,10 +14,9 @@ Checked by: tests/contract/sums/test_product_trace.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.base.value import value
 from tilewright.contract.sums.operand_elements import LoadedBoxes, MatrixPart, NoMatrix

@@ -11,9 +11,10 @@ tests/contract/typestate/test_array_parts.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.program import integers, type_of
 from tilewright.contract.typestate.token import Index, Part
 from tilewright.contract.typestate.walk import RoleWalk

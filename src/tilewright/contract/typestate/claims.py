@@ -10,9 +10,8 @@ Checked by: tests/contract/typestate/test_typestate.py; the comparison with a ru
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.polynomial import Monomial, Polynomial
 

@@ -15,9 +15,8 @@ test_ring_programs.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.marked_graph import Tokens
 from tilewright.contract.typestate.patterns import ALL, Patterns
 from tilewright.contract.typestate.polynomial import Polynomial

@@ -11,9 +11,8 @@ tests/contract/typestate/steps/test_group_tiles.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.summary import GroupLoop, StorePlace
 from tilewright.contract.typestate.token import Index
 

@@ -13,8 +13,7 @@ Checked by: tests/contract/typestate/test_marked_cycles.py, against all cycles o
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
 
 Tokens = tuple[int | None, ...]
 """By level, outermost first; None: less than any number."""

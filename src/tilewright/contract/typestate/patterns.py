@@ -21,8 +21,8 @@ Checked by: tests/contract/typestate/test_several_producers.py and test_ring_pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, Ring

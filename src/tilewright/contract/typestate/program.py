@@ -11,13 +11,13 @@ tests/contract/typestate/test_typestate*.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import TypeVar, cast, get_args
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap

@@ -23,11 +23,11 @@ test_ring_programs.py; `token_machine` runs the same roles at boundary counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 
 from xdsl.ir import Operation
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.footprint import Ranges, merged, overlap, size

@@ -18,12 +18,12 @@ Checked by: tests/contract/typestate/test_staged_places.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, Buffer
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac

@@ -7,11 +7,10 @@ general iteration are recorded, so that each holds for every trip count.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.footprint import Ranges
 from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Ring, Role

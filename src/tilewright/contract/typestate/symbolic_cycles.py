@@ -12,8 +12,8 @@ numbers put in place of the symbols.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.marked_graph import Tokens
 from tilewright.contract.typestate.polynomial import Polynomial
 

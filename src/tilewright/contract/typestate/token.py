@@ -11,13 +11,12 @@ tests/contract/typestate/test_typestate*.py.
 
 from __future__ import annotations
 
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TypeVar, cast
 
 from xdsl.ir import Operation
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.polynomial import Polynomial
 
 UNIT = "unit"

@@ -16,11 +16,10 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Buffer, Kernel, Map, Ring, Role

@@ -10,6 +10,7 @@ Checked by: tests/contract/typestate/test_typestate_structure.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from inspect import getclosurevars
 from typing import cast
@@ -30,7 +31,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.finding import Findings
 
 Shape = tuple[object, ...]

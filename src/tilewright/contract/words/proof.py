@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import lcm
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.words.accesses import WARP_THREADS
 from tilewright.contract.words.relevance import Relevance, relevance
 from tilewright.contract.words.run import Run

@@ -6,10 +6,9 @@ it is come to. Checked by: tests/contract/words/test_structured_proof.py, tests/
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.words.operations import TERMINATORS, all_operations, for_parts, plain_uses
 from tilewright.frontends.mlir.ast import Operation
 from tilewright.frontends.mlir.ast import Region as Body

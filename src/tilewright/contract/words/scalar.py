@@ -14,10 +14,8 @@ Not handled: unsigned wrap-around, floating point. Checked by: tests/contract/wo
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import cast
-
-from tilewright.base.dataclass import dataclass
 
 
 class NotPeriodic(Exception):

@@ -7,10 +7,9 @@ Checked by: tests/contract/words/test_structured_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.words.word import Barrier, Part, Region, Word
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from xdsl.ir import Block, Operation
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel, Ring, Role, reaches_peers
 from tilewright.contract.typestate.steps.issue_order import IssueTurns

@@ -11,12 +11,11 @@ Checked by: tests/contract/typestate/test_typestate_tokenmachine.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.program import Kernel, Map, Ring
 from tilewright.ir import ac
 from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp

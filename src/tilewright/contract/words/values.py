@@ -6,9 +6,9 @@ becomes a doubt. Checked by: tests/contract/words/test_structured_proof.py, test
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.words.scalar import Number
 from tilewright.contract.words.word import Box, Region
 

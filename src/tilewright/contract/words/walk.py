@@ -17,9 +17,8 @@ Checked by: tests/contract/words/test_structured_proof.py, tests/driver/check/te
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.words.operations import TERMINATORS, all_operations, for_parts, is_integer
 from tilewright.contract.words.relevance import Relevance, is_known
 from tilewright.contract.words.scalar import (

@@ -8,9 +8,8 @@ agent's control flow depends on another's, a program is its agents' words, and w
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from tilewright.base.dataclass import dataclass
 
 Barrier = tuple[str, int]
 """An mbarrier: the allocation and the slot in it."""

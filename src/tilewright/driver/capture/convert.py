@@ -12,11 +12,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.capture.buffers import contents, write_npy
 from tilewright.driver.capture.launches import captured
 from tilewright.driver.capture.names import short_name, unique_name

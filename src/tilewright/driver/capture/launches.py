@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.capture.maps import described, span_bytes
 from tilewright.driver.capture.records import TENSOR_MAP_BYTES, EncodedMap, LaunchRecord, MemoryRange
 from tilewright.driver.launch.given_launch import DEFAULT_ALIGNMENT_BYTES

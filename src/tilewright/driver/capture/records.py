@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 
 FORMAT_VERSION = 2

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.capture.records import Image, KernelRecord
 from tilewright.frontends.fatbin import container
 

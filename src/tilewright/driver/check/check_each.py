@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.base.check_report import KernelReport, VerdictWord
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.allowance import Allowance, apply_allowances

@@ -15,11 +15,10 @@ this touches them. Checked by: tests/driver/check/test_finding_filter.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from tilewright.base.check_report import FileReport, Suppressed
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.contract.rules.interpretations import POINTS

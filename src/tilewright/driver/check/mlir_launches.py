@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.words import thread_memory, threads
 from tilewright.contract.words.integers import INTEGER_HANDLERS
 from tilewright.contract.words.nvgpu import begin_threads, block_extents

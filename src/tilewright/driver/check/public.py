@@ -19,14 +19,13 @@ import os
 import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, cast
 
 from tilewright.base.check_report import FileReport, KernelReport, VerdictWord, all_findings
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_paths, check_text

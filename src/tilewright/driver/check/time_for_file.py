@@ -12,9 +12,7 @@ Checked by: tests/driver/check/test_time_for_file.py.
 from __future__ import annotations
 
 import time
-from dataclasses import field
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
 
 
 class WorkSpent(Exception):

@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.collector import collector_paused
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.plan import LaunchPlan, TensorMapParam

@@ -10,8 +10,9 @@ Checked by: tests/driver/compile/test_lower_text.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.base.check_report import FileReport
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.check import check_text
 from tilewright.driver.check.check_ac import ac_kernels

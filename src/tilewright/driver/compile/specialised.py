@@ -10,12 +10,11 @@ Checked by: tests/driver/compile/test_kernels.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.ready import alignments_of_misaligned, compile_for, misaligned_names

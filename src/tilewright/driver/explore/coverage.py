@@ -22,11 +22,10 @@ Checked by: tests/driver/explore/test_coverage.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,

@@ -8,8 +8,8 @@ Checked by: tests/driver/launch/test_launch_template.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Refuted
 from tilewright.contract.rules.interpretations import tolerant

@@ -28,12 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.explore.exploration import FAILS, Exploration, Place, Tried, distinct, place_of
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows

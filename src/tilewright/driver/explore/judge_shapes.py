@@ -24,10 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.protocol.induction import Gain, Snapshot, gain_after, gain_of, held

@@ -6,8 +6,8 @@ Checked by: tests/driver/explore/test_coverage.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.explore.exploration import Exploration
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.machine.symbolic.tracker import Condition

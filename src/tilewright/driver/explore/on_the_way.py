@@ -14,9 +14,8 @@ Checked by: tests/driver/explore/test_on_the_way.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.machine.protocol.slice_flow import Flow
 from tilewright.machine.symbolic.tracker import Condition
 

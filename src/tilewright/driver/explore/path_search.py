@@ -15,13 +15,13 @@ Checked by: tests/driver/explore/test_path_search.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.machine.core.lanes import WARP_SIZE, selector
 from tilewright.machine.symbolic.expression import (
     Applied,

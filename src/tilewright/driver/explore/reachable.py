@@ -13,11 +13,10 @@ Checked by: tests/driver/explore/test_reachable.py, tests/test_core_alone.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.extra import MissingExtra
 from tilewright.driver.explore.path_search import Dimension, label
 from tilewright.driver.explore.terms.symbolic_terms import NoTerm, Terms

@@ -9,8 +9,8 @@ Checked by: tests/driver/explore/test_refuting_launch.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.driver.launch.given_launch import placed

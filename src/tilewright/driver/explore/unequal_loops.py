@@ -13,11 +13,11 @@ tests/driver/explore/test_unequal_loops.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import Exploration, Tried, distinct
 from tilewright.driver.explore.missing import Missing, cut

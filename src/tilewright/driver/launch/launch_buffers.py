@@ -15,14 +15,12 @@ import base64
 import binascii
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
-
-from tilewright.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tilewright.machine.core.memory import VirtualBuffer

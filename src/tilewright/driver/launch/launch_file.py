@@ -15,14 +15,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn, cast, get_args
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import (

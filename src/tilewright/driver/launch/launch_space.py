@@ -13,8 +13,8 @@ tests/driver/explore/test_judge_unlaunched.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Launch
 from tilewright.driver.explore.path_search import Assignment, Dimension
 from tilewright.driver.launch.parameter_kinds import Member

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import (
     Launch,
     NullPointerParam,

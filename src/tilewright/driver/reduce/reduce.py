@@ -20,11 +20,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import monotonic
 
 from tilewright.base.check_report import FileReport
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.budget import BudgetSpent, bounded

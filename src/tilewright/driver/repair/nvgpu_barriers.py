@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.repair.text import Candidate, Edit
 
 _PLACE = re.compile(r"(%[\w$.-]+)\[(%[\w$.-]+)\]")

@@ -8,11 +8,10 @@ Checked by: tests/driver/repair/test_repair.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import monotonic
 
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.work import WorkSpent, counted
 from tilewright.frontends.ptx.ast import Module

@@ -25,12 +25,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import islice
 
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span

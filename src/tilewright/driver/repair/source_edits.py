@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.base.check_report import FileReport, KernelReport
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourceEdit, SourcePlace
 from tilewright.base.span import Span
 from tilewright.driver.check.origin import Origins, ptx_origins

@@ -23,10 +23,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from math import prod
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.driver.repair.nvgpu_barriers import barrier_candidates
 from tilewright.driver.repair.text import Candidate, Edit

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import (

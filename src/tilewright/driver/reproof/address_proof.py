@@ -23,12 +23,12 @@ Checked by: tests/driver/reproof/test_address_proof.py, with mutated texts that 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Launch, TensorMap, TensorMapParam
 from tilewright.base.span import Span
 from tilewright.driver.reproof.thread_form import NoForm, ThreadForm, ThreadForms, Truths, active_threads

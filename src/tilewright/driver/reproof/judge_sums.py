@@ -27,13 +27,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span

@@ -13,12 +13,12 @@ Checked by: tests/driver/reproof/test_judge_sums.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import TensorMap
 from tilewright.ir import tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of

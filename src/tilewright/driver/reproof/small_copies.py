@@ -26,11 +26,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Buffer
 from tilewright.contract.history.byte_ranges import without
 from tilewright.driver.reproof.small import reduced_extent, small_extents, small_instance

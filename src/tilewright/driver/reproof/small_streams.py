@@ -17,9 +17,9 @@ Checked by: tests/driver/reproof/test_small_streams.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.reproof.small_cursors import ODD_ROUNDS, Happening, Kind, of_cta
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.turns import skip_quantities

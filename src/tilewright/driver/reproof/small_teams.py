@@ -21,7 +21,8 @@ longer tiles lead. Checked by: tests/driver/reproof/test_small_teams.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.driver.reproof.small_cursors import Happening, Kind, of_cta
 
 _ROUNDS_LEAST = 3

@@ -16,12 +16,12 @@ Shift. Checked by tests/driver/reproof/test_address_proof.py against runs on the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import (
     Immediate,
     Instruction,

@@ -10,10 +10,9 @@ Checked by: tests/docs/test_rule_examples.py.
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-
-from tilewright.base.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

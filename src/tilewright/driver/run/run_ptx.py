@@ -11,12 +11,12 @@ Checked by: tests/cli/test_run_ptx.py, tests/runtime/test_foreign_launch.py; on 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError

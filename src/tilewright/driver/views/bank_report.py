@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -17,7 +18,6 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.verdict import Proven, Refuted, Verdict

@@ -8,12 +8,11 @@ Kernels without a ring have no history. Checked by: tests/driver/views/test_hist
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Launch
 from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, RoleClaim
 from tilewright.frontends.ptx.ast import Module

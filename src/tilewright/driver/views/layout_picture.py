@@ -14,9 +14,9 @@ Not handled: symbolic sizes, and values that are no numbers. Checked by tests/dr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.hierarchy import Hierarchy
 from tilewright.layout.layout import Layout

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Instruction, Kernel, Register, TensorAddress
 from tilewright.machine.protocol.live_ranges import (

@@ -6,8 +6,7 @@ Source: RFC 8878, 4.1 (finite-state entropy). Checked by: tests/frontends/test_f
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
 
 _PADDING = bytes(16)
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
-
-from tilewright.base.dataclass import dataclass
 
 MAGIC = 0xBA55ED50
 _HEADER = struct.Struct("<IHHQ")

@@ -6,8 +6,8 @@ Source: RFC 8878, 4.2. Checked by: tests/frontends/test_fatbin.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.fatbin.bits import BackwardBits, read_distribution, states_of
 
 _MAX_BITS = 11

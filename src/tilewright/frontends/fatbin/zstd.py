@@ -10,9 +10,8 @@ Checked by: tests/frontends/test_fatbin.py, against what `zstd` and nvcc write.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.fatbin.bits import BackwardBits, FiniteStates, read_distribution, states_of
 from tilewright.frontends.fatbin.huffman import Huffman, read_huffman
 from tilewright.frontends.fatbin.lz4 import copy_match

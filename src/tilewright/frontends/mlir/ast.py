@@ -8,9 +8,7 @@ are kept as text. Checked by: tests/frontends/test_mlir_reader.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

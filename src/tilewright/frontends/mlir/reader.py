@@ -12,9 +12,8 @@ Checked by: tests/frontends/test_mlir_reader.py (every op of a text is found at 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.mlir.ast import Argument, Document, Operation, Region, Token

@@ -7,9 +7,8 @@ box of its copies. Checked by: tests/frontends/test_mlir_reader.py.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import prod
-
-from tilewright.base.dataclass import dataclass
 
 _SHAPED = re.compile(r"^!?(?:[\w.]*)<(?:tensor<)?((?:\d+x)*)([A-Za-z]\w*)")
 _MEMREF = re.compile(r"memref<((?:(?:\d+|\?)x)*)([a-z]\w*)(,.*)?>", re.DOTALL)

@@ -8,9 +8,8 @@ Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.base.value import value
 

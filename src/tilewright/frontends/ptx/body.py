@@ -10,9 +10,8 @@ Checked by: tests/frontends/test_ptx_grammar.py, test_ptx_reader.py and test_ptx
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import (

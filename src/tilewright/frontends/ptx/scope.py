@@ -12,10 +12,9 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Register, Symbol, Vector

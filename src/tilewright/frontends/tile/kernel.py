@@ -15,10 +15,9 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import cast, overload
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVarTuple, overload
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.kernel import Kernel, TensorAxes, kernel, tensor_axes

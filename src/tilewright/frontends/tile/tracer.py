@@ -15,7 +15,7 @@ from __future__ import annotations
 import numbers
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -23,7 +23,6 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.transforms.dead_code_elimination import dce
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span

@@ -12,11 +12,11 @@ Checked by tests/legal/bank/test_banks.py.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.targets import Target
 

@@ -25,13 +25,13 @@ tests/legal/bank/test_bank_linear.py against enumeration.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import bit_matrix
 from tilewright.layout.layout import Layout

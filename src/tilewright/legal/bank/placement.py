@@ -17,14 +17,13 @@ tests/legal/bank/test_swizzle_choice.py.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.swizzle import Swizzle
 from tilewright.legal.bank.access_kind import access_kind

@@ -26,13 +26,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd, lcm
 from typing import Literal
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout import bit_matrix
 from tilewright.legal.bank.access_kind import access_kind, lane_groups, lanes_together, pair_distances

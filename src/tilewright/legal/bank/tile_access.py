@@ -20,9 +20,9 @@ tests/legal/bank/test_tile_access.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.answer import NotExpressible
 from tilewright.layout.layout import Layout

@@ -22,11 +22,11 @@ machine's fragments, of which an H200 confirmed those of sm_90a, and by bench/pe
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
 from tilewright.layout.answer import NotExpressible

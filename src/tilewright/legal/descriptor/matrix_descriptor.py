@@ -13,9 +13,9 @@ inside an allocation (`contract`). Checked by tests/legal/descriptor/test_matrix
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle

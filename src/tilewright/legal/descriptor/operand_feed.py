@@ -15,6 +15,7 @@ and of the tensor core.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Literal
@@ -22,7 +23,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.descriptor.matrix_descriptor import Major
 from tilewright.legal.descriptor.shared_operand import (
     OperandDescriptor,

@@ -23,12 +23,12 @@ wgmma.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
 from tilewright.legal.argument import integer, shown, target_of

@@ -16,11 +16,11 @@ hardware's sums wrap was not measured). Checked by tests/legal/descriptor/test_s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
 from tilewright.legal.descriptor.matrix_descriptor import Major

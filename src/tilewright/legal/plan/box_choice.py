@@ -11,9 +11,9 @@ Not handled: parts of unequal size; interleaved layouts. Checked by tests/legal/
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import ceil, prod
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.plan.moves import Permute, Split
 from tilewright.legal.plan.reading import Reading
 from tilewright.legal.plan.reading_search import Chain, first_fault

@@ -12,7 +12,7 @@ tests/legal/plan/test_costs.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
 
 _ISSUE_BYTES = 128
 """One more bulk copy a box: about 8 cycles of a multiprocessor that fetches 16 bytes of DRAM a cycle. A parameter of

@@ -5,10 +5,9 @@ Theory: see `moves`. Checked by tests/legal/plan/test_moves.py, element by eleme
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.plan.reading import Index, Reading, with_entries, with_entry, without
 
 

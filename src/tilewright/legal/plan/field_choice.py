@@ -16,11 +16,10 @@ tests/legal/plan/test_field_choice.py against enumeration with `tiled_rules`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.legal.tensor_map.common_rules import Driver
 from tilewright.legal.tensor_map.enumerations import (

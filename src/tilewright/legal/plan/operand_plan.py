@@ -14,10 +14,9 @@ tests/legal/plan/test_operand_plan.py, element by element.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.layout.strided_view import StridedView

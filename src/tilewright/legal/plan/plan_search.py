@@ -13,11 +13,10 @@ tests/legal/plan/test_repairs.py and test_operand_plan.py, element by element.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.plan.box_choice import BoxChoice, choices, conflict_ways, pitch_bytes
 from tilewright.legal.plan.costs import Cost
 from tilewright.legal.plan.engines import ALL_ENGINES, Engines

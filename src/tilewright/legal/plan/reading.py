@@ -8,9 +8,7 @@ Not handled: interleaved layouts, packed elements, negative strides. Checked by 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass, replace
 
 Index = tuple[int, ...]
 

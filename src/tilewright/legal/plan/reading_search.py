@@ -12,10 +12,10 @@ bound was reached. Checked by tests/legal/plan/test_reading_search.py against ex
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import gcd
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.plan.moves import (
     DropUnit,
     Fill,

@@ -10,11 +10,10 @@ Checked by tests/legal/plan/test_repairs.py, element by element.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.plan.costs import Cost
 from tilewright.legal.plan.moves import Move, Select, Unroll
 from tilewright.legal.plan.reading import Index, Reading

@@ -11,8 +11,8 @@ Checked by tests/legal/symbolic/test_guard.py, the C text by a compiler where th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.condition import (
     Comparison,

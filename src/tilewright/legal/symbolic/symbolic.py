@@ -15,11 +15,10 @@ concrete map. Checked by tests/legal/symbolic/test_symbolic.py, against `tiled_r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.condition import Comparison, Condition, Either, Every, names_of, parts_of
 from tilewright.layout.condition_facts import refine, simplify

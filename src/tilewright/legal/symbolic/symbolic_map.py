@@ -7,11 +7,10 @@ numbers. Not handled: im2col maps. Checked by tests/legal/symbolic/test_symbolic
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.layout.condition import Condition, names_of
 from tilewright.layout.condition_parser import parse_expression, parse_where

@@ -10,9 +10,9 @@ against the integers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.layout.condition import Condition, at_least_zero, is_zero, negation
 from tilewright.layout.integer_expression import IntegerExpression, as_expression
 from tilewright.layout.integer_fact import IntegerFact, Truth, as_fact, equal

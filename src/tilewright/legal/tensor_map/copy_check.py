@@ -12,9 +12,9 @@ Checked by: tests/legal/tensor_map/test_copy_check.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.legal.argument import integer, integers, shown
 from tilewright.legal.tensor_map.enumerations import DATA_TYPES, INTERLEAVE_NONE, PADDED_TYPES

@@ -19,6 +19,7 @@ tests/legal/descriptor/test_operand_feed.py against bytes that an H200 loaded.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import cast
@@ -26,7 +27,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
 from tilewright.legal.tensor_map.enumerations import SWIZZLES

@@ -5,9 +5,9 @@ Each is a fact of `targets`, with its source there. Checked by tests/legal/plan/
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.tensor_map.enumerations import SWIZZLES
 from tilewright.targets import Target
 

@@ -11,11 +11,11 @@ tests/legal/tensor_map/test_tensor_map.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from tilewright.base import plan
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.legal.argument import integer, integers

@@ -27,10 +27,10 @@ Checked by tests/legal/tensor_map/test_tensor_map_format.py against the driver's
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import cast
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.legal.argument import shown
 from tilewright.legal.tensor_map.enumerations import DATA_TYPES, FILLS, INTERLEAVES, L2_PROMOTIONS, SWIZZLES

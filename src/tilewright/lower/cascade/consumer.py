@@ -16,12 +16,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.ir import ac, tile
 from tilewright.ir.ac_fragment import (

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac, tile
 from tilewright.ir.cascade import CascadeDecisions, Line, SlotDecision
 from tilewright.ir.tier import int_array

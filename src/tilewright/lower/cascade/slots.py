@@ -6,11 +6,11 @@ Checked by: tests/lower/cascade.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import ac, tile
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.decisions import MapDecision

@@ -6,7 +6,8 @@ offset: the bytes under a live object are not modelled. Checked by: tests/machin
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.machine.barrier import mbarrier

@@ -13,13 +13,12 @@ Checked by: tests/machine/copy/test_async_copy.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.barrier import mbarrier
 from tilewright.machine.barrier.signals import store_barrier

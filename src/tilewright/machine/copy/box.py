@@ -21,13 +21,13 @@ Checked by: tests/machine/copy/test_copy_engine.py, test_copy_hardware.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Swizzle, TensorMap
 from tilewright.machine.copy.swizzle import SPAN_BYTES, period_bytes, swizzled
 from tilewright.machine.core.engine_fault import EngineFault

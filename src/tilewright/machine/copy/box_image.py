@@ -7,12 +7,12 @@ of 1024 bytes, where no swizzle has a phase. Checked by: tests/machine/copy/test
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import TensorMap
 from tilewright.legal.argument import integers, shown

@@ -10,11 +10,11 @@ tests/machine/copy/test_copies.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.machine.barrier import signals

@@ -22,14 +22,13 @@ an H200's shared memory, what they told its barriers, and what stores left in it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import ElementVariant, TensorMap
 from tilewright.machine.copy.box import (
     Box,

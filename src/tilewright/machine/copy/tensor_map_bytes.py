@@ -17,11 +17,10 @@ map, which PTX does not have (`.tile` only). Checked by: tests/machine/copy/test
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from struct import Struct
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.base.plan import ElementVariant, Im2col, Im2colMode, Interleave, OutOfBounds, Swizzle, TensorMap
 from tilewright.machine.core.engine_fault import EngineFault

@@ -18,9 +18,9 @@ Checked by: tests/machine/copy/test_unknown_copies.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.barrier import signals
 from tilewright.machine.core.event import CopyActor

@@ -11,13 +11,12 @@ sorted, merged and disjoint. Spans point into the PTX text.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.base.value import value

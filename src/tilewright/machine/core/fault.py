@@ -6,9 +6,9 @@ Both carry the place in the PTX text and a code that `rules` explains: `MF` for 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span

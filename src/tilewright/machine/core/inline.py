@@ -15,9 +15,8 @@ executed, apart from `vprintf`, which prints nothing and returns 0. Checked by: 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import (
     Address,

@@ -13,11 +13,11 @@ Not handled: parameters that lie in a buffer of the caller's choice. Checked by:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import (
     Launch,

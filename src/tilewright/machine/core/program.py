@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.core.decoder import Decoder, Modifiers, unsupported

@@ -7,7 +7,8 @@ code that the machine's source raises has a row, and every row is raised).
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.machine.copy.copy_rules import COPY_RULES
 from tilewright.machine.tensor_core.tensor_rules import TENSOR_RULES
 

@@ -11,6 +11,7 @@ Not handled: waits across clusters by other means than strong loads. Checked by:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from random import Random
@@ -19,7 +20,6 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span

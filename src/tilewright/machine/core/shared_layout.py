@@ -12,8 +12,8 @@ test_calls.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import (
     Address,

@@ -11,11 +11,10 @@ Checked by: tests/machine/core/test_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.machine.barrier.mbarrier import Mbarrier

@@ -8,10 +8,9 @@ Checked by: tests/machine/events_only/test_value_slice.py.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.core.lanes import UNINITIALISED, Registers
 from tilewright.machine.core.memory import Region

@@ -27,9 +27,9 @@ Checked by: tests/machine/events_only/test_joined_accesses.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.core.event import Access
 from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, to_bits

@@ -14,11 +14,11 @@ Checked by: tests/driver/views/test_bank_report.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import Decoder, type_name

@@ -7,10 +7,9 @@ Checked by: tests/machine/instruction/test_memory_access.py.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.core.event import MemoryOrder

@@ -15,12 +15,12 @@ tests/machine/copy/test_bulk_forms.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.copy import copies
 from tilewright.machine.copy.copies import Combine, Destination

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import Instruction, Operand
 from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.core.lanes import WARP_SIZE, Lanes, Registers

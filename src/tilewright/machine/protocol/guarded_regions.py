@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import (
     Guard,

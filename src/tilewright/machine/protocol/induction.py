@@ -35,6 +35,7 @@ Checked by: tests/machine/protocol/test_induction.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -42,7 +43,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Immediate,

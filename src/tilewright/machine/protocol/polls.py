@@ -17,8 +17,8 @@ from __future__ import annotations
 import operator
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Kernel, Label, Register, Symbol
 from tilewright.machine.protocol.facts_as_needed import FactsAsNeeded

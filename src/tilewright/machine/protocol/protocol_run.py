@@ -15,13 +15,13 @@ Checked by: tests/machine/protocol/test_protocol_run.py, which compares event st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from tilewright.base.collector import collect_young, collector_paused
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, OpaqueParam
 from tilewright.base.span import Span

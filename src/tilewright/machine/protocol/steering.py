@@ -9,7 +9,8 @@ are the ones worth exploring. Checked by: tests/driver/explore/test_judge_unlaun
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.machine.protocol.slice import Sink, Slice, closure, parameters_read
 
 _ALWAYS = frozenset({"branch", "shared address", "generic address", "barrier", "descriptor", "sync"})

@@ -14,10 +14,9 @@ tests/machine/protocol/test_undefined_registers.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.machine.core.program import Program

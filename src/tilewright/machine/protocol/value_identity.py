@@ -26,7 +26,7 @@ tests/machine/protocol/test_value_identity.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     FloatImmediate,

@@ -16,10 +16,10 @@ Not handled: addresses that are put together from halves. Checked by: tests/mach
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Operand, Register
 
 _UNKNOWN = "what an address is beside null or not"

@@ -21,13 +21,12 @@ Checked by: tests/machine/symbolic/test_expression.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
 from tilewright.machine.core.lanes import WARP_SIZE, selector
 from tilewright.machine.core.step import FullFunction

@@ -10,13 +10,12 @@ been executed. Steps that can't meet an expression stay as they are, by a static
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Register
 from tilewright.machine.core.decoder import Decoder, type_name

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.machine.core.event import Access
 from tilewright.machine.core.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
 from tilewright.machine.core.state import Warp

@@ -11,9 +11,8 @@ tests/machine/protocol/test_protocol_run.py.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.core.event import Access, Actor, WarpActor
 from tilewright.machine.core.memory import GlobalMemory

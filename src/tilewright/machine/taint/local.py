@@ -11,10 +11,11 @@ origins. Checked by: tests/machine/taint/test_taint_local.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.machine.core.lanes import Lanes
 from tilewright.machine.core.state import Cta
 

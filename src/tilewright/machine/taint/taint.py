@@ -14,11 +14,10 @@ tests/machine/protocol/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from re import fullmatch
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
 from tilewright.machine.core.parameters import ParameterPlaces, parameter_places, place_of

@@ -12,13 +12,12 @@ barriers' objects. Checked by: tests/machine/protocol/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.core.event import Access, AsyncCopyIssue, CopyActor, CopyIssue, Event, WarpActor
 from tilewright.machine.core.lanes import Lanes

@@ -22,13 +22,13 @@ Not handled: sparse operands, `.ashift`, zero-column masks. Checked by: tests/ma
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.legal.descriptor.tensor_core_descriptor import InstructionDescriptor
 from tilewright.machine.core.event import TensorBlock
 from tilewright.machine.core.state import Cta

@@ -10,14 +10,13 @@ What operations do with registers: `wgmma_registers`. Checked by: tests/machine/
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.span import Span
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Access, Ranges, SharedMatrix, TensorCoreActor

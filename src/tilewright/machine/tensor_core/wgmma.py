@@ -25,13 +25,13 @@ all kinds, and against tiles that the copy engine's model wrote.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plan import Swizzle
 from tilewright.machine.copy.box import merged
 from tilewright.machine.copy.swizzle import SPAN_BYTES, swizzled

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.plural import counted
 from tilewright.ir import tile
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision

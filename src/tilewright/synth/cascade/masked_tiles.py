@@ -15,13 +15,13 @@ loaded numbers. Checked by: tests/synth/cascade/test_masked_tiles.py, against ea
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.ir import tile
 from tilewright.ir.cascade_facts import CascadeAxes

@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir import tile
 from tilewright.ir.function import Function
 from tilewright.ir.tile_contract import ContractOp

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
-from tilewright.base.dataclass import dataclass
 from tilewright.ir.function import Function
 
 PRIMES = (1152921504610699199, 576460752305349599, 288230376152674799, 144115188076337399)

@@ -9,7 +9,8 @@ Checked by: tests/synth/streaming/test_extremes.py.
 
 from __future__ import annotations
 
-from tilewright.base.dataclass import dataclass
+from dataclasses import dataclass
+
 from tilewright.ir import tile
 from tilewright.ir.function import Function
 from tilewright.synth.streaming.along_axis import without

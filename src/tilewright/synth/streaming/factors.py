@@ -18,10 +18,9 @@ Checked by: tests/synth/streaming/test_factors.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.element import Element
 from tilewright.ir import tile
 from tilewright.ir.function import Function

@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract.history.shadow_memory import Record

@@ -9,9 +9,8 @@ Source: PTX ISA 9.7.13.13 (griddepcontrol). Checked by: tests/contract/judge/ord
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from tilewright.base.dataclass import dataclass
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
 from tilewright.contract.rules.replay_codes import RunFindings

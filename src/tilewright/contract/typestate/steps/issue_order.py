@@ -19,9 +19,10 @@ tests/contract/typestate/steps/test_issue_order.py; `token_machine` runs orders 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.dataclass import dataclass
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir import ac
 from tilewright.ir.ac_fragment import FragmentIssueOp

@@ -10,8 +10,8 @@ Checked by: tests/driver/explore/terms/test_symbolic_terms.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from tilewright.base.dataclass import dataclass
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.driver.explore.terms import bit_terms
 from tilewright.driver.explore.terms.ordered_terms import Ordered
