@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tilewright.base.error import TilewrightError
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Register, Symbol, Vector
-from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Module, Register, Symbol, Vector
+from tilewright.frontends.ptx.lexer import STATEMENT, Cursor
+from tilewright.frontends.ptx.reader import read, read_tokens
 
 GEMM = (Path(__file__).parents[1] / "data" / "ptx" / "gemm_warp_specialized.ptx").read_text()
 HEAD = (
@@ -20,10 +22,10 @@ HEAD = (
 
 
 def both(body: str):
-    """What the strict reader, which takes statements at once, and the tolerant one, which takes tokens, make of it."""
+    """What statements taken at once make of it, and its tokens."""
     text = f"{HEAD}{body}}}\n"
-    strict, tolerant = read(text), read(text, tolerant=True)
-    assert strict == tolerant
+    strict = read(text)
+    assert strict == read(text, tolerant=True) == read_tokens(text) == read_tokens(text, tolerant=True)
     return [item for item in strict.kernels[0].body if isinstance(item, Instruction)]
 
 
@@ -39,6 +41,16 @@ def test_statements_are_read_as_their_tokens_are():
     assert items[5].operands[1] == Vector((Register("%r0"), Register("%r2")))
     assert items[6].operands[1] == Register("%r0")
     assert items[7].operands[1] == Immediate(32) and items[9].operands == (Symbol("AGAIN"),)
+
+
+def test_a_tab_behind_the_opcode_is_a_space():
+    """As LLVM prints instructions."""
+    body = (
+        "\t.reg .b32 %r<9>;\n\t.reg .pred %p<2>;\n\tmov.b32 \t%r0, 1;\n\tadd.s32 \t%r1, %r0, 65536;\n"
+        "\tsetp.eq.b32 \t%p1, %r1, 0;\nL:\n\tbar.sync \t0;\n\t@%p1 bra \tL;\n\t@!%p1\tbra L;\n\tret;\n"
+    )
+    assert len(both(body)) == 7
+    assert Cursor(f"{HEAD}{body}}}\n", "f", statements=True).kinds.count(STATEMENT) == 7
 
 
 def test_a_name_means_what_its_scope_says():
@@ -89,9 +101,18 @@ def test_what_is_refused_is_told_of_tokens(line: str):
     assert refused.value.span is not None and refused.value.span.line == 9
 
 
-def test_edited_texts_are_read_alike():
-    """Wherever the strict reader takes an edited text, token by token it says the same."""
-    original, rnd, taken = GEMM, random.Random(5), 0
+def made(reader: Callable[..., Module], text: str, *, tolerant: bool) -> Module | str:
+    """The module, or what is refused of it, and where."""
+    try:
+        return reader(text, tolerant=tolerant)
+    except TilewrightError as error:
+        return f"{error.span}: {error.message}; {error.remedy}"
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_edited_texts_are_read_alike(tolerant: bool):
+    """What statements taken at once make of an edited text, token by token it is the same, or refused alike."""
+    original, rnd, taken, unknown = GEMM, random.Random(5), 0, 0
     lines = original.split("\n")
     words = sorted({word for line in lines for word in re.findall(r"[%\w.:]+|[^\s\w]", line)})
     for _ in range(150):
@@ -99,10 +120,18 @@ def test_edited_texts_are_read_alike():
         parts = re.findall(r"\s+|[%\w.:]+|[^\s\w]", lines[at]) or [""]
         parts[rnd.randrange(len(parts))] = rnd.choice([rnd.choice(words), "", "\n\t", rnd.choice(words) + " "])
         text = "\n".join([*lines[:at], "".join(parts), *lines[at + 1 :]])
-        try:
-            module = read(text)
-        except TilewrightError:
-            continue
-        taken += 1
-        assert module == read(text, tolerant=True)
+        module = made(read, text, tolerant=tolerant)
+        assert module == made(read_tokens, text, tolerant=tolerant)
+        if isinstance(module, Module):
+            taken += 1
+            unknown += any(isinstance(item, Instruction) and not item.row for item in module.kernels[0].body)
     assert taken > 10
+    assert bool(unknown) is tolerant, "a tolerant reader keeps instructions that it does not know"
+
+
+@pytest.mark.parametrize("line", ["frobnicate.u32 %r0, [%r1], <x>;", "add.u33 %r0, %r1, 4;", "add.u32 %r0;"])
+def test_a_tolerant_reader_takes_unknown_statements_token_by_token(line: str):
+    text = f"{HEAD}\t.reg .b32 %r<9>;\n\tmov.u32 %r1, 1;\n\t{line}\n\tret;\n}}\n"
+    module = read(text, tolerant=True)
+    assert module == read_tokens(text, tolerant=True)
+    assert [item.row for item in module.kernels[0].body if isinstance(item, Instruction)] == ["mov", "", "ret"]

@@ -99,7 +99,7 @@ def test_an_unknown_fact_or_feature_is_an_error_and_never_a_default() -> None:
 
 
 def test_a_well_formed_table_is_read() -> None:
-    (fact,) = parse_table(HEADER + ROW, "t.toml").facts
+    (fact,) = parse_table(HEADER + ROW, "t.toml").facts.values()
     assert (fact.key, fact.value, fact.unit, fact.since, fact.measured) == ("group.fact", 8, "bytes", "PTX 8.0", "")
 
 
@@ -108,6 +108,9 @@ def test_a_well_formed_table_is_read() -> None:
     [
         (ROW, "target"),
         ("not toml", "not TOML"),
+        (HEADER + ROW + "not toml\n", "not TOML"),
+        (HEADER + ROW + ROW, "twice"),
+        (HEADER + ROW.replace("group.fact", "fact"), "group.name"),
         (HEADER + ROW.replace('source = "PTX ISA, a section"\n', ""), "no source"),
         (HEADER + ROW.replace('"PTX ISA, a section"', '" "'), "no source"),
         (HEADER + ROW.replace('since = "PTX 8.0"\n', ""), "neither since nor measured"),
@@ -129,7 +132,7 @@ def test_a_well_formed_table_is_read() -> None:
 )
 def test_schema_errors_name_the_file_and_the_fault(text: str, complaint: str) -> None:
     with pytest.raises(TilewrightError, match=complaint) as caught:
-        parse_table(text, "t.toml")
+        list(parse_table(text, "t.toml").facts.values())
     assert "t.toml" in str(caught.value)
 
 

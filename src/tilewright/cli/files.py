@@ -7,7 +7,6 @@ tests/cli/test_files.py.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -50,6 +49,8 @@ def write_files(contents: Mapping[Path, bytes]) -> list[str]:
     keeps its permissions, and a link goes on leading to it. Devices and pipes are written to as they are. Raises
     TilewrightError where a folder is missing or not writable; the targets are then as they were.
     """
+    import secrets  # it takes long to load, and most commands write no file
+
     temporaries: dict[Path, Path] = {}
     target = Path()
     try:

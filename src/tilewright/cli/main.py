@@ -68,8 +68,8 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all commands, or of one alone."""
     parser = Parser(
         prog="tilewright",
         description="Check, compile and run asynchronous GPU kernels, with or without a GPU.",
@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tilewright {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
+    for name, summary in COMMANDS.items() if only is None else [(only, COMMANDS[only])]:
         module = import_module(f"tilewright.cli.{name}_command")
         command = commands.add_parser(
             name,
@@ -101,8 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        parsed = build_parser().parse_args(arguments)
+        # The modules of the other commands take longer to load than the arguments to parse.
+        parsed = build_parser(given[0] if given and given[0] in COMMANDS else None).parse_args(given)
     except SystemExit as ending:  # argparse has said what it had to say
         return ending.code if isinstance(ending.code, int) else 2
     try:

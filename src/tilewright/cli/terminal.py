@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
-
-from tilewright.report.layout_grid import LayoutGrid
-from tilewright.report.layout_text import grid_lines
 from tilewright.report.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tilewright.report.layout_grid import LayoutGrid
 
 STYLES = {"heading": "bold", "good": "green", "bad": "bold red", "doubt": "yellow", "quiet": "dim", "plain": ""}
 
@@ -33,13 +35,26 @@ _COLOURS = tuple(
 def console() -> Console:
     """Standard output as it is now. Nothing is wrapped or highlighted: lines stay as they are when piped. NO_COLOR
     leaves plain text, with no bold letters either."""
+    from rich.console import Console
+
     if os.environ.get("NO_COLOR"):
         return Console(highlight=False, soft_wrap=True, color_system=None)
     return Console(highlight=False, soft_wrap=True)
 
 
+def is_plain() -> bool:
+    """Whether standard output takes text without colours: it is no terminal, and nobody forces colours on it."""
+    forced = any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"))
+    return not forced and not sys.stdout.isatty()
+
+
 def say(words: str, style: str = "") -> None:
     """One line, taken literally."""
+    if is_plain():
+        print(words)
+        return
+    from rich.text import Text
+
     console().print(Text(words, style=style))
 
 
@@ -51,6 +66,10 @@ def say_lines(lines: Iterable[tuple[str, str]]) -> None:
 
 def say_grid(grid: LayoutGrid, rows: int = 64) -> None:
     """A picture of cells, as wide as the terminal, coloured where it has colours."""
+    from rich.text import Text
+
+    from tilewright.report.layout_text import grid_lines
+
     target = console()
     for line in grid_lines(grid, target.width, rows):
         text = Text()

@@ -33,7 +33,7 @@ _MOST_ENUMERATED = 1 << 26
 _WORD = 1 << 62
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """shape: extents; stride: congruent with it, by default dense with the leftmost leaf fastest; offset: added to
     every value; swizzle: applied last. All in elements (or whatever unit the caller counts in).

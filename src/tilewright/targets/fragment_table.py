@@ -14,9 +14,10 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from itertools import product
 from typing import Any, cast
+
+from tilewright.targets.sections import table_text
 
 Digits = tuple[tuple[int, str, int], ...]
 """Of one level: (extent, output, step) of each digit, the fastest first."""
@@ -94,7 +95,7 @@ def fragment_row(name: str, operand: str) -> FragmentRow:
 
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
-    return tomllib.loads((files("tilewright.targets") / "data" / "fragments.toml").read_text("utf-8"))
+    return tomllib.loads(table_text("fragments"))
 
 
 def _combinations(given: dict[str, Any]) -> list[tuple[tuple[str, Number], ...]]:

@@ -1,7 +1,7 @@
 """What does the table of PTX instructions hold? Rows, forms and groups, read from `data/ptx*.toml`.
 
-A row's forms are sequences of groups of modifiers, with the kinds of operands that they take. A row is taken apart when
-it is first asked for, because a module uses a tenth of the table. Source: PTX ISA 9.1, chapter Instruction Set; the
+A row's forms are sequences of groups of modifiers, with the kinds of operands that they take. A row is read when it is
+first asked for, because a module uses a tenth of the table. Source: PTX ISA 9.1, chapter Instruction Set; the
 syntax of the data files is described in `data/ptx.toml`. `ptx` checks instructions against these rows.
 Checked by: tests/targets/test_ptx_table.py.
 """
@@ -9,14 +9,13 @@ Checked by: tests/targets/test_ptx_table.py.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from tilewright.base.error import TilewrightError
+from tilewright.targets.sections import Sections, table_text
 
 Effect = Literal["plain", "async_start", "async_wait", "fence", "barrier", "control"]
 
@@ -70,6 +69,7 @@ _CHAPTERS = (
     "texture",
     "video",
 )
+_ROW = "instructions."
 
 
 class OperandShape(NamedTuple):
@@ -121,19 +121,62 @@ class InstructionRow:
 
 
 class _Rows(Mapping[str, InstructionRow]):
-    """The rows by key, each taken apart when it is first asked for."""
+    """The rows by key, each read when it is first asked for. entries: the chapter that has it."""
 
-    def __init__(self, entries: dict[str, dict[str, Any]], sets: dict[str, str], targets: dict[str, list[str]]) -> None:
+    def __init__(self, entries: dict[str, Sections], sets: dict[str, str], targets: dict[str, list[str]]) -> None:
         self._entries = entries
         self._sets = sets
         self._targets = targets
         self._made: dict[str, InstructionRow] = {}
+        # By their words: the forms of a row, and rows of a kind, have mostly the same.
+        self._modifiers: dict[str, ModifierGroup] = {}
+        self._operands: dict[str, OperandGroup] = {}
 
     def __getitem__(self, key: str) -> InstructionRow:
         row = self._made.get(key)
         if row is None:
-            row = self._made[key] = _row(key, self._entries[key], self._sets, self._targets)
+            entry = self._entries[key][f"{_ROW}{key}"]
+            row = self._made[key] = self._row(key, entry)
         return row
+
+    def _row(self, key: str, entry: dict[str, Any]) -> InstructionRow:
+        unknown = entry.keys() - {"effect", "source", "ptx", "targets", "example", "forms"}
+        if unknown:
+            raise TilewrightError(f"instruction table: row {key} has an unknown field {min(unknown)}")
+        if entry["effect"] not in get_args(Effect):
+            raise TilewrightError(f"instruction table: row {key} has an unknown effect {entry['effect']!r}")
+        forms: list[Form] = []
+        for item in cast("list[str | dict[str, Any]]", entry["forms"]):
+            fields: dict[str, Any] = {"form": item} if isinstance(item, str) else item
+            modifiers, separator, operands = str(fields["form"]).partition(" :")
+            if not separator:
+                raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
+            version = _version(fields.get("ptx", entry.get("ptx", "1.0")))
+            named = cast("list[str]", fields.get("targets", entry.get("targets", [])))
+            targets = [each for name in named for each in (self._targets[name[1:]] if name[0] == "$" else [name])]
+            groups = tuple([self._operand_group(word, key) for word in operands.split()])
+            for spelling in _alternatives(modifiers):
+                words = tuple([self._modifier_group(word) for word in spelling.split()])
+                forms.append(Form(words, groups, version, tuple(targets)))
+        return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
+
+    def _modifier_group(self, word: str) -> ModifierGroup:
+        found = self._modifiers.get(word)
+        if found is None:
+            names = word.removesuffix("?").split("|")
+            expanded = [each for name in names for each in (self._set(name[1:]) if name[0] == "$" else [name])]
+            counted = frozenset([each for name in expanded for each in _count(name)])
+            found = self._modifiers[word] = ModifierGroup(counted, not word.endswith("?"))
+        return found
+
+    def _set(self, name: str) -> list[str]:
+        return self._sets[name].split("|")
+
+    def _operand_group(self, word: str, key: str) -> OperandGroup:
+        found = self._operands.get(word)
+        if found is None:
+            found = self._operands[word] = _operand_group(word, key)
+        return found
 
     def __contains__(self, key: object) -> bool:
         return key in self._entries
@@ -156,14 +199,18 @@ class PtxTable:
 
 @lru_cache(maxsize=1)
 def ptx_table() -> PtxTable:
-    """The table, read once from the package's data. Raises TilewrightError if they break its grammar."""
-    data = _read("ptx")
-    entries: dict[str, dict[str, Any]] = {}
-    for chapter in _CHAPTERS:
-        for key, entry in _read(f"ptx_{chapter}")["instructions"].items():
+    """The table, found once in the package's data. Raises TilewrightError if they break its grammar, and so does a row
+    that does when it is asked for."""
+    data = _sections("ptx")
+    entries: dict[str, Sections] = {}
+    for chapter in map(_sections, (f"ptx_{name}" for name in _CHAPTERS)):
+        for header in chapter:
+            key = header.removeprefix(_ROW)
+            if key == header:
+                raise TilewrightError(f"instruction table: [{header}] is no row")
             if key in entries:
                 raise TilewrightError(f"instruction table: row {key} stands in two chapters")
-            entries[key] = entry
+            entries[key] = chapter
     sets, targets = cast("dict[str, str]", data["sets"]), cast("dict[str, list[str]]", data["targets"])
     return PtxTable(
         _Rows(entries, sets, targets),
@@ -172,40 +219,14 @@ def ptx_table() -> PtxTable:
     )
 
 
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((files("tilewright.targets") / "data" / f"{name}.toml").read_text("utf-8"))
-
-
-def _row(key: str, entry: dict[str, Any], sets: dict[str, str], targets: dict[str, list[str]]) -> InstructionRow:
-    unknown = entry.keys() - {"effect", "source", "ptx", "targets", "example", "forms"}
-    if unknown:
-        raise TilewrightError(f"instruction table: row {key} has an unknown field {min(unknown)}")
-    if entry["effect"] not in get_args(Effect):
-        raise TilewrightError(f"instruction table: row {key} has an unknown effect {entry['effect']!r}")
-    forms: list[Form] = []
-    for item in cast("list[str | dict[str, Any]]", entry["forms"]):
-        fields: dict[str, Any] = {"form": item} if isinstance(item, str) else item
-        modifiers, separator, operands = str(fields["form"]).partition(" :")
-        if not separator:
-            raise TilewrightError(f"instruction table: row {key} has a form without ' :'")
-        for spelling in _alternatives(modifiers):
-            forms.append(
-                Form(
-                    tuple(_modifier_group(word, sets) for word in spelling.split()),
-                    tuple(_operand_group(word, key) for word in operands.split()),
-                    _version(fields.get("ptx", entry.get("ptx", "1.0"))),
-                    tuple(
-                        target
-                        for name in cast("list[str]", fields.get("targets", entry.get("targets", [])))
-                        for target in (targets[name[1:]] if name[0] == "$" else [name])
-                    ),
-                )
-            )
-    return InstructionRow(key, tuple(forms), cast("Effect", entry["effect"]), entry["source"], entry["example"])
+def _sections(name: str) -> Sections:
+    return Sections(table_text(name), f"{name}.toml")
 
 
 def _alternatives(modifiers: str) -> list[str]:
     """`a <b; c d> e` as `a b e` and `a c d e`."""
+    if "<" not in modifiers:
+        return [modifiers]
     match = re.search(r"<([^<>]*)>", modifiers)
     if match is None:
         return [modifiers]
@@ -218,14 +239,10 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _modifier_group(word: str, sets: dict[str, str]) -> ModifierGroup:
-    names = word.removesuffix("?").split("|")
-    expanded = [choice for name in names for choice in (sets[name[1:]].split("|") if name[0] == "$" else [name])]
-    return ModifierGroup(frozenset(item for name in expanded for item in _count(name)), not word.endswith("?"))
-
-
 def _count(name: str) -> list[str]:
     """`m64n{8..24:8}k16` as its three names."""
+    if "{" not in name:
+        return [name]
     match = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+):(\d+)\}(.*)", name)
     if match is None:
         return [name]

@@ -12,11 +12,12 @@ Not handled: whether the value is true of the hardware. Checked by tests/targets
 from __future__ import annotations
 
 import re
-import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from tilewright.base.error import TilewrightError
+from tilewright.targets.sections import Sections
 
 FactValue = bool | int | tuple[int, ...]
 
@@ -60,6 +61,31 @@ class Fact:
     measured: str = ""
 
 
+class Facts(Mapping[str, Fact]):
+    """Facts by key, each read when it is first asked for, and refused then if it breaks the schema. rows: the table
+    that states it."""
+
+    def __init__(self, rows: Mapping[str, Sections]) -> None:
+        self.rows = rows
+        self._read: dict[str, Fact] = {}
+
+    def __getitem__(self, key: str) -> Fact:
+        found = self._read.get(key)
+        if found is None:
+            sections = self.rows[key]
+            found = self._read[key] = _fact(key, sections[key], sections.file)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """One file, before inheritance. architectures: first and last number `n` of the `sm_n` whose text is
@@ -67,7 +93,7 @@ class TargetTable:
 
     name: str
     title: str
-    facts: tuple[Fact, ...]
+    facts: Facts
     architectures: tuple[int, int] | None = None
     inherits: str = ""
     drops: tuple[str, ...] = ()
@@ -77,13 +103,12 @@ def parse_table(text: str, file: str) -> TargetTable:
     """The table that `text` holds; `file` names it in errors.
 
     Raises TilewrightError, naming file and row, for text that is not TOML, a missing or unknown field, a value of the
-    wrong type, or a unit not in `UNITS`.
+    wrong type, or a unit not in `UNITS`: in the header at once, in a row when that is asked for.
     """
-    try:
-        document = cast("dict[str, object]", tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise TilewrightError(f"{file} is not TOML: {error}") from error
-    header = _table(document.pop("target", None), file, "target")
+    sections = Sections(text, file)
+    if "target" not in sections:
+        raise _fault(file, "target", "missing, or not a table")
+    header = cast("dict[str, object]", sections["target"])
     for field in header:
         if field not in _TARGET_FIELDS:
             raise _fault(file, "target", f"unknown field {field!r}; the fields are {', '.join(_TARGET_FIELDS)}")
@@ -94,14 +119,10 @@ def parse_table(text: str, file: str) -> TargetTable:
     inherits = _text(header, "inherits", file, "target") if "inherits" in header else ""
     if drops and not inherits:
         raise _fault(file, "target", "drops without inherits")
-    facts: list[Fact] = []
-    for group, rows in document.items():
-        for name, row in _table(rows, file, group).items():
-            facts.append(_fact(f"{group}.{name}", _table(row, file, f"{group}.{name}"), file))
     return TargetTable(
         name=_text(header, "name", file, "target"),
         title=_text(header, "title", file, "target"),
-        facts=tuple(facts),
+        facts=Facts({key: sections for key in sections if key != "target"}),
         architectures=None if architectures is None else _pair(architectures, file),
         inherits=inherits,
         drops=tuple(cast("list[str]", drops)),
@@ -112,6 +133,8 @@ def _fact(key: str, row: dict[str, object], file: str) -> Fact:
     for part in key.split("."):
         if _NAME.match(part) is None:
             raise _fault(file, key, f"{part!r} is not a lower-case name")
+    if "." not in key:
+        raise _fault(file, key, "a fact's header is [group.name]")
     for field in row:
         if field not in _ROW_FIELDS:
             raise _fault(file, key, f"unknown field {field!r}; the fields are {', '.join(_ROW_FIELDS)}")
@@ -147,12 +170,6 @@ def _value(row: dict[str, object], unit: str, file: str, key: str) -> FactValue:
             pass
     wanted = "true or false" if unit == "feature" else "an integer or a non-empty list of integers"
     raise _fault(file, key, f"value is missing or of the wrong type; it must be {wanted}")
-
-
-def _table(value: object, file: str, where: str) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise _fault(file, where, "missing, or not a table")
-    return cast("dict[str, object]", value)
 
 
 def _pair(value: object, file: str) -> tuple[int, int]:

@@ -11,15 +11,13 @@ one device was measured to be, for cost models. Checked by tests/targets/test_ta
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
-from importlib import resources
-from types import MappingProxyType
 
 from tilewright.base.error import TilewrightError
-from tilewright.targets.schema import Fact, TargetTable, parse_table
+from tilewright.targets.schema import Fact, Facts, TargetTable, parse_table
+from tilewright.targets.sections import table_text
 
 TARGET_NAMES = ("sm_90a", "sm_100a")
 """Architectures that PTX is compiled and checked for, in order of age."""
@@ -36,7 +34,7 @@ class Target:
 
     name: str
     title: str
-    facts: Mapping[str, Fact] = field(repr=False, hash=False)
+    facts: Facts = field(repr=False, hash=False)
 
     def fact(self, key: str) -> Fact:
         """The row `key` (such as `tensor_map.rank_max`). Raises TilewrightError where this target states none."""
@@ -83,8 +81,8 @@ def target(name: str) -> Target:
             f"unknown target {name!r}", remedy=f"did you mean {near[0]!r}?" if near else f"known targets: {known}"
         )
     table = _read(name)
-    inherited: Mapping[str, Fact] = target(table.inherits).facts if table.inherits else {}
-    return Target(table.name, table.title, MappingProxyType(inherit(inherited, table)))
+    inherited = target(table.inherits).facts if table.inherits else Facts({})
+    return Target(table.name, table.title, inherit(inherited, table))
 
 
 def nearest_target(name: str) -> Target | None:
@@ -101,7 +99,7 @@ def nearest_target(name: str) -> Target | None:
     return None
 
 
-def inherit(inherited: Mapping[str, Fact], table: TargetTable) -> dict[str, Fact]:
+def inherit(inherited: Facts, table: TargetTable) -> Facts:
     """The facts of `table` over those `inherited`, without the groups it drops.
 
     Raises TilewrightError where a dropped group is not inherited at all: the name is then a mistake.
@@ -110,15 +108,14 @@ def inherit(inherited: Mapping[str, Fact], table: TargetTable) -> dict[str, Fact
     for group in table.drops:
         if group not in groups:
             raise TilewrightError(f"{table.name} drops {group!r}, which it does not inherit")
-    kept = {key: fact for key, fact in inherited.items() if key.partition(".")[0] not in table.drops}
-    return kept | {fact.key: fact for fact in table.facts}
+    kept = {key: rows for key, rows in inherited.rows.items() if key.partition(".")[0] not in table.drops}
+    return Facts(kept | dict(table.facts.rows))
 
 
 @cache
 def _read(name: str) -> TargetTable:
     file = f"{name}.toml"
-    text = resources.files("tilewright.targets").joinpath("data", file).read_text(encoding="utf-8")
-    table = parse_table(text, file)
+    table = parse_table(table_text(name), file)
     if table.name != name:
         raise TilewrightError(f"{file}: [target]: name is {table.name!r}")
     return table

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+from functools import partial
+from typing import get_args
+
 import pytest
 from event_stream import PARAMETERLESS, Simulator
 from hypothesis import given, settings
@@ -19,8 +24,11 @@ from ring_stream import (
 )
 
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.plan import Launch
+from tilewright.contract.judge import events
 from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
+from tilewright.machine.core.event import Event
 
 
 def judge(
@@ -124,3 +132,16 @@ def test_readings_of_the_isa_are_switches() -> None:
     assert {finding.level for finding in judge(Faults(no_init_fence=True))[0]} == {Level.REVIEW}
     assert judge(Faults(), interpretations=strict)[0] == ()
     assert LINE_EXPECT < LINE_RELEASE
+
+
+def test_every_kind_of_event_is_judged_by_the_module_that_it_is_looked_up_in() -> None:
+    """A module is loaded for the kinds that it is said to have; one that has others would never be asked for them."""
+    handlers = HappensBefore(Launch("kernel", (1, 1, 1), (32, 1, 1), (), (1, 1, 1), 0)).handlers
+    seen: set[type] = set()
+    for found in pkgutil.iter_modules(events.__path__):
+        module = importlib.import_module(f"{events.__name__}.{found.name}")
+        for kind, handler in getattr(module, "HANDLERS", {}).items():
+            judged = handlers[kind]
+            assert isinstance(judged, partial) and judged.func is handler, (found.name, kind)
+            seen.add(kind)
+    assert seen == set(handlers) == set(get_args(Event))

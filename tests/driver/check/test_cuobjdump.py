@@ -56,7 +56,7 @@ def test_a_cubin_without_ptx_is_one_message(tmp_path: Path, program) -> None:
 
 
 def test_its_absence_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "find_cuobjdump", lambda: None)
+    monkeypatch.setattr(cuobjdump, "find_cuobjdump", lambda: None)
     report = check_file(cubin(tmp_path))
     assert "without PTX" in report.error and "nvidia-cuda-cuobjdump" in report.remedy
 
@@ -80,7 +80,7 @@ def test_a_binary_that_can_be_read_asks_nobody(monkeypatch: pytest.MonkeyPatch) 
     def never() -> None:
         raise AssertionError
 
-    monkeypatch.setattr(embedded, "find_cuobjdump", never)
+    monkeypatch.setattr(cuobjdump, "find_cuobjdump", never)
     path = Path(__file__).parents[2] / "data" / "fatbin" / "none.fatbin"
     assert embedded.names_of(str(path))
 

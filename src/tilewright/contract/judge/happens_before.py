@@ -27,27 +27,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
 from tilewright.contract.judge import phase_ledger
-from tilewright.contract.judge.deadlock import diagnose
 from tilewright.contract.judge.events import accesses as judge_accesses
-from tilewright.contract.judge.events import async_copies as judge_async_copies
-from tilewright.contract.judge.events import barriers as judge_barriers
-from tilewright.contract.judge.events import copies as judge_copies
-from tilewright.contract.judge.events import fences as judge_fences
-from tilewright.contract.judge.events import launch as judge_launch
-from tilewright.contract.judge.events import rendezvous as judge_rendezvous
-from tilewright.contract.judge.events import tensor_memory as judge_tensor_memory
-from tilewright.contract.judge.events import warpgroup as judge_warpgroup
 from tilewright.contract.judge.exit_rules import check_exit
 from tilewright.contract.judge.launch_state import LaunchState
 from tilewright.contract.judge.order.grid_dependency import judge_grid
 from tilewright.contract.replay.unwritten import Contents, FreshBytes, left_unwritten
 from tilewright.contract.rules.interpretations import Interpretations
+from tilewright.machine.core import event as events
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.fault import MachineHang
 from tilewright.machine.protocol.polls import Poll
@@ -59,17 +52,37 @@ ASSUMPTIONS = (
     "no value that steers control or addresses comes from a clock",
 )
 
-_HANDLERS: dict[type, Callable[[LaunchState, Any], None]] = {
-    **judge_accesses.HANDLERS,
-    **judge_async_copies.HANDLERS,
-    **judge_barriers.HANDLERS,
-    **judge_copies.HANDLERS,
-    **judge_fences.HANDLERS,
-    **judge_launch.HANDLERS,
-    **judge_rendezvous.HANDLERS,
-    **judge_tensor_memory.HANDLERS,
-    **judge_warpgroup.HANDLERS,
+_KINDS = {
+    "accesses": "Access MemoryFence",
+    "async_copies": "AsyncCopyIssue AsyncCopyCommit AsyncCopyWait AsyncCopyArriveIssue AsyncCopyArrive",
+    "barriers": "BarrierInit BarrierInvalidate BarrierArrive BarrierExpect PhaseEnd BarrierWait",
+    "copies": "CopyIssue BulkCommit BulkWait BarrierComplete TensorMapFence",
+    "fences": "ProxyFence",
+    "launch": "RegisterBudget GridDependency Exit",
+    "rendezvous": "NamedBarrierArrive NamedBarrier ClusterArrive ClusterBarrier ClusterWait",
+    "tensor_memory": (
+        "TensorMemoryAllocate TensorMemoryDeallocate TensorMemoryRelinquish TensorMemoryIssue TensorMemoryWait "
+        "TensorMemoryFence TensorMemoryCommit CommitArrive TensorMemoryRegisterUse"
+    ),
+    "warpgroup": "WgmmaFence WgmmaIssue WgmmaCommit WgmmaWait RegisterHazard",
 }
+"""The kinds of events that each module of `contract.judge.events` judges, by the module's name. A module is loaded with
+the first event of its kinds."""
+
+_MODULES = {kind: module for module, kinds in _KINDS.items() for kind in kinds.split()}
+
+Handler = Callable[[LaunchState, Any], None]
+
+
+class _Handlers(dict[type, Handler]):
+    """What judges an event, by its kind, as far as one was met."""
+
+    def __missing__(self, kind: type) -> Handler:
+        self.update(import_module(f"tilewright.contract.judge.events.{_MODULES[kind.__name__]}").HANDLERS)
+        return self[kind]
+
+
+_HANDLERS = _Handlers()
 
 
 class HappensBefore:
@@ -118,7 +131,8 @@ class HappensBefore:
     @property
     def handlers(self) -> dict[type, Callable[[Any], None]]:
         """What takes the next event of the run, by its kind: all kinds of `machine.core.event`."""
-        return {kind: partial(handler, self.state) for kind, handler in _HANDLERS.items()}
+        kinds: list[type] = [getattr(events, name) for name in _MODULES]
+        return {kind: partial(_HANDLERS[kind], self.state) for kind in kinds}
 
     def feed(self, event: Event) -> None:
         """Take the next event of the run. Raises KeyError on an event of a kind that is not in `machine.core.event`."""
@@ -141,6 +155,8 @@ class HappensBefore:
 
     def hang(self, hang: MachineHang) -> tuple[Diagnostic, ...]:
         """The run hung: its cause, before what was found until then."""
+        from tilewright.contract.judge.deadlock import diagnose
+
         for cluster in self.state.clusters.values():
             phase_ledger.late_waits(cluster, self.state.interpretations, self.state.findings)
         return (self.state.roles.named(diagnose(self.state, hang)), *self.findings)

@@ -18,7 +18,7 @@ from math import prod
 from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.allowance import Allowance, allowances, apply_allowances, unused
+from tilewright.driver.check.allowance import Allowance, allowances, apply_allowances, may_allow, unused
 from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.check_each import Share, Task, check_each
 from tilewright.driver.check.defect import defects_as_errors
@@ -37,9 +37,7 @@ from tilewright.driver.launch.launch_buffers import shifted
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
-from tilewright.driver.launch.parameter_names import names_beside
 from tilewright.driver.repair.source_edits import with_source_edits
-from tilewright.driver.rules.catalog import all_rules
 from tilewright.driver.rules.isa import interpretations_of, with_contested
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
@@ -79,7 +77,7 @@ def check_text(
         if not own:
             raise
         return FileReport(file, text, error=f"reading {file} was {stopped}", remedy="give one kernel's PTX")
-    allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
+    allowed, findings = _allowances(text, file)
     sources = SourceFiles(file, options.source_roots)
     tasks = [_task(module, kernel, known, allowed, options, chosen, sources) for kernel, known in kernels]
     reports = check_each(
@@ -134,7 +132,7 @@ def _check_mlir_text(
     from tilewright.driver.check.check_mlir import mlir_kernels
 
     limits = TimeForFile(options.budget_seconds, options.file_budget_seconds)
-    allowed, findings = allowances(text, file, (rule.code for rule in all_rules()))
+    allowed, findings = _allowances(text, file)
     try:
         with defects_as_errors(f"the text of {file}"):
             if launch is not None:
@@ -163,6 +161,15 @@ def _check_mlir_text(
     report = FileReport(file, text, reports.kernels, findings)
     # Edits of an `ac` text are not looked for: a finding says what to change.
     return report if ac else _with_repairs(report, None, options, limits)
+
+
+def _allowances(text: str, file: str) -> tuple[tuple[Allowance, ...], tuple[Diagnostic, ...]]:
+    """What the text allows, and findings about comments that allow nothing."""
+    if not may_allow(text):
+        return (), ()
+    from tilewright.driver.rules.catalog import all_rules  # most texts name no rule
+
+    return allowances(text, file, [rule.code for rule in all_rules()])
 
 
 def _ignoring_share(judge: Callable[[], Judgement]) -> Callable[[Share], Judgement]:
@@ -235,6 +242,8 @@ def _chosen_kernels(
 
 
 def _nothing_given(kernel: Kernel, file: str, options: CheckOptions) -> PartialLaunch:
+    from tilewright.driver.launch.parameter_names import names_beside
+
     names = options.parameter_names or names_beside(file, kernel.name)
     return PartialLaunch(options.shape, options.dynamic_smem_bytes, names=names[: len(kernel.parameters)])
 

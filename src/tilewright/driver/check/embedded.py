@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilewright.base.error import TilewrightError
-from tilewright.driver.check.cuobjdump import extracted, find_cuobjdump
 from tilewright.frontends.fatbin.container import MAGIC, embedded
 
 BINARY_BYTES_MAX = 1 << 30
@@ -78,6 +77,8 @@ def _texts(file: str) -> list[str]:
     texts, damaged = texts_in(data)
     if texts and not damaged:
         return list(texts)
+    from tilewright.driver.check.cuobjdump import find_cuobjdump
+
     program = find_cuobjdump()
     texts = (_extracted(program, file, data) if program is not None else ()) or texts
     if not texts:
@@ -97,6 +98,8 @@ def _is_cubin(data: bytes) -> bool:
 
 @lru_cache(maxsize=2)  # by the whole content, as below
 def _extracted(program: Path, file: str, data: bytes) -> tuple[str, ...]:
+    from tilewright.driver.check.cuobjdump import extracted
+
     del data
     return extracted(program, file)
 

@@ -22,7 +22,13 @@ from tilewright.base.check_report import FileReport, Suppressed
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.contract.rules.interpretations import POINTS
-from tilewright.driver.rules.catalog import all_rules
+from tilewright.contract.rules.typestate_codes import Rule
+
+
+def _all_rules() -> tuple[Rule, ...]:
+    from tilewright.driver.rules.catalog import all_rules  # most checks set nothing aside
+
+    return all_rules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def finding_filter(
     selected = frozenset(code for name in select for code in codes_of(name))
     ignored = frozenset(code for name in ignore for code in codes_of(name))
     if selected:
-        ignored |= frozenset(rule.code for rule in all_rules()) - selected
+        ignored |= frozenset(rule.code for rule in _all_rules()) - selected
     return FindingFilter(allowed, ignored) if allowed or ignored else NOTHING_SET_ASIDE
 
 
@@ -80,7 +86,7 @@ def codes_of(name: str) -> tuple[str, ...]:
     """The codes that a name stands for: a code, a rule's name, or the beginning of codes. Raises TilewrightError where
     there is none."""
     wanted = name.strip()
-    rules = all_rules()
+    rules = _all_rules()
     found = [rule.code for rule in rules if wanted.upper() == rule.code or wanted.lower() == rule.name]
     found = found or [rule.code for rule in rules if wanted and rule.code.startswith(wanted.upper())]
     if not found:
@@ -93,6 +99,6 @@ def nearest_rule(name: str) -> str:
     if name.strip().lower().replace("-", "_") in (point.name for point in POINTS):
         point = name.strip().lower().replace("-", "_")
         return f"{point} is a contested point: choose its side, as in --isa tolerant,{point}=strict"
-    known = [word for rule in all_rules() for word in (rule.code, rule.name)] + [point.name for point in POINTS]
+    known = [word for rule in _all_rules() for word in (rule.code, rule.name)] + [point.name for point in POINTS]
     near = get_close_matches(name.upper(), known, n=1) or get_close_matches(name.lower(), known, n=1)
     return f"did you mean {near[0]}?" if near else "`tilewright explain` lists them"

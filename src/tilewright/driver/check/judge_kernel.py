@@ -24,7 +24,6 @@ from tilewright.contract.judge.race import IF_BOTH_HAPPEN
 from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
 from tilewright.driver.check import work
-from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch.launch_buffers import BufferContents
@@ -32,6 +31,7 @@ from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
 
 if TYPE_CHECKING:
+    from tilewright.driver.check.role_timeline import TimelineRecorder
     from tilewright.driver.explore.judge_unlaunched import Watchers
 
 STEP_LIMIT = 50_000_000
@@ -112,7 +112,11 @@ def judge_kernel(
     )
     if isinstance(launch, PartialLaunch):
         return _explored(module, kernel, launch, options, doubts, peeks)
-    recorder = TimelineRecorder() if options.timeline else None
+    recorder = None
+    if options.timeline:
+        from tilewright.driver.check.role_timeline import TimelineRecorder
+
+        recorder = TimelineRecorder()
     judged, sampled, reached = _all_clusters(module, launch, options, recorder, peeks)
     if launch.given is not None and not doubts and _only_data_is_open(judged):
         proof = _for_any_data(module, kernel, launch.given, options, peeks)

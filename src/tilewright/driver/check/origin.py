@@ -18,7 +18,6 @@ from tilewright.base.check_report import FileReport
 from tilewright.base.diagnostic import Diagnostic, SourcePlace
 from tilewright.base.span import Span
 from tilewright.driver.check.source_text import SourceFiles
-from tilewright.frontends.mlir.source import source_places
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.source import PlacedLine, SourceMap, source_map, source_stack
 
@@ -66,6 +65,8 @@ def ptx_origins(module: Module, kernel: Kernel, files: SourceFiles) -> Origins:
 
 def mlir_origins(text: str, files: SourceFiles) -> Origins:
     """The origins of the operations of a text in MLIR."""
+    from tilewright.frontends.mlir.source import source_places
+
     places = source_places(text)
     lines: dict[tuple[str, tuple[SourcePlace, ...]], set[int]] = {}
     for stack in places.values():

@@ -7,11 +7,8 @@ one file's report with it, which says so. Checked by: tests/cli/test_several.py.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 
 from tilewright.base.check_report import FileReport
@@ -36,8 +33,6 @@ class Job:
 
 def check_job(job: Job) -> FileReport:
     """The report of one file. A file or a launch that can't be read is an error of the report."""
-    from tilewright.driver.check.result_cache import fetch, keep, result_key
-
     try:
         text = read_text(job.path)
         launches = () if job.launch is not None else tuple(map(read_launch_file, job.launches))
@@ -46,6 +41,8 @@ def check_job(job: Job) -> FileReport:
     options = replace(job.options, launches=launches)
     if not job.cached or options.timeline:
         return _checked(text, job, options)
+    from tilewright.driver.check.result_cache import fetch, keep, result_key
+
     given = launches if job.launch is None else (job.launch,)
     key = result_key(text, job.path, given, options, alone=job.launch is not None)
     found = fetch(key, text)
@@ -71,6 +68,10 @@ def check_jobs(jobs: Sequence[Job], processes: int, done: Callable[[str], None])
 
 
 def _in_processes(jobs: Sequence[Job], processes: int, done: Callable[[str], None]) -> Iterator[FileReport]:
+    import multiprocessing
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
         # A callback does not travel to another process.

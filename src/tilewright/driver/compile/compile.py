@@ -16,13 +16,13 @@ from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tilewright.base.collector import collector_paused
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.plan import LaunchPlan, TensorMapParam
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import judge
-from tilewright.driver.check.collector import collector_paused
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.driver.compile.spills import spilled, without_spills

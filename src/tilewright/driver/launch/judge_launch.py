@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from tilewright.contract.judge.happens_before import HappensBefore, Interpretati
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.driver.check.work import add_steps, steps_left
-from tilewright.driver.explore.loop_counters import counter_used_after
 from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.core.event import Event
@@ -34,12 +33,13 @@ from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
 from tilewright.machine.core.state import Cluster, Warp
 from tilewright.machine.protocol.constant_words import constants_kept
-from tilewright.machine.protocol.induction import Snapshot, objections, repetition
 from tilewright.machine.protocol.protocol_run import ProtocolReport, run_protocol
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import Steering, steering
-from tilewright.machine.symbolic.steps import reached_by_inputs
-from tilewright.machine.symbolic.tracker import SymbolicRun
+
+if TYPE_CHECKING:
+    from tilewright.machine.protocol.induction import Snapshot
+    from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 3_000_000
 """Warp instructions of one protocol run."""
@@ -462,6 +462,11 @@ def _left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
 
 def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot], ended: bool) -> Repeated:
     """Whether a loop is shown to repeat itself. ended: what no launch chooses ended it in this run."""
+    # Many kernels have no loop that turns often enough.
+    from tilewright.driver.explore.loop_counters import counter_used_after
+    from tilewright.machine.protocol.induction import objections, repetition
+    from tilewright.machine.symbolic.steps import reached_by_inputs
+
     loop, text = report.loops[number], report.sliced.text
     body = [
         text.flow.instructions[position]

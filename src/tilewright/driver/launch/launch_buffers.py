@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -154,6 +153,8 @@ def _is_of(found: np.dtype[Any], dtype: str) -> bool:
 
 
 def _array(path: str, name: str | None, where: str, refuse: Refuse) -> npt.NDArray[Any]:
+    import zipfile  # few launch files name arrays
+
     remedy = "write the path of an .npy or .npz file, relative to the launch file"
     try:
         with open(path, "rb") as stream:
@@ -176,6 +177,8 @@ def _array(path: str, name: str | None, where: str, refuse: Refuse) -> npt.NDArr
 
 
 def _archived(path: str, name: str | None, where: str, refuse: Refuse) -> npt.NDArray[Any]:
+    import zipfile
+
     with zipfile.ZipFile(path) as archive:
         sizes = {each.filename.removesuffix(".npy"): each.file_size for each in archive.infolist()}
     names = ", ".join(sizes) or "none"

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import gcd, prod
 
 from tilewright.frontends.ptx.ast import (
@@ -145,7 +146,11 @@ class LaunchShapes:
 def launch_shapes(module: Module, kernel: Kernel, given: GivenShape | None = None) -> LaunchShapes:
     """The shapes that `kernel` may be launched with. given: what the user says, which no directive contradicts."""
     given = given or GivenShape()
-    texts = tuple(_Text(code.body or ()) for code in (kernel, *module.functions))
+
+    @cache
+    def texts() -> tuple[_Text, ...]:  # most launches give both, and then nothing is read off the text
+        return tuple(_Text(code.body or ()) for code in (kernel, *module.functions))
+
     assumptions: list[str] = []
     directives = kernel.directives
     block = given.block or three(directives.get("reqntid"))
@@ -155,10 +160,10 @@ def launch_shapes(module: Module, kernel: Kernel, given: GivenShape | None = Non
         blocks = Choices((most,))
         assumptions.append(f"a block of {prod(most)} threads, the most that .maxntid allows")
     else:
-        blocks = _blocks(texts)
+        blocks = _blocks(texts())
     cluster = given.cluster or three(directives.get("reqnctapercluster"))
     most_ctas = (directives.get("maxclusterrank") or (CTAS_MOST,))[0]
-    clusters = Choices((cluster,)) if cluster is not None else _clusters(texts, most_ctas, given.grid)
+    clusters = Choices((cluster,)) if cluster is not None else _clusters(texts(), most_ctas, given.grid)
     return LaunchShapes(blocks, clusters, given.grid, tuple(assumptions), most_ctas)
 
 

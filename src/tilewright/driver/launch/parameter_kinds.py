@@ -157,7 +157,7 @@ def _close(instructions: list[Instruction], chosen: set[str]) -> None:
     grown = True
     while grown:
         grown = False
-        for item in instructions:
+        for item in reversed(instructions):  # what is used stands behind what it is made of
             positions = _ADDED.get(item.row)
             if positions is None or not _writes_one_of(item, chosen):
                 continue

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from tilewright.base.collector import collector_paused
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch, LaunchPlan
 from tilewright.base.run_time import plan_at
@@ -32,7 +33,6 @@ from tilewright.contract.rules.text_codes import OTHER_TEXT
 from tilewright.contract.sums.product_trace import ProductTrace
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
-from tilewright.driver.check.collector import collector_paused
 from tilewright.driver.reproof.judge_sums import judge_sums
 from tilewright.driver.reproof.program_sums import ProgramSums, program_sums
 from tilewright.driver.reproof.small import (

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.frontends.fatbin import lz4, zstd
-
 MAGIC = 0xBA55ED50
 _HEADER = struct.Struct("<IHHQ")
 _ENTRY_BYTES = 64
@@ -63,8 +61,12 @@ class Entry:
     def content(self) -> bytes:
         """The entry's bytes, decompressed. Raises ValueError where they are damaged."""
         if self.flags & _FLAG_ZSTD:
+            from tilewright.frontends.fatbin import zstd
+
             return zstd.decompress(self.payload, self.decompressed_bytes)
         if self.flags & _FLAG_LZ4:
+            from tilewright.frontends.fatbin import lz4
+
             return lz4.decompress(self.payload, self.decompressed_bytes)
         return self.payload
 

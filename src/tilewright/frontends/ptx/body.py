@@ -84,7 +84,7 @@ class _BodyReader:
         self.dialect = dialect
         self.names = names
         self.operands = OperandReader(cursor, self.names, self._note)
-        self.statements = StatementReader(self.operands, dialect.version, dialect.target)
+        self.statements = StatementReader(self.operands, self._row)
         self.registers: list[RegisterDeclaration] = []
         self.variables: list[Variable] = []
         self.items: list[Instruction | Label] = []

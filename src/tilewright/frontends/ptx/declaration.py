@@ -13,7 +13,6 @@ from math import prod
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Parameter, Pointee, RegisterDeclaration, Relocation, Variable
 from tilewright.frontends.ptx.constant import literal_value, read_integer
-from tilewright.frontends.ptx.initializer import pass_over_settings, read_initializer
 from tilewright.frontends.ptx.lexer import Cursor
 
 TYPE_BYTES = {
@@ -170,6 +169,8 @@ def read_variables(cursor: Cursor, space: str, linkage: str, declare: Declare) -
         initial: bytes | None = None
         relocations: tuple[Relocation, ...] = ()
         if cursor.accept("="):
+            from tilewright.frontends.ptx.initializer import pass_over_settings, read_initializer
+
             if space not in ("global", "const"):
                 cursor.fail(f"{name} in .{space} cannot have an initial value", "store it in the kernel", index)
             if kind in _OPAQUE:

@@ -28,9 +28,9 @@ _OPERAND = rf"(?:{_NAME}|{_INTEGER}|\[{_NAME}(?:\+{_INTEGER})?+\]|\{{{_NAME}(?:,
 # Behind a line that ended a statement; anywhere else it might be the end of something longer.
 _STATEMENT = rf"""
     (?P<statement>(?<=[;:{{}}\n]\n\t)
-        (?:@(?P<negated>!?)(?P<guard>{_NAME})\ )?+
+        (?:@(?P<negated>!?)(?P<guard>{_NAME})[\ \t]++)?+
         (?P<opcode>[a-z]\w*+(?:\.\w++(?:::\w++)*+)*+)
-        (?:\ (?P<operands>{_OPERAND}(?:,\ ?{_OPERAND})*+))?+
+        (?:[\ \t]++(?P<operands>{_OPERAND}(?:,\ ?{_OPERAND})*+))?+
         ;)
     | """
 _TOKENS = r"""

@@ -11,6 +11,7 @@ the same module, and ptxas assembles the samples.
 
 from __future__ import annotations
 
+from tilewright.base.collector import collector_paused
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import (
@@ -35,6 +36,7 @@ _LINKAGE = (".visible", ".extern", ".weak", ".common")
 _TOP_LEVEL = frozenset({"directive", "@"})
 
 
+@collector_paused()
 def read(text: str, file: str = "<ptx>", *, tolerant: bool = False) -> Module:
     """The module that `text` spells. file: its name, for spans.
 
@@ -42,11 +44,14 @@ def read(text: str, file: str = "<ptx>", *, tolerant: bool = False) -> Module:
     `Module.unread`), and leave the module's version and target unchecked. Raises TilewrightError, with the place and a
     remedy, for anything that is not PTX or, unless tolerant, that Tilewright does not know.
     """
-    if not tolerant:
-        try:
-            return _ModuleReader(Cursor(text, file, statements=True), tolerant).read()
-        except TilewrightError:
-            pass  # it is reported below, of single tokens
+    try:
+        return _ModuleReader(Cursor(text, file, statements=True), tolerant).read()
+    except TilewrightError:
+        return read_tokens(text, file, tolerant=tolerant)
+
+
+def read_tokens(text: str, file: str = "<ptx>", *, tolerant: bool = False) -> Module:
+    """The same, token by token: slower, and what is refused is refused at its token."""
     return _ModuleReader(Cursor(text, file), tolerant).read()
 
 

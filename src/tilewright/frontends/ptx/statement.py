@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import cast
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
 from tilewright.frontends.ptx.constant import WARP_SIZE, literal_value
 from tilewright.frontends.ptx.operand import ADDRESS, INTEGER, REGISTER, SINK, SINK_SHAPE, SYMBOL, OperandReader
-from tilewright.targets.ptx import OperandShape, check
+from tilewright.targets.ptx import OperandShape
 
 # Where a vector of one register means that register.
 SCALAR_ROWS = frozenset({"ld", "ldu", "st", "st.async", "atom", "red"})
@@ -27,15 +28,16 @@ _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^\s,]+")
 _NAME = re.compile(r"[^\s,{}]+")
 _ONE = OperandShape("vector", 1)
 _Read = tuple[Operand, OperandShape]
+Row = Callable[[str, tuple[OperandShape, ...], Span], tuple[str, tuple[str, ...]]]
 
 
 class StatementReader:
-    """Reads the plain statements of one function. operands: reads its other operands; version, target: the module's."""
+    """Reads the plain statements of one function. operands: reads its other operands; row: of an opcode with operands
+    of these shapes, the row's key, empty for what a tolerant reader does not know, and the modifiers."""
 
-    def __init__(self, operands: OperandReader, version: tuple[int, int], target: tuple[str, ...]) -> None:
+    def __init__(self, operands: OperandReader, row: Row) -> None:
         self._operands = operands
-        self._version = version
-        self._target = target
+        self._row = row
         self._visible = operands.names.visible
         # By spelling, and by opcode and shapes of the operands.
         self._known: dict[str, _Read] = {}
@@ -79,8 +81,10 @@ class StatementReader:
                 operands, shapes = zip(*found, strict=True)
             form = rows.get((opcode, shapes))
             if form is None:
-                row, modifiers = check(opcode, shapes, self._version, self._target, span)
-                form = rows[opcode, shapes] = row.key, modifiers, row.key in SCALAR_ROWS and _ONE in shapes
+                key, modifiers = self._row(opcode, shapes, span)
+                if not key:
+                    raise TilewrightError(f"{opcode} is not known, and so are its operands", span=span)
+                form = rows[opcode, shapes] = key, modifiers, key in SCALAR_ROWS and _ONE in shapes
             key, modifiers, braces = form
             if braces:
                 operands = scalars(operands)

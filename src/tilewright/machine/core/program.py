@@ -11,13 +11,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.core.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.core.lanes import poison
-from tilewright.machine.core.poll_step import polling
 from tilewright.machine.core.step import Control, FullFunction, MaskedFunction, Plain, Signal, Step, guarded
 from tilewright.machine.events_only.dropped_values import MovedValues
-from tilewright.machine.events_only.joined_accesses import join_stretches
-from tilewright.machine.events_only.taken_sums import with_sums_taken
-from tilewright.machine.events_only.value_slice import drop_values
-from tilewright.machine.instruction import HANDLERS
+from tilewright.machine.instruction import handler_of
 from tilewright.machine.protocol.polls import is_strong_load
 from tilewright.machine.protocol.slice_operands import Kind, kind_of
 from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
@@ -44,6 +40,11 @@ class Program:
 
 def decode(decoder: Decoder) -> Program:
     """The steps of the decoder's kernel. Raises TilewrightError at the first form that the machine cannot run."""
+    # A run of the protocol alone decodes step by step, and needs none of these.
+    from tilewright.machine.events_only.joined_accesses import join_stretches
+    from tilewright.machine.events_only.taken_sums import with_sums_taken
+    from tilewright.machine.events_only.value_slice import drop_values
+
     kernel = decoder.kernel
     instructions: list[Instruction] = []
     for item in kernel.body:
@@ -83,7 +84,7 @@ def decode_one(decoder: Decoder, instruction: Instruction) -> Step:
     alike = decoder.alike.step(instruction)
     if alike is not None:
         return alike
-    handler = HANDLERS.get(instruction.row)
+    handler = handler_of(instruction.row)
     if handler is None:
         raise unsupported(instruction, "the machine does not know this instruction")
     guard = instruction.guard
@@ -94,6 +95,8 @@ def decode_one(decoder: Decoder, instruction: Instruction) -> Step:
     modifiers.end()
     reads, writes = decoder.touched()
     if slot < 0 and decoder.polls is not None and is_strong_load(instruction) and isinstance(body, Plain):
+        from tilewright.machine.core.poll_step import polling
+
         body = polling(decoder, instruction, body, decoder.polls.get(instruction.span), sorted(writes))
     if slot >= 0 and isinstance(body, Plain):
         targets = tuple((target, poison(decoder.type_of(target).raw)) for target in sorted(writes))

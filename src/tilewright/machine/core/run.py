@@ -27,7 +27,6 @@ from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Module,
 from tilewright.frontends.ptx.declaration import TYPE_BYTES
 from tilewright.machine.copy.unknown_copies import UnknownPhase, leave_unknown
 from tilewright.machine.core.decoder import Decoder, Observer, Places
-from tilewright.machine.core.grid_schedule import run_grid
 from tilewright.machine.core.inline import inlined
 from tilewright.machine.core.lanes import UNINITIALISED, WARP_SIZE, Registers
 from tilewright.machine.core.memory import (
@@ -110,6 +109,8 @@ def run_launch(
     MachineHang; TilewrightError for what the machine cannot run; ValueNeeded where dropped values would decide
     something.
     """
+    from tilewright.machine.core.grid_schedule import run_grid  # of clusters that are run as they come
+
     prepared = prepare(module, launch, buffers, observe=observe, strict=strict, shared_high=shared_high)
     prepared.decoder.polls = polls_of(prepared.kernel) if polls is None else polls
     prepared.decoder.dropped = dropped if observe is not None else None

@@ -19,12 +19,11 @@ Checked by: `tests/machine/numbers/test_arithmetic.py`, against exact fractions 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.machine.numbers import double
 from tilewright.machine.numbers.rounding import (
     Bits,
     Float64,
@@ -42,6 +41,9 @@ from tilewright.machine.numbers.rounding import (
     to_odd,
     widened,
 )
+
+if TYPE_CHECKING:
+    from tilewright.machine.numbers import double
 
 Approximation = Literal["ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh"]
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]
@@ -261,6 +263,8 @@ def _sum(kind: FloatKind, x: Float64, y: Float64, rounding: Rounding) -> Float64
 
 
 def _double(operation: double.Operation, rounding: Rounding, *images: Bits) -> Bits:
+    from tilewright.machine.numbers import double  # exact fractions take long to load
+
     found = double.apply(operation, rounding, *(widened(bits, "f64") for bits in images))
     return canonical(found.view(np.uint64), np.isnan(found), "f64")
 

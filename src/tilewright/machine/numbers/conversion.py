@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.machine.core.engine_fault import EngineFault
-from tilewright.machine.numbers import double
 from tilewright.machine.numbers.integer import UNSIGNED, IntegerKind, limits, read
 from tilewright.machine.numbers.rounding import (
     Bits,
@@ -126,6 +125,8 @@ def integer_to_float(
 ) -> Bits:
     """`cvt.{rounding}[.sat].{target}.{source}`: rounded once."""
     if target == "f64":
+        from tilewright.machine.numbers import double  # exact fractions take long to load
+
         value = double.from_integer(rounding, read(a, source)) if rounding != "rn" else read(a, source).astype(float)
     else:
         value = _integer_to_odd(read(a, source))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,13 +33,15 @@ from tilewright.machine.protocol.several_devices import SUMS, as_own_access
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import steering
 from tilewright.machine.protocol.undefined_registers import UndefinedRegisters, may_be_unwritten
-from tilewright.machine.protocol.value_identity import ValueIdentities
-from tilewright.machine.symbolic.steps import Iterations, Recording, reached_by_inputs, symbolic_step
-from tilewright.machine.symbolic.tracker import SymbolicRun
 from tilewright.machine.taint.steps import StepFacts, tainted_step
 from tilewright.machine.taint.taint import MayTaint, may_taint, parameter_unknown
 from tilewright.machine.taint.tracker import Tracker
 from tilewright.machine.tensor_core.fenced_accesses import with_accesses_seen
+
+if TYPE_CHECKING:
+    from tilewright.machine.protocol.value_identity import ValueIdentities
+    from tilewright.machine.symbolic.steps import Iterations, Recording
+    from tilewright.machine.symbolic.tracker import SymbolicRun
 
 OnBackEdge = Callable[[Warp, int], None]
 """Called with a warp and a branch's position when the warp takes a back edge of a loop."""
@@ -112,8 +114,7 @@ def assemble_slice(
     )  # fmt: skip
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
-    unknown = taint.registers if launch_given else None
-    identities = ValueIdentities(sliced, contested, slots, unknown) if contested else None
+    identities = _identities(sliced, contested, slots, taint.registers if launch_given else None)
     tracker.identities = identities
 
     def doubt(span: Span, message: str) -> None:
@@ -152,7 +153,7 @@ def assemble_slice(
                 if facts.concerned:
                     step = tainted_step(decoder, facts, step, tracker)
             if recording is not None and position in decoded and recording.concerns(position):
-                step = symbolic_step(recording, position, decoded[position], step)
+                step = recording.following(position, decoded[position], step)
             if identities is not None:
                 step = identities.wrapped(position, step)
             if outcomes is not None:
@@ -177,10 +178,23 @@ def _recording(
     """What follows the expressions of a run, if anything does."""
     if symbolic is None:
         return None
+    from tilewright.machine.symbolic.steps import Recording, reached_by_inputs
+
     inputs = symbolic.inputs
     closure = reached_by_inputs(sliced, bool(inputs.block), grid=inputs.grid, data=inputs.data)
     closure &= steering(sliced).registers
     return Recording(symbolic, decoder, sliced, closure, slots, tracker.forget, iterations)
+
+
+def _identities(
+    sliced: Slice, contested: frozenset[int], slots: dict[str, int], unknown: frozenset[str] | None
+) -> ValueIdentities | None:
+    """What gives the values of contested stores an identity, if there are any."""
+    if not contested:
+        return None
+    from tilewright.machine.protocol.value_identity import ValueIdentities
+
+    return ValueIdentities(sliced, contested, slots, unknown)
 
 
 def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: int) -> bool:

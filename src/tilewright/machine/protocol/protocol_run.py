@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from tilewright.base.collector import collect_young, collector_paused
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, OpaqueParam
 from tilewright.base.span import Span
@@ -37,12 +38,15 @@ from tilewright.machine.core.state import Cluster, Counts, Warp
 from tilewright.machine.protocol.protocol_program import Assembly, UnknownReason, assemble_slice
 from tilewright.machine.protocol.slice import Slice, Text, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.undefined_registers import UndefinedRead
-from tilewright.machine.symbolic.tracker import SymbolicRun
-from tilewright.machine.taint.addresses import UnknownAddresses
 from tilewright.machine.taint.taint import Sources, TaintedDecision
 from tilewright.machine.taint.tracker import ReadBack, Tracker
 
+if TYPE_CHECKING:
+    from tilewright.machine.symbolic.tracker import SymbolicRun
+
 STEP_LIMIT = 50_000_000
+_CTAS_KEPT = 64
+"""So many CTAs have ended before their memory is looked for: each refers to its warps, and these to it."""
 _REQUEST = "clusterlaunchcontrol.try_cancel"
 
 Observer = Callable[[Event], None]
@@ -115,6 +119,7 @@ class _Stop(Exception):
     """A hook wants no more."""
 
 
+@collector_paused()
 def run_protocol(
     module: Module,
     launch: Launch,
@@ -170,6 +175,8 @@ def run_protocol(
         memory.forgiving = any_global_address
         memory.solid = tuple(memory.by_name[name] for name in known_bytes or ())
         if not any_global_address and not rehearsing and run.assembly.astray:
+            from tilewright.machine.taint.addresses import UnknownAddresses
+
             run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
         return run.go(running, step_limit)
 
@@ -277,6 +284,7 @@ class _Run:
         origins = cluster_origins(self.prepared.launch)
         counts = Counts()
         ran: list[int] = []
+        collected = 0
         unknown: list[UnknownPhase] = []
         stores: list[UnknownStore] = []
         fault: MachineFault | MachineHang | None = None
@@ -309,6 +317,9 @@ class _Run:
                 stores += cluster.unknown_stores
                 if fault is not None or stopped:
                     break
+                if len(ran) >= collected + _CTAS_KEPT:
+                    collected = len(ran)
+                    collect_young()
         doubts = tuple(sorted(self.assembly.doubts.values(), key=lambda doubt: (doubt.span.line, doubt.span.column)))
         return ProtocolReport(
             counts, self.tracker.report(), doubts, self.trips.loops(), tuple(ran), fault, stopped, self.sliced,

@@ -16,7 +16,7 @@ Checked by: tests/machine/protocol/test_slice.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.frontends.ptx.ast import Kernel, Vector
@@ -241,7 +241,7 @@ def cheap_stores(text: Text) -> frozenset[int]:
         if facts.kind not in ("store", "atomic") or facts.space not in ("shared", "generic"):
             continue
         seeds = [use.register for use in facts.uses if use.role == "data"]
-        _, positions, _, _ = _closure(text, seeds, ())
+        _, positions, _, _ = _closure(text, seeds, (), until=lambda each: not _computes_state(text, each))
         if all(_computes_state(text, each) for each in positions):
             found.add(position)
     return frozenset(found)
@@ -257,10 +257,11 @@ def _computes_state(text: Text, position: int) -> bool:
 
 
 def _closure(
-    text: Text, seeds: Iterable[str], stores: Collection[int] | None
+    text: Text, seeds: Iterable[str], stores: Collection[int] | None, until: Callable[[int], bool] = lambda _: False
 ) -> tuple[frozenset[str], frozenset[int], frozenset[int], frozenset[int]]:
     """Registers reached backwards from `seeds`, positions that write them, loads among these that read memory which
-    the kernel itself may have written, and stores whose data was taken in."""
+    the kernel itself may have written, and stores whose data was taken in. until: the search ends at a position for
+    which this holds, and is then incomplete."""
     reached: set[str] = set()
     positions: set[int] = set()
     loads: set[int] = set()
@@ -276,6 +277,9 @@ def _closure(
             if position in positions:
                 continue
             positions.add(position)
+            if until(position):
+                waiting.clear()
+                break
             facts = text.facts[position]
             waiting.extend(use.register for use in facts.uses if use.role != "data" or facts.kind == "matrix")
             space = "local" if reads_call_parameter(text, position) else facts.space

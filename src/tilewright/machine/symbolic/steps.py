@@ -88,6 +88,11 @@ class Recording:
         )
 
 
+    def following(self, position: int, plain: Step, step: Step) -> Step:
+        """`step`, carrying expressions. plain: the step as it was decoded, before other wrappers."""
+        return symbolic_step(self, position, plain, step)
+
+
 def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> frozenset[str]:
     """Registers of the slice that may depend on what a launch chooses. block, grid, data: whether there are inputs in
     the parameter block, the grid, global memory."""

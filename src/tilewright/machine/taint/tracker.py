@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +32,14 @@ from tilewright.machine.core.event import (
 from tilewright.machine.core.lanes import Lanes
 from tilewright.machine.core.memory import GlobalMemory
 from tilewright.machine.core.state import Cluster, Cta, Warp
-from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
-from tilewright.machine.protocol.value_identity import ValueIdentities
-from tilewright.machine.symbolic.tracker import SymbolicRun
-from tilewright.machine.taint.addresses import UnknownAddresses
 from tilewright.machine.taint.local import LocalAccess, LocalShadow
 from tilewright.machine.taint.taint import KNOWN, Origin, Sources, TaintedDecision, What
+
+if TYPE_CHECKING:
+    from tilewright.machine.protocol.peeked_outcomes import PeekedOutcomes
+    from tilewright.machine.protocol.value_identity import ValueIdentities
+    from tilewright.machine.symbolic.tracker import SymbolicRun
+    from tilewright.machine.taint.addresses import UnknownAddresses
 
 SPIN_LIMIT = 4
 """Turns of a loop that polls unknown data, after which the run goes on as if the data had come."""

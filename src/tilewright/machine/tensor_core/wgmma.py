@@ -26,10 +26,9 @@ all kinds, and against tiles that the copy engine's model wrote.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -163,7 +162,7 @@ def exact(bits: NDArray[np.unsignedinteger], element: OperandType) -> NDArray[np
         case "tf32":
             return (bits.astype(np.uint32, copy=False) & np.uint32(0xFFFF_E000)).view(np.float32)
         case "e4m3" | "e5m2" | "s8" | "u8":
-            return _BYTE_VALUES[element][bits]
+            return _byte_values(element)[bits]
         case "b1":
             return np.unpackbits(np.ascontiguousarray(bits, np.uint8), axis=-1, bitorder="little").astype(np.float32)
 
@@ -242,9 +241,11 @@ def _distances(
     return distances
 
 
-_BYTE_VALUES: dict[str, NDArray[np.float32]] = {
-    "e4m3": np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32),
-    "e5m2": np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e5m2).astype(np.float32),
-    "s8": np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32),
-    "u8": np.arange(256, dtype=np.float32),
-}
+@cache
+def _byte_values(element: str) -> NDArray[np.float32]:
+    """What each of the 256 codes of an element stands for. Raises KeyError for one that takes no byte."""
+    import ml_dtypes  # a run that moves no values needs none
+
+    codes = np.arange(256, dtype=np.uint8)
+    dtype = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8, "u8": np.uint8}[element]
+    return codes.view(dtype).astype(np.float32)

@@ -15,8 +15,9 @@ Source: PTX ISA 8.9. Checked by: tests/contract/judge/test_strong_accesses.py, t
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
+from operator import itemgetter
 
 from tilewright.base.span import Span
 from tilewright.contract.history.granules import Footprints
@@ -173,16 +174,18 @@ def words_in(addresses: list[int], ranges: Ranges) -> list[int]:
     return found
 
 
+_end_of = itemgetter(1)
+
+
 def _meet(first: Record, second: Record, word: tuple[int, int]) -> bool:
     """Do two accesses share a byte of a word?"""
     low, high = word
     for record in (first, second):
-        for begin, end in record.ranges:
-            if begin < word[1] and end > word[0]:
-                low, high = max(low, begin), min(high, end)
-                break
-        else:
+        ranges = record.ranges  # they ascend: the first that ends behind the word's beginning
+        found = bisect_right(ranges, word[0], key=_end_of)
+        if found == len(ranges) or ranges[found][0] >= word[1]:
             return False
+        low, high = max(low, ranges[found][0]), min(high, ranges[found][1])
     return low < high
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import pytest
 
-from tilewright.driver.check.collector import collector_paused
+from tilewright.base.collector import collect_young, collector_paused
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -23,3 +24,16 @@ def test_it_is_as_it_was(enabled: bool) -> None:
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
+
+
+class _Cycle:
+    def __init__(self) -> None:
+        self.own = self
+
+
+def test_what_was_made_meanwhile_is_freed_when_asked() -> None:
+    with collector_paused():
+        made = weakref.ref(_Cycle())
+        assert made() is not None
+        collect_young()
+        assert made() is None
