@@ -407,7 +407,7 @@ def _near(exploration: Exploration, branching: _Branching) -> dict[Input, int] |
     except CannotEvaluate:
         return None
     found = np.flatnonzero(rows)
-    for row in found[np.argsort(pool.cost(found), kind="stable")][:_NEAR_MOST].tolist():
+    for row in found[np.argsort(pool.costs[found], kind="stable")][:_NEAR_MOST].tolist():
         launch = pool.assignment(row)
         if exploration.is_new(launch) and not exploration.leaves_out(launch):
             return launch

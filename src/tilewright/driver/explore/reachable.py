@@ -35,15 +35,17 @@ from tilewright.solve.bit_vectors import (
     Question,
     Term,
     Unanswered,
-    Variable,
     Witness,
     ask,
 )
 
 _RESOURCES = 12_000_000
+_RESOURCES_FOR_SMALL = _RESOURCES // 8
+"""For a launch with fewer large numbers than one that was found."""
 _NEAR = 12
 _CONDITIONS_MOST = 300
-_SMALL = 1 << 12
+_SMALL = (1 << 6, 1 << 12)
+"""Bounds of inputs that are tried, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +255,8 @@ def _found(
             case Contradiction():
                 return Impossible()
             case Witness(values):
-                small = ask(Question(_small(terms), asked), _RESOURCES) if _is_large(terms, values) else None
-                for each in (small.values, values) if isinstance(small, Witness) else (values,):
+                smaller = _smaller(terms, asked, values)
+                for each in (values,) if smaller is values else (smaller, values):
                     found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
                     for launch in (_without_nulls(found), found):
                         if _holds(table, dimensions, launch, near, holds):
@@ -271,17 +273,38 @@ def _without_nulls(values: Mapping[Input, int]) -> dict[Input, int]:
     return {given: 1 if given.kind == "pointer" else value for given, value in values.items()}
 
 
-def _is_large(terms: Terms, values: Mapping[int, int]) -> bool:
-    return any(values.get(index, 0) > _SMALL for index in range(len(terms.inputs)))
-
-
-def _small(terms: Terms) -> tuple[Variable, ...]:
-    """The variables, the inputs among them small: such launches are short, and easier to read."""
+def _smaller(terms: Terms, asked: tuple[Term, ...], values: Mapping[int, int]) -> Mapping[int, int]:
+    """Values of the variables with inputs as small as may be: all of them, or else one after the other. Such launches
+    are short, and easier to read, and a large number that has to be is then the only one."""
     count = len(terms.inputs)
-    return tuple(
-        replace(each, largest=min(each.largest, max(_SMALL, each.smallest))) if index < count else each
-        for index, each in enumerate(terms.variables)
-    )
+    variables = list(terms.variables)
+
+    def found(bound: int, some: range, resources: int) -> Mapping[int, int] | None:
+        """With some inputs bounded, which stay so if that can be."""
+        before = list(variables)
+        for index in some:
+            each = variables[index]
+            variables[index] = replace(each, largest=min(each.largest, max(bound, each.smallest)))
+        if all(values.get(index, 0) <= variables[index].largest for index in some):
+            return values
+        witness = ask(Question(tuple(variables), asked), resources)
+        if isinstance(witness, Witness):
+            return witness.values
+        variables[:] = before
+        return None
+
+    for bound in _SMALL:
+        whole = found(bound, range(count), _RESOURCES)
+        if whole is not None:
+            values = whole
+            break
+    for index in range(count):
+        for bound in _SMALL:
+            each = found(bound, range(index, index + 1), _RESOURCES_FOR_SMALL)
+            if each is not None:
+                values = each
+                break
+    return values
 
 
 def _not_all(terms: Terms, way: Sequence[Condition]) -> Term | None:
