@@ -12,7 +12,7 @@ Checked by: tests/solve/test_bit_vectors.py, against evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,23 @@ def ask(question: Question, resources: int = DEFAULT_EFFORT.z3_resources) -> Wit
     if simpler is not None and isinstance(_ask(simpler, resources), Contradiction):
         return Contradiction()
     return _ask(question, resources)
+
+
+def variables_of(terms: Iterable[Term]) -> frozenset[int]:
+    """The variables that terms are made of, by index."""
+    found: set[int] = set()
+    seen: set[int] = set()  # by identity: `terms` keeps its parts alive
+    waiting = list(terms)
+    while waiting:
+        match waiting.pop():
+            case Variable(index):
+                found.add(index)
+            case Applied() as applied if id(applied) not in seen:
+                seen.add(id(applied))
+                waiting += applied.terms
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _with_any_products(question: Question) -> Question | None:

@@ -382,10 +382,8 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
             anyhow = within if isinstance(within, Reached) else anyhow
         own = {each.node.number for each in (*others, asked)}
         way = tuple(each for each in last.before if each.node.number not in own)
-        same = reach(table, dimensions, asked, (*way, *others), excluded, barred)
-        if isinstance(same, Reached) and exploration.is_new(same.values):
-            return same
-        return anyhow
+        same = reach(table, dimensions, asked, (*way, *others), excluded, barred) if way else anyhow
+        return same if isinstance(same, Reached) and exploration.is_new(same.values) else anyhow
 
     return ask
 

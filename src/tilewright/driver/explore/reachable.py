@@ -35,13 +35,18 @@ from tilewright.solve.bit_vectors import (
     Question,
     Term,
     Unanswered,
+    Variable,
     Witness,
     ask,
+    variables_of,
 )
 
 _RESOURCES = 12_000_000
-_RESOURCES_FOR_SMALL = _RESOURCES // 8
+_RESOURCES_FOR_SMALL = _RESOURCES // 16
 """For a launch with fewer large numbers than one that was found."""
+_UNANSWERED_MOST = 2
+"""Of these questions, after which no more are asked."""
+_OF_THE_GRID = ("grid", "cluster")
 _NEAR = 12
 _CONDITIONS_MOST = 300
 _SMALL = (1 << 6, 1 << 12)
@@ -241,8 +246,8 @@ def _found(
     holds: Callable[[Evaluation], bool],
     barred: Sequence[Sequence[Condition]],
 ) -> Reached | Impossible | Undecided:
-    against = [term for each in barred if (term := _not_all(terms, each)) is not None]
-    against += terms.within_the_grid()
+    barring = [term for each in barred if (term := _not_all(terms, each)) is not None]
+    against = [*barring, *terms.within_the_grid()]
     for some in (near[-_NEAR:], near[-_CONDITIONS_MOST:]):
         constraints: list[Term] = []
         for each in some:
@@ -251,11 +256,12 @@ def _found(
             except NoTerm:
                 continue
         asked = (*constraints, *goal, *against, *terms.sides)
-        match ask(Question(tuple(terms.variables), asked), _RESOURCES):
+        variables = _others_as_first(terms, dimensions, (*constraints, *goal, *barring, *terms.sides))
+        match ask(Question(tuple(variables), asked), _RESOURCES):
             case Contradiction():
                 return Impossible()
             case Witness(values):
-                smaller = _smaller(terms, asked, values)
+                smaller = _smaller(terms, variables, asked, values)
                 for each in (values,) if smaller is values else (smaller, values):
                     found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
                     for launch in (_without_nulls(found), found):
@@ -273,36 +279,53 @@ def _without_nulls(values: Mapping[Input, int]) -> dict[Input, int]:
     return {given: 1 if given.kind == "pointer" else value for given, value in values.items()}
 
 
-def _smaller(terms: Terms, asked: tuple[Term, ...], values: Mapping[int, int]) -> Mapping[int, int]:
-    """Values of the variables with inputs as small as may be: all of them, or else one after the other. Such launches
-    are short, and easier to read, and a large number that has to be is then the only one."""
-    count = len(terms.inputs)
+def _others_as_first(
+    terms: Terms, dimensions: Mapping[Input, Dimension], asked: Sequence[Term]
+) -> list[Variable]:  # fmt: skip
+    """The variables, those of inputs that no condition speaks of with their first value alone: it is as good as any."""
+    spoken = {each for each in variables_of(asked) if each < len(terms.inputs)}
+    axes = {given.place for index, given in enumerate(terms.inputs) if index in spoken and given.kind in _OF_THE_GRID}
     variables = list(terms.variables)
+    for index, given in enumerate(terms.inputs):
+        if index not in spoken and not (given.kind in _OF_THE_GRID and given.place in axes):
+            first = dimensions[given].first
+            variables[index] = replace(variables[index], smallest=first, largest=first, multiple=1)
+    return variables
 
-    def found(bound: int, some: range, resources: int) -> Mapping[int, int] | None:
+
+def _smaller(
+    terms: Terms, before: Sequence[Variable], asked: tuple[Term, ...], values: Mapping[int, int]
+) -> Mapping[int, int]:  # fmt: skip
+    """Values of the variables with inputs as small as may be: all of them, or else each in turn, those of the grid
+    together. Such launches are short, and easier to read, and a large number that has to be is then the only one."""
+    count = len(terms.inputs)
+    variables = list(before)
+
+    unanswered = 0
+
+    def found(bound: int, some: Sequence[int], resources: int) -> Mapping[int, int] | None:
         """With some inputs bounded, which stay so if that can be."""
-        before = list(variables)
+        nonlocal unanswered
+        former = list(variables)
         for index in some:
             each = variables[index]
             variables[index] = replace(each, largest=min(each.largest, max(bound, each.smallest)))
         if all(values.get(index, 0) <= variables[index].largest for index in some):
             return values
-        witness = ask(Question(tuple(variables), asked), resources)
-        if isinstance(witness, Witness):
-            return witness.values
-        variables[:] = before
+        answer = ask(Question(tuple(variables), asked), resources)
+        if isinstance(answer, Witness):
+            return answer.values
+        variables[:] = former
+        unanswered += isinstance(answer, Unanswered)
         return None
 
-    for bound in _SMALL:
-        whole = found(bound, range(count), _RESOURCES)
-        if whole is not None:
-            values = whole
-            break
-    for index in range(count):
-        for bound in _SMALL:
-            each = found(bound, range(index, index + 1), _RESOURCES_FOR_SMALL)
-            if each is not None:
-                values = each
+    of_grid = [index for index, each in enumerate(terms.inputs) if each.kind in _OF_THE_GRID]
+    others = [[index] for index in range(count) if index not in of_grid]
+    for some in (range(count), of_grid, *others):
+        for bound in _SMALL if unanswered < _UNANSWERED_MOST else ():
+            smaller = found(bound, some, _RESOURCES if len(some) == count else _RESOURCES_FOR_SMALL)
+            if smaller is not None:
+                values = smaller
                 break
     return values
 
