@@ -119,6 +119,24 @@ def test_a_question_that_takes_too_much_has_no_answer() -> None:
     assert ask(question, 20_000) == Unanswered()
 
 
+def test_what_contradicts_itself_whatever_a_product_is_needs_no_product() -> None:
+    """The trips of tiles times those of a tile are 1, and are not, in ways that a solver need not multiply for."""
+    one, other = (Variable(index, 64, (1 << 64) - 1) for index in range(2))
+    quotient = Applied("lshr", (Applied("add", (one, Number(63, 64)), 64), Number(6, 64)), 64)
+    product = Applied("mul", (quotient, Applied("mul", (other, other), 64)), 64)
+    least, most = compared("slt", Number(0, 64), product), compared("slt", product, Number(2, 64))
+    odd = compared("ne", Applied("and", (product, Number(1, 64)), 64), Number(1, 64))
+    assert ask(Question((one, other), (least, most, odd)), 20_000) == Contradiction()
+    assert isinstance(ask(Question((one, other), (least, most))), Witness)
+
+
+def test_a_product_may_still_be_what_contradicts() -> None:
+    one = Variable(0, 32, 1000)
+    square = Applied("mul", (one, one), 32)
+    assert ask(Question((one,), (compared("eq", square, Number(3, 32)),))) == Contradiction()
+    assert ask(Question((one,), (compared("eq", square, Number(49, 32)),))) == Witness({0: 7})
+
+
 def test_a_shared_term_is_one_formula() -> None:
     """A tree of 2^200 leaves if its parts were not shared."""
     term: Term = Variable(0, 32, (1 << 32) - 1)

@@ -2,14 +2,17 @@
 
 Terms are plain trees: arithmetic wraps, shifts beyond the width give 0 (arithmetic ones the sign), comparisons and
 Boolean terms have a width of 1 and stand for true and false. Work is bounded by z3's own resource limit, never by time:
-a question that meets it has no answer. Division is by constants other than 0 alone, since its value by 0 is nobody's
-promise. Source: PTX ISA, Integer Arithmetic, Logic and Shift Instructions; SMT-LIB, theory of fixed-size bit vectors.
+a question that meets it has no answer. Products of two unknown terms are what takes a solver long: they are first taken
+for any numbers, equal ones for one term, and what contradicts itself then does so whatever the products are. Division
+is by constants other than 0 alone, since its value by 0 is nobody's promise.
+Source: PTX ISA, Integer Arithmetic, Logic and Shift Instructions; SMT-LIB, theory of fixed-size bit vectors; Clarke et
+al., "Counterexample-Guided Abstraction Refinement", CAV 2000, of which this is the first step.
 Checked by: tests/solve/test_bit_vectors.py, against evaluation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +81,58 @@ class Unanswered:
 
 def ask(question: Question, resources: int = DEFAULT_EFFORT.z3_resources) -> Witness | Contradiction | Unanswered:
     """Decide a question; Unanswered where the resources run out, or z3 is not installed."""
+    simpler = _with_any_products(question)
+    if simpler is not None and isinstance(_ask(simpler, resources), Contradiction):
+        return Contradiction()
+    return _ask(question, resources)
+
+
+def variables_of(terms: Iterable[Term]) -> frozenset[int]:
+    """The variables that terms are made of, by index."""
+    found: set[int] = set()
+    seen: set[int] = set()  # by identity: `terms` keeps its parts alive
+    waiting = list(terms)
+    while waiting:
+        match waiting.pop():
+            case Variable(index):
+                found.add(index)
+            case Applied() as applied if id(applied) not in seen:
+                seen.add(id(applied))
+                waiting += applied.terms
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _with_any_products(question: Question) -> Question | None:
+    """A question that any assignment for this one answers, too: products of unknown terms are variables. None if there
+    are no such products."""
+    variables = list(question.variables)
+    # By identity: all terms of the question are alive.
+    known: dict[int, Term] = {}
+    waiting: list[Term] = list(question.conditions)
+    while waiting:
+        each = waiting[-1]
+        if id(each) not in known:
+            if not isinstance(each, Applied):
+                known[id(each)] = each
+            elif each.operation == "mul" and not any(isinstance(factor, Number) for factor in each.terms):
+                anything = known[id(each)] = Variable(len(variables), each.width, (1 << each.width) - 1)
+                variables.append(anything)
+            elif left := [part for part in each.terms if id(part) not in known]:
+                waiting += left
+                continue
+            else:
+                parts = tuple(known[id(part)] for part in each.terms)
+                known[id(each)] = Applied(each.operation, parts, each.width, each.numbers)
+        waiting.pop()
+    if len(variables) == len(question.variables):
+        return None
+    return Question(tuple(variables), tuple(known[id(each)] for each in question.conditions))
+
+
+def _ask(question: Question, resources: int) -> Witness | Contradiction | Unanswered:
+    """Decide a question by one call of the solver."""
     try:
         library = solver("z3")
     except MissingExtra as missing:

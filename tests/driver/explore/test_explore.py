@@ -88,7 +88,7 @@ def test_a_hash_that_nobody_inverts_stays_unknown() -> None:
 
 
 def test_an_effort_that_runs_out_is_unknown() -> None:
-    found = judged(hanging(FOUND["a remainder"]), Effort(2, 100))
+    found = judged(hanging(FOUND["a remainder"]), Effort(1, 100))
     assert isinstance(found.verdict, Unknown) and any("others to try" in each for each in found.verdict.reasons)
 
 

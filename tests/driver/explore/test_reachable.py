@@ -98,3 +98,17 @@ def test_equal_dividends_have_one_quotient() -> None:
     # n / 100, as compilers write it.
     assert isinstance(_differ("mul.hi.u32 %r6, %r4, 1374389535; mul.hi.u32 %r7, %r5, 1374389535; "
                               "shr.u32 %r6, %r6, 5; shr.u32 %r7, %r7, 5;"), Impossible)  # fmt: skip
+
+
+def test_a_launch_that_is_found_has_small_numbers_where_that_can_be() -> None:
+    """One number has to be large, another is as small as may be, and what no condition speaks of has its first value."""
+    of = expressions(
+        "setp.gt.u32 %p1, %r1, 3000000000; setp.gt.u32 %p2, %r2, 70; setp.gt.u32 %p3, %r3, 7; and.pred %p4, %p1, %p2;"
+    )
+    every = {given: Dimension(given, name, (1 << 32) - 1, first=5) for name, given in of.inputs.items()}
+    found = reach(of.table, every, condition(of, "%p4", False), (), (FAILS,))
+    assert isinstance(found, Reached)
+    values = {name: found.values[given] for name, given in of.inputs.items()}
+    assert values["%r1"] > 3_000_000_000
+    assert 70 < values["%r2"] <= 1 << 12
+    assert values["%r3"] == 5

@@ -21,9 +21,10 @@ Checked by: tests/contract/history/test_shadow_memory.py.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -91,15 +92,18 @@ FORGOTTEN = Record(
 )  # fmt: skip
 """Stands in a history for reads that are not remembered."""
 
-History = tuple[Record | None, tuple[Record, ...]]
+Reads = Mapping[Hashable, Record]
+"""By agent, in order: the newest of each."""
+History = tuple[Record | None, Reads]
 """The last write, and the reads since."""
+_NO_READS: Reads = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class Histories:
     """Histories by number; 0 is the empty one. unwritten: by number, 1 where there is no write."""
 
-    table: list[History] = field(default_factory=lambda: [(None, ())])
+    table: list[History] = field(default_factory=lambda: [(None, _NO_READS)])
     unwritten: bytearray = field(default_factory=lambda: bytearray(b"\x01"))
 
     def add(self, history: History) -> int:
@@ -221,7 +225,7 @@ class ShadowMemory:
                 return []
         if record.write and self._fine_bytes is not None and self._add_fine(self._fine_bytes, ranges):
             self.met_unwritten = self.met_nothing = True
-            self._fine.add(record, self.histories.add((record, ())))
+            self._fine.add(record, self.histories.add((record, _NO_READS)))
             return []
         if self._fine.by_block:
             self._enter_put_aside(self._fine, low, high)
@@ -238,7 +242,7 @@ class ShadowMemory:
                 break
         else:
             self._note_write(low, high)
-        self._firsts.add(record, self.histories.add((record, ())))
+        self._firsts.add(record, self.histories.add((record, _NO_READS)))
 
     def put_read(self, record: Record) -> None:
         """Enter a read near which nobody has written, as the caller knows: later, once somebody does."""
@@ -316,7 +320,7 @@ class ShadowMemory:
         for kinds in self._kinds(ranges):
             for number in kinds:
                 write, reads = self.histories.table[number]
-                for record in reads if write is None else (write, *reads):
+                for record in reads.values() if write is None else (write, *reads.values()):
                     found[id(record)] = record
         return list(found.values())
 
@@ -334,9 +338,9 @@ class ShadowMemory:
                 self.met_unwritten = True
             else:
                 found[id(write)] = write
-            for read in reads:
+            for read in reads.values():
                 found[id(read)] = read
-        return [self.histories.add((record, ()))]
+        return [self.histories.add((record, _NO_READS))]
 
     def _with_read(self, number: int, record: Record, found: dict[int, Record]) -> int:
         write, reads = self.histories.table[number]
@@ -344,16 +348,18 @@ class ShadowMemory:
             self.met_unwritten = True
         else:
             found[id(write)] = write
-        if not reads:
-            return self.histories.add((write, (record,)))
-        agent = record.agent
-        kept = [read for read in reads if read.agent != agent]
-        limit = self._readers_kept
-        if limit is not None and limit <= len(kept) == len(reads):
-            clusters = {read.cluster for read in kept if read is not FORGOTTEN}
+        agent, limit = record.agent, self._readers_kept
+        if limit is not None and limit <= len(reads) and agent not in reads:
+            clusters = {read.cluster for read in reads.values() if read is not FORGOTTEN}
             if len(clusters) > 1 or record.cluster in clusters:
-                return number if FORGOTTEN in reads else self.histories.add((write, (*reads, FORGOTTEN)))
-        return self.histories.add((write, (*kept, record)))
+                if FORGOTTEN.agent in reads:
+                    return number
+                return self.histories.add((write, {**reads, FORGOTTEN.agent: FORGOTTEN}))
+        # Many agents may read what nobody writes: the copy is one step.
+        kept = dict(reads)
+        kept.pop(agent, None)
+        kept[agent] = record
+        return self.histories.add((write, kept))
 
     # How the numbers of histories are kept: here, by granules.
 

@@ -1,14 +1,16 @@
 """Which values of its numbers may a kernel's launches be assumed not to have?
 
-A launch that is made up has numbers that nobody asked for. Two kinds of failures are those of the numbers:
+A launch that is made up has numbers that nobody asked for. Three kinds of failures are those of the numbers:
 
 - an address or a size is no multiple of what a copy takes (AL201 to AL203), and with one number rounded to a multiple
   of 2, 4, ... 128 it is: "parameter 2 is a multiple of 4" is assumed, as the alignment of pointers is;
 - a number is negative, and the launch with zero in its place fails at the same place by the same rule, which is
-  excluded: "parameter 2 is at least 1" is assumed.
+  excluded: "parameter 2 is at least 1" is assumed;
+- a tensor map that the kernel makes has an extent beyond what a copy takes, and with smaller numbers it has not:
+  "parameter 2 is at most 2^31" is assumed.
 
 What is assumed narrows the values that later launches have (`Exploration.narrow`), so these must cover the kernel. No
-hang and no race is excused by a multiple.
+hang and no race is excused by a multiple or an extent.
 Not handled: several numbers that need different multiples at once. Checked by:
 tests/driver/explore/test_assumed_numbers.py.
 """
@@ -24,6 +26,10 @@ from tilewright.machine.symbolic.expression import Input
 
 _MULTIPLES = (2, 4, 8, 16, 32, 64, 128)
 _ALIGNMENT = frozenset({"AL201", "AL202", "AL203"})
+_EXTENT = "tensor-extent"
+"""Name of the fault of a copy whose tensor map has an extent that no copy takes."""
+_BOUND_BITS = (31, 30, 29, 28, 27, 26, 25, 24)
+"""Of numbers that make extents, alone or scaled."""
 
 
 def first_finding(tried: Tried) -> Diagnostic:
@@ -60,6 +66,33 @@ def assume_multiple(exploration: Exploration, tried: Tried, name: Callable[[Inpu
             if not any(each.code in _ALIGNMENT for each in _errors(other)):
                 exploration.narrow(given, multiple=multiple)
                 return f"{name(given)} is a multiple of {multiple} (at others the kernel fails with {finding.code})"
+    return ""
+
+
+def fails_by_extent(tried: Tried) -> bool:
+    """Whether nothing is wrong with a launch but that a tensor map has an extent that no copy takes."""
+    errors = _errors(tried) if tried.fails else ()
+    return bool(errors) and all(each.name == _EXTENT for each in errors)
+
+
+def assume_smaller(exploration: Exploration, tried: Tried, name: Callable[[Input], str]) -> str:
+    """Find the largest power of two up to which numbers make no extent that is too large, of one number or of all that
+    are larger, and let later launches keep to it. Returns the assumption, empty if there is none."""
+    finding = first_finding(tried)
+    numbers = [each for each in tried.values if each.kind == "number" and each in exploration.dimensions]
+    for bits in _BOUND_BITS:
+        larger = [each for each in numbers if tried.values[each] > 1 << bits]
+        for some in (*([each] for each in larger), *([larger] if len(larger) > 1 else [])):
+            if any(not exploration.dimensions[each].allows(1 << bits) for each in some):
+                continue
+            other = exploration.at({**tried.values, **dict.fromkeys(some, 1 << bits)})
+            if any(each.name == _EXTENT for each in _errors(other)):
+                continue
+            for each in some:
+                exploration.narrow(each, largest=1 << bits)
+            names = " and ".join(map(name, some))
+            verb = "are" if len(some) > 1 else "is"
+            return f"{names} {verb} at most 2^{bits} (beyond, the kernel fails with {finding.code}: {finding.message})"
     return ""
 
 

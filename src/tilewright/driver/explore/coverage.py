@@ -120,7 +120,7 @@ def cover(
                     answers[each.key] = answer
         if fresh is None:
             break
-        exploration.at(fresh)
+        exploration.at(fresh, patient=True)
         exploration.go()
         barred = len(exploration.barred), _bounds(exploration)
         excuse()

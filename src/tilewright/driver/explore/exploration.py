@@ -34,10 +34,11 @@ from tilewright.driver.explore.path_search import (
     label,
     labels,
     pool_of,
+    retraces,
     typical,
 )
 from tilewright.driver.launch.judge_launch import Repeated
-from tilewright.machine.symbolic.expression import CannotEvaluate, Input, Leaf, Pointer, Table, needed
+from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Leaf, Pointer, Table, needed
 from tilewright.machine.symbolic.tracker import Condition, ConstantWay
 
 ENOUGH_ITERATIONS = 28
@@ -45,6 +46,8 @@ ENOUGH_ITERATIONS = 28
 FEW_ITERATIONS = 6
 """Numbers of iterations that are tried before it is known after how many a loop repeats itself."""
 MOST_ITERATIONS = 72
+ITERATIONS_MOST = 96
+"""Of a loop, in all its visits together, after which a launch shows no more of it."""
 VALUES_MOST = 20
 """Values of one operand of the protocol that are tried."""
 _JOINT_MOST = 16
@@ -135,7 +138,8 @@ class _Wanted:
     values: dict[Input, int] = field(compare=False)
 
 
-Judge = Callable[[Assignment], Judged]
+Judge = Callable[[Assignment, int], Judged]
+"""Makes a launch and judges it; gives it up once a loop whose end inputs decide was begun anew so many times."""
 Place = tuple[int, int, int, int]
 """A decision: position of the instruction, rank of the CTA, warp, register of an operand."""
 
@@ -168,6 +172,12 @@ class Exploration:
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )
+    # Launches that were given up before the most iterations of a loop.
+    _impatient: set[tuple[tuple[Input, int], ...]] = field(default_factory=set[tuple[tuple[Input, int], ...]])
+    # The clean launches, with what each decided.
+    _decided: list[tuple[Tried, tuple[Condition, ...]]] = field(
+        default_factory=list[tuple[Tried, tuple[Condition, ...]]]
+    )
     _reached: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     _deciding: dict[int, None] = field(default_factory=dict[int, None])
     _walked: dict[int, None] = field(default_factory=dict[int, None])
@@ -179,8 +189,23 @@ class Exploration:
     _exceeding: int = 0
 
     def is_new(self, values: Assignment) -> bool:
-        """Whether a launch has not been made yet."""
-        return self._whole(values)[1] not in self._known
+        """Whether a launch has not been made yet, or was given up early."""
+        key = self._whole(values)[1]
+        return key not in self._known or key in self._impatient
+
+    def retraced(self, values: Assignment) -> Tried | None:
+        """A clean launch that decided everything as this one would: this one takes the same steps, and shows the same
+        (`machine.symbolic.tracker`)."""
+        columns = {given: np.array([value], np.uint64) for given, value in self._whole(values)[0].items()}
+        evaluation = Evaluation(self.table, columns, 1)
+        return next((tried for tried, decided in self._decided if retraces(evaluation, decided)), None)
+
+    def _enough_iterations(self) -> int:
+        """Of a loop, after which a launch that was not asked for is given up: where all loops that inputs end repeat
+        themselves, others show what more iterations would."""
+        if not self._deciding or not all(map(self._repeats, self._deciding)):
+            return ITERATIONS_MOST
+        return min(ITERATIONS_MOST, max(ENOUGH_ITERATIONS, 2 * max(map(self.classes, self._deciding))))
 
     def _whole(self, values: Assignment) -> tuple[dict[Input, int], tuple[tuple[Input, int], ...]]:
         every = {**self.latent, **self.dimensions}
@@ -220,23 +245,29 @@ class Exploration:
         narrowed = self.dimensions
         return any(each in narrowed and not narrowed[each].allows(value) for each, value in values.items())
 
-    def at(self, values: Assignment) -> Tried:
-        """A launch, made at most once. values: of inputs; others have their first value."""
+    def at(self, values: Assignment, *, patient: bool = False) -> Tried:
+        """A launch, made at most once. values: of inputs; others have their first value; patient: also where its loops
+        iterate more often than others need, even if it was given up for that."""
         whole, key = self._whole(values)
         known = self._known.get(key)
-        if known is None:
-            judged = self.judge(whole)
+        if known is None or (patient and key in self._impatient):
+            iterations_most = ITERATIONS_MOST if patient else self._enough_iterations()
+            judged = self.judge(whole, iterations_most)
             self.steps += judged.steps
             if self._whole(values)[0] != whole:
                 # The launch showed that a number has one value alone.
-                return self.at(values)
+                return self.at(values, patient=patient)
             for word in judged.inputs:
                 if word not in self.dimensions:
                     self.dimensions[word] = dimension_of_word(word, len(self.dimensions))
             self.decided_by(judged.conditions)
             known = self._known[key] = Tried(whole, judged)
             self.tried.append(known)
+            self._impatient.discard(key)
+            if judged.too_long and iterations_most < ITERATIONS_MOST:
+                self._impatient.add(key)
             if known.clean:
+                self._decided.append((known, tuple(distinct(judged.conditions))))
                 self._reached.update(map(_goal_of, judged.conditions))
             if judged.asserted is None:
                 self._goals(known)
@@ -261,7 +292,7 @@ class Exploration:
             wanted = heappop(self._waiting)
             if self.attempts.get(wanted.goal, 0) >= _ATTEMPTS or not self._needed(wanted.goal):
                 continue
-            if self.leaves_out(self._whole(wanted.values)[0]):
+            if self.leaves_out(self._whole(wanted.values)[0]) or self.retraced(wanted.values) is not None:
                 continue
             self.attempts[wanted.goal] = self.attempts.get(wanted.goal, 0) + 1
             if self._exceeds_what_was_too_long(wanted.values):
@@ -447,7 +478,7 @@ class Exploration:
         if self.attempts.get(goal, 0) >= _ATTEMPTS:
             return
         for place, row in enumerate(dict.fromkeys(rows)):
-            cost = float(pool.cost(np.array([row], np.int64))[0])
+            cost = float(pool.costs[row])
             self._order += 1
             heappush(self._waiting, _Wanted(priority + place, cost, self._order, goal, pool.assignment(row)))
 

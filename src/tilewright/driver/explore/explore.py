@@ -24,7 +24,9 @@ from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.driver.explore.assumed_numbers import (
     assume_multiple,
     assume_positive,
+    assume_smaller,
     fails_by_alignment,
+    fails_by_extent,
     first_finding,
     negative_numbers,
 )
@@ -117,7 +119,8 @@ def explore(exploration: Exploration, text: Places) -> Explored:
 
 def _started(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], values: Assignment) -> Tried:
     """One of the first launches. What its numbers are assumed to be multiples of is found at once."""
-    tried = exploration.at({each: exploration.dimensions[each].nearest(value) for each, value in values.items()})
+    launch = {each: exploration.dimensions[each].nearest(value) for each, value in values.items()}
+    tried = exploration.retraced(launch) or exploration.at(launch)
     _excuse_alignment(exploration, text, excuses, tried)
     return tried
 
@@ -199,6 +202,10 @@ def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
             _excuse_empty(exploration, text, excuses, tried)
             _excuse_negative(exploration, text, excuses, tried)
             _excuse_alignment(exploration, text, excuses, tried)
+        if id(tried) not in excuses and fails_by_extent(tried):
+            assumption = assume_smaller(exploration, tried, text.name)
+            if assumption:
+                excuses[id(tried)] = _Excuse(assumption)
     for tried in exploration.tried:
         if tried.fails and id(tried) not in excuses and exploration.leaves_out(tried.values):
             excuses[id(tried)] = _Excuse("")
@@ -412,7 +419,7 @@ def _zeros(tried: Tried) -> int:
 
 def _plainly_fails(exploration: Exploration, tried: Tried) -> bool:
     """Whether a launch refutes whatever others show: it fails, and nothing in it is degenerate or large."""
-    if not tried.fails or tried.judged.overrun or fails_by_alignment(tried):
+    if not tried.fails or tried.judged.overrun or fails_by_alignment(tried) or fails_by_extent(tried):
         return False
     zero = any(not value and given.kind in ("number", "pointer", "memory") for given, value in tried.values.items())
     return not zero and not _empty_loops(tried) and not _uncertain(exploration, tried)

@@ -382,10 +382,8 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
             anyhow = within if isinstance(within, Reached) else anyhow
         own = {each.node.number for each in (*others, asked)}
         way = tuple(each for each in last.before if each.node.number not in own)
-        same = reach(table, dimensions, asked, (*way, *others), excluded, barred)
-        if isinstance(same, Reached) and exploration.is_new(same.values):
-            return same
-        return anyhow
+        same = reach(table, dimensions, asked, (*way, *others), excluded, barred) if way else anyhow
+        return same if isinstance(same, Reached) and exploration.is_new(same.values) else anyhow
 
     return ask
 
@@ -407,7 +405,7 @@ def _near(exploration: Exploration, branching: _Branching) -> dict[Input, int] |
     except CannotEvaluate:
         return None
     found = np.flatnonzero(rows)
-    for row in found[np.argsort(pool.cost(found), kind="stable")][:_NEAR_MOST].tolist():
+    for row in found[np.argsort(pool.costs[found], kind="stable")][:_NEAR_MOST].tolist():
         launch = pool.assignment(row)
         if exploration.is_new(launch) and not exploration.leaves_out(launch):
             return launch

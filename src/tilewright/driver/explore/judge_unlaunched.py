@@ -24,7 +24,14 @@ from tilewright.driver.check.role_timeline import TimelineRecorder
 from tilewright.driver.explore.announced_bytes import announced_numbers, used_elsewhere
 from tilewright.driver.explore.awaited_tickets import awaited_tickets
 from tilewright.driver.explore.branch_traces import idle_choices, lasting_choices
-from tilewright.driver.explore.exploration import DEFAULT_EFFORT, Effort, Exploration, Judged, Tried
+from tilewright.driver.explore.exploration import (
+    DEFAULT_EFFORT,
+    ITERATIONS_MOST,
+    Effort,
+    Exploration,
+    Judged,
+    Tried,
+)
 from tilewright.driver.explore.explore import Explored, Places, explore, more_ordinary
 from tilewright.driver.explore.explored_ranges import explored_ranges
 from tilewright.driver.explore.on_the_way import Ways
@@ -54,8 +61,6 @@ _EXPLORED_STEPS = 250_000
 _SIZING_STEPS = 60_000
 _SIZING_ITERATIONS = 8
 """Of a loop whose end inputs decide, which show enough of the places that it copies to."""
-_ITERATIONS_MOST = 96
-"""Of a loop, in all its visits together, after which a launch shows no more of it."""
 _LARGER = 64
 """Value of all numbers with which a shape that fails is tried once more."""
 _SHARED_SIZES = frozenset({"%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"})
@@ -144,7 +149,8 @@ def judge_unlaunched(
     allowed: dict[tuple[str, Span | None, Span | None], Diagnostic] = {}
     examples: dict[tuple[int, int, int], _Failing] = {}
 
-    def judge(values: Assignment) -> Judged:
+    def judge(values: Assignment, iterations_most: int) -> Judged:
+        runner.iterations_most = iterations_most
         if progress is not None:
             progress(min(0.9, len(exploration.tried) / 24))
         chosen = tuple(values.items())
@@ -379,6 +385,7 @@ class _Runner:
     sliced: Slice | None = None
     identifying: Slice | None = None
     repeated: frozenset[Span] = frozenset()
+    iterations_most: int = ITERATIONS_MOST
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -422,7 +429,7 @@ class _Runner:
             allows=self.allows,
             any_box=any_box,
             symbolic=symbolic,
-            iterations_most=_SIZING_ITERATIONS if short else _ITERATIONS_MOST,
+            iterations_most=_SIZING_ITERATIONS if short else self.iterations_most,
         )
         if judged.complete and not judged.report.fault and judged.report.sliced is not judged.identifying:
             self.sliced = judged.report.sliced

@@ -79,24 +79,16 @@ class Divergence:
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """Launches to compare a run with. columns: the values of each input; row 0 is the run itself."""
+    """Launches to compare a run with. columns: the values of each input; row 0 is the run itself; costs: of each."""
 
     dimensions: tuple[Dimension, ...]
     columns: dict[Input, npt.NDArray[np.uint64]]
     count: int
     evaluation: Evaluation
+    costs: npt.NDArray[np.float64]
 
     def assignment(self, row: int) -> dict[Input, int]:
         return {given: int(values[row]) for given, values in self.columns.items()}
-
-    def cost(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Small numbers make short runs; negative ones come last."""
-        total = np.zeros(len(rows))
-        for given, column in self.columns.items():
-            values = column[rows]
-            total += np.log2(values.astype(np.float64) + 1)
-            total += np.where(values >> np.uint64(8 * given.size_bytes - 1), _NEGATIVE_COST, 0)
-        return total
 
 
 def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, conditions: Sequence[Condition]) -> Pool:
@@ -132,7 +124,18 @@ def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, con
     matrix = np.array(rows, np.uint64).reshape(len(rows), len(dimensions))
     columns = {each.input: np.ascontiguousarray(matrix[:, place]) for place, each in enumerate(dimensions)}
     _within_the_grid(columns)
-    return Pool(tuple(dimensions), columns, len(rows), Evaluation(table, columns, len(rows)))
+    return Pool(
+        tuple(dimensions), columns, len(rows), Evaluation(table, columns, len(rows)), _costs(columns, len(rows))
+    )
+
+
+def _costs(columns: Mapping[Input, npt.NDArray[np.uint64]], count: int) -> npt.NDArray[np.float64]:
+    """What each launch costs: small numbers make short runs; negative ones come last."""
+    total = np.zeros(count)
+    for given, values in columns.items():
+        total += np.log2(values.astype(np.float64) + 1)
+        total += np.where(values >> np.uint64(8 * given.size_bytes - 1), _NEGATIVE_COST, 0)
+    return total
 
 
 def _within_the_grid(columns: Mapping[Input, npt.NDArray[np.uint64]]) -> None:
@@ -216,7 +219,7 @@ def divergences(pool: Pool, conditions: Sequence[Condition]) -> list[Divergence]
         for condition in own:
             key = (condition.node.number, 0 if condition.node.uniform else condition.mask, condition.outcome.tobytes())
             if key not in agrees:
-                agrees[key] = _agrees(pool, condition)
+                agrees[key] = agreement(pool.evaluation, condition)
             same = agrees[key]
             if same is None:
                 continue
@@ -229,18 +232,23 @@ def divergences(pool: Pool, conditions: Sequence[Condition]) -> list[Divergence]
     return found
 
 
-def _agrees(pool: Pool, condition: Condition) -> Booleans | None:
-    """For which launches the condition comes out as in the run; None where that can't be said."""
+def agreement(evaluation: Evaluation, condition: Condition) -> Booleans | None:
+    """For which launches the condition comes out as in its run; None where that can't be said."""
     node, outcome = condition.node, condition.outcome
     try:
         if node.uniform:
-            values = pool.evaluation.of(node)
+            values = evaluation.of(node)
             return values == (outcome[0] if outcome.size == 1 else outcome[selector(condition.mask)][0])
-        rows = pool.evaluation.lanes(node)[:, selector(condition.mask)]
+        rows = evaluation.lanes(node)[:, selector(condition.mask)]
     except CannotEvaluate:
         return None
     expected = outcome if outcome.size == 1 else outcome[selector(condition.mask)]
     return (rows == expected).all(axis=1)
+
+
+def retraces(evaluation: Evaluation, conditions: Sequence[Condition]) -> bool:
+    """Whether a launch decides all conditions of a run as the run did. evaluation: of this launch alone."""
+    return all((found := agreement(evaluation, each)) is not None and bool(found[0]) for each in conditions)
 
 
 def labels(pool: Pool, condition: Condition, rows: npt.NDArray[np.int64]) -> list[bytes]:
@@ -303,13 +311,13 @@ def comparison_of(node: Node) -> Node | None:
 
 def cheapest(pool: Pool, rows: npt.NDArray[np.int64]) -> int:
     """The launch among `rows` with the smallest numbers."""
-    return int(rows[int(np.argmin(pool.cost(rows)))])
+    return int(rows[int(np.argmin(pool.costs[rows]))])
 
 
 def typical(pool: Pool, rows: npt.NDArray[np.int64], used: Iterable[int] = ()) -> int:
     """A launch among `rows` whose numbers are neither small nor round: of moderate ones, those with most bits set."""
     left = np.array([row for row in rows.tolist() if row not in set(used)] or rows.tolist(), np.int64)
-    cost = pool.cost(left)
+    cost = pool.costs[left]
     near = left[cost <= np.quantile(cost, 0.7)]
     ones = np.zeros(len(near))
     for values in pool.columns.values():
@@ -323,5 +331,5 @@ def at_distance(pool: Pool, condition: Condition, rows: npt.NDArray[np.int64], w
     if apart is None:
         return cheapest(pool, rows)
     ratio = np.log2((apart[rows] + 1) / (wanted + 1))
-    penalty = np.where(ratio < 0, -4 * ratio, ratio) + 0.01 * pool.cost(rows)
+    penalty = np.where(ratio < 0, -4 * ratio, ratio) + 0.01 * pool.costs[rows]
     return int(rows[int(np.argmin(penalty))])

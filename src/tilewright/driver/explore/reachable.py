@@ -38,12 +38,19 @@ from tilewright.solve.bit_vectors import (
     Variable,
     Witness,
     ask,
+    variables_of,
 )
 
 _RESOURCES = 12_000_000
+_RESOURCES_FOR_SMALL = _RESOURCES // 16
+"""For a launch with fewer large numbers than one that was found."""
+_UNANSWERED_MOST = 2
+"""Of these questions, after which no more are asked."""
+_OF_THE_GRID = ("grid", "cluster")
 _NEAR = 12
 _CONDITIONS_MOST = 300
-_SMALL = 1 << 12
+_SMALL = (1 << 6, 1 << 12)
+"""Bounds of inputs that are tried, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +246,8 @@ def _found(
     holds: Callable[[Evaluation], bool],
     barred: Sequence[Sequence[Condition]],
 ) -> Reached | Impossible | Undecided:
-    against = [term for each in barred if (term := _not_all(terms, each)) is not None]
-    against += terms.within_the_grid()
+    barring = [term for each in barred if (term := _not_all(terms, each)) is not None]
+    against = [*barring, *terms.within_the_grid()]
     for some in (near[-_NEAR:], near[-_CONDITIONS_MOST:]):
         constraints: list[Term] = []
         for each in some:
@@ -249,12 +256,13 @@ def _found(
             except NoTerm:
                 continue
         asked = (*constraints, *goal, *against, *terms.sides)
-        match ask(Question(tuple(terms.variables), asked), _RESOURCES):
+        variables = _others_as_first(terms, dimensions, (*constraints, *goal, *barring, *terms.sides))
+        match ask(Question(tuple(variables), asked), _RESOURCES):
             case Contradiction():
                 return Impossible()
             case Witness(values):
-                small = ask(Question(_small(terms), asked), _RESOURCES) if _is_large(terms, values) else None
-                for each in (small.values, values) if isinstance(small, Witness) else (values,):
+                smaller = _smaller(terms, variables, asked, values)
+                for each in (values,) if smaller is values else (smaller, values):
                     found = {given: each.get(index, 0) for index, given in enumerate(terms.inputs)}
                     for launch in (_without_nulls(found), found):
                         if _holds(table, dimensions, launch, near, holds):
@@ -271,17 +279,55 @@ def _without_nulls(values: Mapping[Input, int]) -> dict[Input, int]:
     return {given: 1 if given.kind == "pointer" else value for given, value in values.items()}
 
 
-def _is_large(terms: Terms, values: Mapping[int, int]) -> bool:
-    return any(values.get(index, 0) > _SMALL for index in range(len(terms.inputs)))
+def _others_as_first(
+    terms: Terms, dimensions: Mapping[Input, Dimension], asked: Sequence[Term]
+) -> list[Variable]:  # fmt: skip
+    """The variables, those of inputs that no condition speaks of with their first value alone: it is as good as any."""
+    spoken = {each for each in variables_of(asked) if each < len(terms.inputs)}
+    axes = {given.place for index, given in enumerate(terms.inputs) if index in spoken and given.kind in _OF_THE_GRID}
+    variables = list(terms.variables)
+    for index, given in enumerate(terms.inputs):
+        if index not in spoken and not (given.kind in _OF_THE_GRID and given.place in axes):
+            first = dimensions[given].first
+            variables[index] = replace(variables[index], smallest=first, largest=first, multiple=1)
+    return variables
 
 
-def _small(terms: Terms) -> tuple[Variable, ...]:
-    """The variables, the inputs among them small: such launches are short, and easier to read."""
+def _smaller(
+    terms: Terms, before: Sequence[Variable], asked: tuple[Term, ...], values: Mapping[int, int]
+) -> Mapping[int, int]:  # fmt: skip
+    """Values of the variables with inputs as small as may be: all of them, or else each in turn, those of the grid
+    together. Such launches are short, and easier to read, and a large number that has to be is then the only one."""
     count = len(terms.inputs)
-    return tuple(
-        replace(each, largest=min(each.largest, max(_SMALL, each.smallest))) if index < count else each
-        for index, each in enumerate(terms.variables)
-    )
+    variables = list(before)
+
+    unanswered = 0
+
+    def found(bound: int, some: Sequence[int], resources: int) -> Mapping[int, int] | None:
+        """With some inputs bounded, which stay so if that can be."""
+        nonlocal unanswered
+        former = list(variables)
+        for index in some:
+            each = variables[index]
+            variables[index] = replace(each, largest=min(each.largest, max(bound, each.smallest)))
+        if all(values.get(index, 0) <= variables[index].largest for index in some):
+            return values
+        answer = ask(Question(tuple(variables), asked), resources)
+        if isinstance(answer, Witness):
+            return answer.values
+        variables[:] = former
+        unanswered += isinstance(answer, Unanswered)
+        return None
+
+    of_grid = [index for index, each in enumerate(terms.inputs) if each.kind in _OF_THE_GRID]
+    others = [[index] for index in range(count) if index not in of_grid]
+    for some in (range(count), of_grid, *others):
+        for bound in _SMALL if unanswered < _UNANSWERED_MOST else ():
+            smaller = found(bound, some, _RESOURCES if len(some) == count else _RESOURCES_FOR_SMALL)
+            if smaller is not None:
+                values = smaller
+                break
+    return values
 
 
 def _not_all(terms: Terms, way: Sequence[Condition]) -> Term | None:

@@ -419,6 +419,7 @@ class _Turns:
         steers = steering(report.sliced)
         repeats: dict[int, Repeated] = {}
         seen: set[tuple[int, int, bool]] = set()
+        chosen: frozenset[str] | None = None
         for (_, warp, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
             loop = report.loops[number]
             if not loop.protocol or loop.waits or len(visit) < _TURNS_TO_REPEAT:
@@ -428,7 +429,11 @@ class _Turns:
             if shape in seen and len(report.ctas_run) > 1:
                 continue
             seen.add(shape)
-            found = _repeats(report, steers, number, self._snapshots(visit, steers.registers), ended)
+            if chosen is None:
+                from tilewright.machine.symbolic.steps import reached_by_inputs  # many kernels have no such loop
+
+                chosen = reached_by_inputs(report.sliced, True, grid=True, data=True)
+            found = _repeats(report, steers, chosen, number, self._snapshots(visit, steers.registers), ended)
             known = repeats.get(number)
             if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
                 repeats[number] = found
@@ -460,12 +465,15 @@ def _left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
     )
 
 
-def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: list[Snapshot], ended: bool) -> Repeated:
-    """Whether a loop is shown to repeat itself. ended: what no launch chooses ended it in this run."""
-    # Many kernels have no loop that turns often enough.
+def _repeats(
+    report: ProtocolReport, steers: Steering, chosen: frozenset[str], number: int, snapshots: list[Snapshot],
+    ended: bool,
+) -> Repeated:  # fmt: skip
+    """Whether a loop is shown to repeat itself. chosen: the registers that inputs reach; ended: what no launch chooses
+    ended it in this run."""
+    # Many kernels have no loop that iterates often enough.
     from tilewright.driver.explore.loop_counters import counter_used_after
     from tilewright.machine.protocol.induction import objections, repetition
-    from tilewright.machine.symbolic.steps import reached_by_inputs
 
     loop, text = report.loops[number], report.sliced.text
     body = [
@@ -485,7 +493,6 @@ def _repeats(report: ProtocolReport, steers: Steering, number: int, snapshots: l
     if found is None:
         return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
     direct, exits = _exits(report, number)
-    chosen = reached_by_inputs(report.sliced, True, grid=True, data=True)
     against = objections(body, found, snapshots[1:], exits, direct, chosen, ended=ended)
     if against:
         first = against[0]

@@ -9,6 +9,7 @@ tests/machine/copy/test_copies.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,11 +26,13 @@ from tilewright.machine.copy.unknown_copies import LEAST_BYTES, UnknownCopy, Unk
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Access, BoxPlace, CopyActor, CopyIssue, MemoryOrder, Ranges
 from tilewright.machine.core.fault import MachineFault
-from tilewright.machine.core.memory import POISON, Region, out_of_bounds
+from tilewright.machine.core.memory import POISON, Region, VirtualBuffer, out_of_bounds, virtual_region
 from tilewright.machine.core.state import BulkCopyState, BulkGroups, Cluster, Cta, Warp
 
 Combine = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
 """What to make of old and new bytes."""
+
+_ENDLESS = virtual_region("a tensor", 0, VirtualBuffer(sys.maxsize)).data
 
 
 @dataclass(slots=True, eq=False)
@@ -157,15 +160,23 @@ def load_tensor(
     def read() -> Delivery | None:
         base = tensor_map.offset_bytes
         if _moves_nothing(issued):
-            size = buffer.size_bytes - base
+            size = _tensor_data(issued, buffer, base).size
             reached, origin = copy_engine.load_reach(tensor_map, coordinates, size, offset, facts, mode, pixel_offsets)
             _access(issued, buffer, reached, False, distance=base + origin)
             return None
-        box = copy_engine.load_box(tensor_map, coordinates, buffer.data[base:], offset, facts, mode, pixel_offsets)
+        tensor = _tensor_data(issued, buffer, base)
+        box = copy_engine.load_box(tensor_map, coordinates, tensor, offset, facts, mode, pixel_offsets)
         _access(issued, buffer, box.global_ranges, False, distance=base)
         return Delivery(box.shared_offsets, box.values)
 
     _load(issued, targets, ranges, byte_count, read, _place(tensor_map, buffer, coordinates, offset, mode))
+
+
+def _tensor_data(issued: Issue, buffer: Region, base: int) -> npt.NDArray[np.uint8]:
+    """A buffer from a tensor's base on. One whose size is made up, and which holds no bytes, is as large as any tensor:
+    extents of made-up launches are what nothing limits."""
+    memory = issued.cluster.memory
+    return _ENDLESS if memory.forgiving and buffer.virtual else buffer.data[base:]
 
 
 def _place(
@@ -328,7 +339,7 @@ def store_tensor(
 
         def write_nothing() -> None:
             base = tensor_map.offset_bytes + origin
-            if global_ranges and global_ranges[-1][1] > buffer.size_bytes - base:
+            if global_ranges and global_ranges[-1][1] > _tensor_data(issued, buffer, base).size:
                 begin, end = global_ranges[-1]
                 raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)
             _note_dropped(issued, buffer)
@@ -344,7 +355,7 @@ def store_tensor(
 
         def write() -> None:
             base = tensor_map.offset_bytes
-            target = buffer.data[base:]
+            target = _tensor_data(issued, buffer, base)
             if box.global_ranges and box.global_ranges[-1][1] > target.size:
                 begin, end = box.global_ranges[-1]
                 raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)

@@ -258,7 +258,8 @@ def quotient_text(t: str, factor: int, shift: int, shr: str = "") -> str:
 @pytest.mark.parametrize("shift", range(9))
 @pytest.mark.parametrize("t", ["u32", "s32"])
 def test_a_division_by_a_reciprocal_allows_what_the_machine_gives(t: str, shift: int) -> None:
-    """Whatever the machine computes of a dividend must be among the solutions, else it looks impossible."""
+    """What the machine computes of a dividend must be a solution, else it looks impossible; no other, else what is
+    found is no launch."""
     followed = 0
     targets = ("%r3", "%r5")
     for divisor in range(2, 301):
@@ -273,9 +274,46 @@ def test_a_division_by_a_reciprocal_allows_what_the_machine_gives(t: str, shift:
         rows = [(each & 0xFFFF_FFFF,) for each in dividends(divisor, is_signed=t == "s32")]
         expected = zip(*(machine_values(of, target, rows) for target in targets), strict=True)
         for (row,), values in zip(rows, expected, strict=True):
-            assert values in solutions(row), f"{row:#x} / {divisor} >> {shift}: {values}"
+            assert solutions(row) == {values}, f"{row:#x} / {divisor} >> {shift}: {values}"
     none = [("u32", 0), ("s32", 8)]  # only powers of two, and none whose factor is positive
     assert bool(followed) == ((t, shift) not in none), "the rewriting is used"
+
+
+@pytest.mark.parametrize("order", ["%r2, %r1", "%r1, %r2"])
+@pytest.mark.parametrize("shift", range(9))
+def test_a_division_whose_factor_has_32_bits_adds_the_dividend(shift: int, order: str) -> None:
+    followed = 0
+    targets = ("%r4", "%r6")
+    for divisor in range(2, 301):
+        factor = magic(divisor, shift)
+        if not 1 << 31 <= factor < 1 << 32:
+            continue
+        of = expressions(
+            f"mul.hi.s32 %r2, %r1, {factor - (1 << 32)}; add.s32 %r3, {order};"
+            + (f"shr.s32 %r4, %r3, {shift};" if shift else "mov.b32 %r4, %r3;")
+            + f"mul.lo.s32 %r5, %r4, {divisor}; sub.s32 %r6, %r1, %r5;"
+        )
+        terms = terms_of(of)
+        terms.of(of.registers["%r6"])
+        followed += len(terms.variables) > 1
+        solutions = allowed(of, targets)
+        rows = [(each & 0xFFFF_FFFF,) for each in dividends(divisor, is_signed=True)]
+        expected = zip(*(machine_values(of, target, rows) for target in targets), strict=True)
+        for (row,), values in zip(rows, expected, strict=True):
+            assert solutions(row) == {values}, f"{row:#x} / {divisor} >> {shift}: {values}"
+    assert followed or not shift
+
+
+@pytest.mark.parametrize("factor", [1, 0x66666667, 0x7FFFFFFF, -1, -580400985, -(1 << 31), 0])
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("shr", ["u32", "b32", "s32"])
+def test_the_sign_of_a_high_half(factor: int, added: bool, shr: str) -> None:
+    add = "add.s32 %r3, %r2, %r1;" if added else "mov.b32 %r3, %r2;"
+    of = expressions(f"mul.hi.s32 %r2, %r1, {factor}; {add} shr.{shr} %r4, %r3, 31;")
+    solutions = allowed(of, ("%r4",))
+    rows = [(each & 0xFFFF_FFFF,) for each in (0, 1, 7, -1, -7, (1 << 31) - 1, -(1 << 31))]
+    for (row,), value in zip(rows, machine_values(of, "%r4", rows), strict=True):
+        assert solutions(row) == {(value,)}, f"{row:#x} * {factor}"
 
 
 @pytest.mark.parametrize(

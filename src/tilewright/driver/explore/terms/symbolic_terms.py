@@ -10,10 +10,10 @@ Checked by: tests/driver/explore/terms/test_symbolic_terms.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.driver.explore.terms import bit_terms
+from tilewright.driver.explore.terms.divisions import Division, division_of, sign_of
 from tilewright.driver.explore.terms.ordered_terms import Ordered
 from tilewright.frontends.ptx.ast import Immediate, Negated, Operand, PairOfPredicates, Register, Vector
 from tilewright.machine.core.decoder import TypeName, type_name
@@ -101,7 +101,7 @@ class Terms:
     def of(self, node: Node) -> Term:
         """The term of a node, which is uniform unless terms are those of a lane. Raises NoTerm."""
         fresh = needed((node,), self._known)
-        divisions = {each.number: found for each in fresh if (found := _division(each)) is not None}
+        divisions = {each.number: found for each in fresh if (found := division_of(each)) is not None}
         divided = {found.dividend.number: found for found in divisions.values()}
         for each in fresh:
             try:
@@ -118,7 +118,7 @@ class Terms:
             raise NoTerm
         return found
 
-    def _as_multiple(self, term: Term, division: _Division) -> Term:
+    def _as_multiple(self, term: Term, division: Division) -> Term:
         """A dividend as `divisor * quotient + remainder`, which a solver follows more easily than the division."""
         divisor, signed = division.divisor, division.signed
         alike = self._ordered.number(term), divisor, signed
@@ -136,9 +136,9 @@ class Terms:
             self.sides.append(_compare("sle", Number(least & 0xFFFF_FFFF, 32), quotient))
             self.sides.append(_compare("sle", quotient, Number(most, 32)))
             # A negative multiple of the divisor comes out one less, with the divisor as remainder.
-            inside = _compare("ult", remainder, whole)
-            edge = bits.Applied("and", (_compare("eq", remainder, whole), _compare("slt", term, zero)), 1)
-            self.sides.append(bits.Applied("or", (inside, edge), 1))
+            less = bits.Applied("sub", (remainder, Number(1, 32)), 32)
+            left = bits.Applied("if", (_compare("slt", term, zero), less, remainder), 32)
+            self.sides.append(_compare("ult", left, whole))
         else:
             self.sides.append(_compare("ule", quotient, Number(0xFFFF_FFFF // divisor, 32)))
             self.sides.append(_compare("ult", remainder, whole))
@@ -235,6 +235,9 @@ class Terms:
                     raise NoTerm
                 return bits.Applied("if", (predicate, holds, otherwise), holds.width)
             case Applied() as applied:
+                dividend = sign_of(node)
+                if dividend is not None:
+                    return bits.Applied("lshr", (self._source(dividend), Number(31, 32)), 32)
                 given = dict(zip(applied.names, map(self._source, node.sources), strict=True))
                 return self._division_by_a_term(applied, given) or _instruction(applied, given)
             case Merged(mask):
@@ -405,60 +408,6 @@ def _shift(reading: _Reading) -> Term:
     if operation == "shl" or width == wide:
         return _resized(shifted, width, signed=False)
     return _resized(shifted, width, signed=False)
-
-
-def _reciprocal(factor: int, shift: int, *, signed: bool) -> int | None:
-    """The d for which `x * factor >> 32 + shift` is x / d rounded down: `factor * d` exceeds 2^(32 + shift) by so
-    little that no x of 32 bits notices, but for negative multiples of d, of which it is one less. None if there is no
-    such d of as many bits.
-    Source: H. Warren, "Hacker's Delight", chapter 10."""
-    bits_of_number = 31 if signed else 32
-    if factor <= 0 or factor >> bits_of_number or not 0 <= shift < 32:
-        return None
-    power = 1 << (32 + shift)
-    divisor = -(-power // factor)
-    excess = factor * divisor - power
-    within = divisor > 1 and not divisor >> bits_of_number
-    return divisor if within and 0 < excess << bits_of_number <= power else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Division:
-    """An expression that is another one divided by a constant, as compilers write it."""
-
-    dividend: Node
-    divisor: int
-    signed: bool
-
-    @property
-    def key(self) -> tuple[int, int, bool]:
-        return self.dividend.number, self.divisor, self.signed
-
-
-def _division(node: Node) -> _Division | None:
-    """The division that a node is, if it is one: the high half of a product, perhaps shifted."""
-    shift, shifted = 0, None
-    if isinstance(node.operation, Applied) and node.operation.instruction.row == "shr":
-        shifted = node.operation.instruction.modifiers
-        amount = node.operation.instruction.operands[2]
-        inner = node.sources[0] if node.sources else None
-        if not isinstance(amount, Immediate) or not isinstance(inner, Node):
-            return None
-        shift, node = amount.value, inner
-    if not isinstance(node.operation, Applied) or node.operation.instruction.row != "mul":
-        return None
-    instruction = node.operation.instruction
-    dividends = [each for each in node.sources if isinstance(each, Node)]
-    factors = [int(each[0]) for each in node.sources if not isinstance(each, Node) and each.size == 1]
-    if "hi" not in instruction.modifiers or len(dividends) != 1 or len(factors) != 1:
-        return None
-    signed = "s32" in instruction.modifiers
-    if not signed and "u32" not in instruction.modifiers:
-        return None
-    if shifted is not None and (shifted not in (("s32",),) if signed else shifted not in (("u32",), ("b32",))):
-        return None
-    divisor = _reciprocal(factors[0], shift, signed=signed)
-    return None if divisor is None or not dividends[0].uniform else _Division(dividends[0], divisor, signed)
 
 
 def _least(smaller: bool) -> Callable[[_Reading], Term]:
