@@ -101,7 +101,7 @@ def test_equal_dividends_have_one_quotient() -> None:
 
 
 def test_a_launch_that_is_found_has_small_numbers_where_that_can_be() -> None:
-    """One number has to be large, another is as small as may be, and what no condition speaks of has its first value."""
+    """One number has to be large, one is as small as may be, and what no condition speaks of has its first value."""
     of = expressions(
         "setp.gt.u32 %p1, %r1, 3000000000; setp.gt.u32 %p2, %r2, 70; setp.gt.u32 %p3, %r3, 7; and.pred %p4, %p1, %p2;"
     )
