@@ -26,7 +26,7 @@ from tilewright.machine.protocol.induction import Gain, Snapshot, gain_after, ga
 from tilewright.machine.protocol.protocol_run import ProtocolReport
 from tilewright.machine.protocol.slice import CONTROL_ROLES
 from tilewright.machine.protocol.steering import Steering
-from tilewright.machine.symbolic.steps import reached_by_inputs
+from tilewright.machine.symbolic.reached import reached_by_inputs
 
 _STATES_MOST = 2000
 """Places behind a loop, with what counters gain there, that are looked at."""

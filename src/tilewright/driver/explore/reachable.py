@@ -296,8 +296,9 @@ def _others_as_first(
 def _smaller(
     terms: Terms, before: Sequence[Variable], asked: tuple[Term, ...], values: Mapping[int, int]
 ) -> Mapping[int, int]:  # fmt: skip
-    """Values of the variables with inputs as small as may be: all of them, or else each in turn, those of the grid
-    together. Such launches are short, and easier to read, and a large number that has to be is then the only one."""
+    """Values of the variables with inputs as small as may be: all of them, or else one after the other, those of the
+    grid together. Such launches are short, and easier to read, and a large number that has to be is then the only
+    one."""
     count = len(terms.inputs)
     variables = list(before)
 

@@ -430,7 +430,7 @@ class _Turns:
                 continue
             seen.add(shape)
             if chosen is None:
-                from tilewright.machine.symbolic.steps import reached_by_inputs  # many kernels have no such loop
+                from tilewright.machine.symbolic.reached import reached_by_inputs  # many kernels have no such loop
 
                 chosen = reached_by_inputs(report.sliced, True, grid=True, data=True)
             found = _repeats(report, steers, chosen, number, self._snapshots(visit, steers.registers), ended)

@@ -35,7 +35,7 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import Steering
-from tilewright.machine.symbolic.steps import reached_by_inputs
+from tilewright.machine.symbolic.reached import reached_by_inputs
 
 _MOST = 400
 """Instructions of a way."""

@@ -178,7 +178,8 @@ def _recording(
     """What follows the expressions of a run, if anything does."""
     if symbolic is None:
         return None
-    from tilewright.machine.symbolic.steps import Recording, reached_by_inputs
+    from tilewright.machine.symbolic.reached import reached_by_inputs
+    from tilewright.machine.symbolic.steps import Recording
 
     inputs = symbolic.inputs
     closure = reached_by_inputs(sliced, bool(inputs.block), grid=inputs.grid, data=inputs.data)

@@ -4,7 +4,7 @@ A step that computes makes an expression of those it reads, if any of them is on
 its result is a choice. A load of the parameter block makes a leaf; one of shared memory takes up what was stored. What
 exchanges lanes passes uniform expressions on. What the protocol sees notes conditions (`tracker`), and that it has
 been executed. Steps that can't meet an expression stay as they are, by a static closure over register names
-(`reached_by_inputs`). Checked by: tests/machine/symbolic/test_tracker.py.
+(`reached`). Checked by: tests/machine/symbolic/test_tracker.py.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_operands import Role
 from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
+from tilewright.machine.symbolic.reached import SHAPES
 from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun, leaf_of
 from tilewright.machine.taint.local import LocalAccess
 
-_SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
 _VALUES: tuple[Role, ...] = ("shared address", "generic address", "barrier", "sync", "descriptor")
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 _WARP_SLOT = 0
@@ -75,7 +75,7 @@ class Recording:
         """The special registers that the grid decides about, by slot."""
         slots, known = self.slots, self._specials
         if known is None or known[0] != len(slots):
-            known = self._specials = len(slots), {slots[each]: each for each in slots if each.startswith(_SHAPES)}
+            known = self._specials = len(slots), {slots[each]: each for each in slots if each.startswith(SHAPES)}
         return known[1]
 
     def concerns(self, position: int) -> bool:
@@ -87,45 +87,9 @@ class Recording:
             or not self.closure.isdisjoint(facts.reads)
         )
 
-
     def following(self, position: int, plain: Step, step: Step) -> Step:
         """`step`, carrying expressions. plain: the step as it was decoded, before other wrappers."""
         return symbolic_step(self, position, plain, step)
-
-
-def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> frozenset[str]:
-    """Registers of the slice that may depend on what a launch chooses. block, grid, data: whether there are inputs in
-    the parameter block, the grid, global memory."""
-    text = sliced.text
-    found: set[str] = set()
-    if grid:
-        found |= {name for name in sliced.registers if name.startswith(_SHAPES)}
-    for position in sliced.executed:
-        facts = text.facts[position]
-        if facts.kind == "load" and (
-            (facts.space == "param" and block)
-            or (facts.space == "const" and data)
-            or (facts.space in ("global", "generic") and (data or block))
-        ):
-            found |= facts.writes & sliced.registers
-        if (facts.kind == "atomic" and data) or text.flow.instructions[position].row == "activemask":
-            found |= facts.writes & sliced.registers
-    while True:
-        before = len(found)
-        through_memory = any(
-            facts.kind in ("store", "atomic") and facts.space != "global" and not found.isdisjoint(facts.reads)
-            for facts in (text.facts[position] for position in sliced.stores)
-        )
-        for position in sliced.executed:
-            facts = text.facts[position]
-            if facts.kind in ("store", "protocol", "control"):
-                continue
-            reads = facts.kind in ("load", "atomic") and facts.space in ("shared", "generic", "local", "param")
-            stored = through_memory and reads
-            if stored or not found.isdisjoint(facts.reads):
-                found |= facts.writes & sliced.registers
-        if len(found) == before:
-            return frozenset(found)
 
 
 def symbolic_step(recording: Recording, position: int, plain: Step, step: Step) -> Step:
