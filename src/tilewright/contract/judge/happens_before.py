@@ -55,7 +55,7 @@ ASSUMPTIONS = (
 _KINDS = {
     "accesses": "Access MemoryFence",
     "async_copies": "AsyncCopyIssue AsyncCopyCommit AsyncCopyWait AsyncCopyArriveIssue AsyncCopyArrive",
-    "barriers": "BarrierInit BarrierInvalidate BarrierArrive BarrierExpect PhaseEnd BarrierWait",
+    "barriers": "BarrierInit BarrierInvalidate BarrierArrive BarrierExpect PhaseEnd BarrierWait BarrierPeek",
     "copies": "CopyIssue BulkCommit BulkWait BarrierComplete TensorMapFence",
     "fences": "ProxyFence",
     "launch": "RegisterBudget GridDependency Exit",

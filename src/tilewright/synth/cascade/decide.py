@@ -148,7 +148,7 @@ def _time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, targe
     many columns that wgmma needs no longer for its products than for its operands."""
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
-    share = 100 if d.consumers > 1 else target.limit("cascade.one_consumer_percent")
+    share = 100 if d.consumers > 1 else target.limit("pipeline.one_consumer_percent")
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
 
