@@ -196,6 +196,8 @@ class Exploration:
     def retraced(self, values: Assignment) -> Tried | None:
         """A clean launch that decided everything as this one would: this one takes the same steps, and shows the same
         (`machine.symbolic.tracker`)."""
+        if any(each.kind in ("memory", "ticket") for each in self.dimensions):
+            return None  # which words and tickets there are depends on the launch
         columns = {given: np.array([value], np.uint64) for given, value in self._whole(values)[0].items()}
         evaluation = Evaluation(self.table, columns, 1)
         return next((tried for tried, decided in self._decided if retraces(evaluation, decided)), None)
