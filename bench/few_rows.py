@@ -2,13 +2,15 @@
 
 For each of `SHAPES` (bf16): the compiler's own choice, and decisions of every kind that a roof of a few rates holds for
 quick: both orientations, tiles shared by CTAs of a cluster or by teams of them, pairs that share their loads, slices of
-both depths, two CTAs a multiprocessor. The roof knows nothing of the compiler's models. All are compiled in parallel
-processes and timed beside torch.mm at a steady clock (`bench.two_clocks`).
+both depths, two CTAs a multiprocessor. With `--drawn`, products of public models' layers are drawn instead of listed.
+The roof knows nothing of the compiler's models. All are compiled in parallel processes and timed beside torch.mm at a
+steady clock (`bench.two_clocks`).
 
 What the factors of `synth.thin_product` are fitted to, and what its choices are held against. `--from FILE` needs no
 GPU: it asks the compiler again, and says what its choices took in that file's runs where they are among them.
 
     python -m bench few-rows --rows-of-b
+    python -m bench few-rows --drawn 60 --seed 11
     python -m bench few-rows --from bench/results/few_rows_of_b.json
 
 Not handled: 8-bit operands, scaled products, batches, groups of rows.
@@ -20,6 +22,7 @@ import argparse
 import itertools
 import json
 import math
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +33,7 @@ from bench.few_rows_fit import fit
 from bench.few_rows_model import by_model, is_modelled
 from bench.few_rows_runs import Parts, judged, summary
 from bench.gemm_suites import skinny, tritonbench_llama
+from bench.model_layers import LAYERS
 from bench.record import write
 from bench.tile_runs import CHOSEN
 
@@ -58,6 +62,8 @@ _ALONG = {64: (16, 32, 64, 96, 128, 192, 256), 128: (64, 96, 112, 128, 160, 176,
 """Columns of tiles tried, by their rows, besides those that deal the product out evenly."""
 _SPLITS = (1, 2, 4, 8)
 _TEAMS = (1, 2, 3, 4, 6)
+_SHARING = (2, 4)
+"""CTAs that share loads."""
 _CLUSTERS = {1: 132, 2: 66, 4: 30, 8: 15}
 """How many clusters of so many CTAs run at once."""
 _OPERATIONS_PER_CYCLE = 8192
@@ -75,7 +81,8 @@ _BOX = 64
 """Elements of B's rows that come together."""
 _NEAR = 1.7
 _OF_A_KIND = (1, 2, 4, 6)
-_OF_PAIRS = 2
+_LEAST_DRAWN, _MOST_DRAWN = 17, 1024
+"""Rows of products that are drawn, log-uniform, unless told otherwise."""
 _MOST = 24
 _VARIED = 2
 
@@ -84,6 +91,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wished.add_arguments(parser, len(SHAPES))
     parser.add_argument("--rows-of-b", action="store_true", help="B is contiguous along N (default: along K)")
     parser.add_argument("--chosen", action="store_true", help="the compiler's choices alone")
+    parser.add_argument("--drawn", type=int, metavar="COUNT", help="so many layers of public models, rows at random")
+    parser.add_argument("--seed", type=int, default=1, help="what is drawn by (default %(default)s)")
+    parser.add_argument("--least-rows", type=int, default=_LEAST_DRAWN, help="of what is drawn (default %(default)s)")
     parser.add_argument(
         "--by-model",
         type=int,
@@ -94,12 +104,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from", dest="stored", type=Path, action="append", metavar="FILE", help="judge today's choices by stored runs"
     )
     parser.add_argument("--fit", action="store_true", help="with --from: fit the model's parameters to those files")
+    parser.add_argument("--free", action="append", default=[], metavar="NAME", help="with --fit: change only these")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.stored:
         files = [json.loads(path.read_text(encoding="utf-8"))["rows"] for path in arguments.stored]
-        return fit(files) if arguments.fit else _judge(list(itertools.chain.from_iterable(files)))
+        return fit(files, arguments.free) if arguments.fit else _judge(list(itertools.chain.from_iterable(files)))
     if arguments.fit:
         raise SystemExit("--fit takes the runs of result files: --from FILE")
     shapes = [wished.shape_of(text) for text in arguments.shape] if arguments.shape else list(_listed(arguments))
@@ -122,13 +133,27 @@ def run(arguments: argparse.Namespace) -> int:
         times = sorted(found["steady"].items(), key=lambda pair: pair[1])
         print(f"{shape}: {'; '.join(_words(name, time, kept) for name, time in times[:6])}", flush=True)
         torch.cuda.empty_cache()
-    kind = "_chosen" if arguments.chosen else "_by_model" if arguments.by_model else ""
+    kind = f"_drawn_{arguments.seed}" if arguments.drawn else ""
+    kind += "_chosen" if arguments.chosen else "_by_model" if arguments.by_model else ""
     name = f"few_rows{'_of_b' if arguments.rows_of_b else ''}{kind}"
     print(f"written to {write(name, rows, arguments.results)}")
     return 1 if any(row["wrong"] for row in rows) else 0
 
 
+def drawn(seed: int, count: int, least_rows: int = _LEAST_DRAWN) -> tuple[Shape, ...]:
+    """Products of public models' layers by a number of rows that is log-uniform: the first `count` of a seed."""
+    source, least = random.Random(seed), math.log(least_rows)
+    found: list[Shape] = []
+    for _ in range(count):
+        rows = int(math.exp(least + source.random() * (math.log(_MOST_DRAWN + 1) - least)))
+        layer = LAYERS[int(source.random() * len(LAYERS))]
+        found.append((rows, layer.n, layer.k))
+    return tuple(found)
+
+
 def _listed(arguments: argparse.Namespace) -> tuple[Shape, ...]:
+    if arguments.drawn:
+        return drawn(arguments.seed, arguments.drawn, arguments.least_rows)
     if arguments.by_model:
         products = tritonbench_llama() if arguments.rows_of_b else skinny()
         return tuple((each.m, each.n, each.k) for each in products if is_modelled((each.m, each.n, each.k)))
@@ -173,7 +198,7 @@ def candidates(shape: Shape, *, rows_of_b: bool) -> list[Parts]:
         for each in near:
             alike = any(_alike(each, other) for other in found)
             of_a_kind = sum(_kind(other) == _kind(each) for other in found)
-            if not alike and of_a_kind < (min(_OF_PAIRS, most) if each.paired else most) and len(found) < _MOST:
+            if not alike and of_a_kind < most and len(found) < _MOST:
                 found.append(each)
     # The quickest again in slices of another depth.
     for each in [each for each in found if not each.paired and not each.depth][:_VARIED]:
@@ -212,8 +237,9 @@ def _shared(shape: Shape, tile: Parts, *, rows_of_b: bool) -> Iterator[Parts]:
                     yield replace(each, depth=64, resident=2)
     # Each of a pair brings whole boxes of what both share.
     box = _BOX if rows_of_b else 8
-    paired = [replace(tile, cluster_m=2)] if tile.columns % (2 * (8 if tile.swapped else box)) == 0 else []
-    paired += [replace(tile, cluster_n=2)] if tile.rows % (2 * (box if tile.swapped else 8)) == 0 else []
+    for_m, for_n = (8, box) if tile.swapped else (box, 8)
+    paired = [replace(tile, cluster_m=ctas) for ctas in _SHARING if tile.columns % (ctas * for_m) == 0]
+    paired += [replace(tile, cluster_n=ctas) for ctas in _SHARING if tile.rows % (ctas * for_n) == 0]
     for each in paired:
         yield each
         if each.fits_twice(64):

@@ -4,8 +4,8 @@ What is made least is what a choice by the model loses: of each product the loga
 one's, in the mean of runs weighted by how likely each is to be the first choice (a prediction is trusted to 2 %), and
 its spread over products; and the squares of predicted over measured logarithms, weighted by how near a run is to the
 best (`random_descent`). The values are printed as rows for the target's table; nothing is written. Very few rows of the
-same large operand take as long as one another: such products together count as one. Pairs of CTAs that share loads,
-tiles taken in turn and streamed ones take no part, and no runs that take three times as long as the best.
+same large operand take as long as one another: such products together count as one. Tiles taken in turn and streamed
+ones take no part, and no runs that take three times as long as the best.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from tilewright.synth.model import rates_of
 from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.targets import target
 
-_STEPS = 600
+_STEPS, _STEPS_EACH = 600, 24
+"""Of all parameters, and for each where few are free."""
 _FIRST_STEP = 0.1
 _TRUSTED = 0.02
 _SPREAD = 0.7
@@ -56,7 +57,7 @@ def timed(files: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[Timed]]:
     for rows in files:
         products: dict[tuple[int, int, int, bool], dict[tuple[Parts, int], float]] = {}
         for key, parts, stages, microseconds in itertools.chain.from_iterable(map(_runs_of, rows)):
-            if is_modelled(key[:3]) and not (parts.paired or parts.turns or parts.streamed):
+            if is_modelled(key[:3]) and not (parts.turns or parts.streamed):
                 times = products.setdefault(key, {})
                 times[parts, stages] = min(times.get((parts, stages), math.inf), microseconds)
         found += [list(_timed(key, times)) for key, times in products.items() if len(times) >= _LEAST_RUNS]
@@ -126,13 +127,16 @@ def first_choices(p: RowParameters, products: Sequence[Sequence[Timed]]) -> list
     return [math.exp(-min(runs, key=lambda run: predicted(p, run)).lost) for runs in products]
 
 
-def fit(files: Sequence[Sequence[Mapping[str, Any]]]) -> int:
-    """Print the values that fit, and how well they choose. Returns 0."""
+def fit(files: Sequence[Sequence[Mapping[str, Any]]], free: Sequence[str] = ()) -> int:
+    """Print the values that fit, and how well they choose. free: parameters that may change, all if none is named.
+    Returns 0."""
     products = timed(files)
     start = parameters_of(target("sm_90a"))
     error = loss(start, products)
     print(f"{sum(map(len, products))} runs of {len(products)} products: error {error:.4f} by the target's values")
-    found, least = descend(start, lambda tried: loss(tried, products), _STEPS, _FIRST_STEP, (1, 1, 2, 3))
+    found, least = descend(
+        start, lambda tried: loss(tried, products), _STEPS_EACH * len(free) or _STEPS, _FIRST_STEP, (1, 1, 2, 3), free
+    )
     for each in fields(RowParameters):
         print(f"{each.name} = {getattr(found, each.name):.0f}")
     ratios = first_choices(found, products)

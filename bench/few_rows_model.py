@@ -65,6 +65,8 @@ def parts_of(shape: TileShape, *, turns: bool = False) -> Parts:
         depth=shape.depth,
         resident=shape.resident,
         turns=turns,
+        cluster_m=shape.cluster[0],
+        cluster_n=shape.cluster[1],
     )
 
 
@@ -81,6 +83,7 @@ def tile_of(parts: Parts) -> TileShape:
         parts.split,
         parts.resident,
         parts.teams,
+        (parts.cluster_m, parts.cluster_n),
     )
 
 

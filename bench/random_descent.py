@@ -23,17 +23,22 @@ Parameters = TypeVar("Parameters", RowParameters, SumParameters)
 
 
 def descend(
-    start: Parameters, loss: Callable[[Parameters], float], steps: int, first_step: float, counts: Sequence[int]
+    start: Parameters,
+    loss: Callable[[Parameters], float],
+    steps: int,
+    first_step: float,
+    counts: Sequence[int],
+    free: Sequence[str] = (),
 ) -> tuple[Parameters, float]:
     """(the best values met, their loss). first_step: standard deviation of the first factors' logarithms; counts: how
-    many parameters a step may change, as often as each stands there."""
+    many parameters a step may change, as often as each stands there; free: which may change, all if none is named."""
     chance = random.Random(_SEED)
-    names = [each.name for each in fields(start)]
+    names = [each.name for each in fields(start) if not free or each.name in free]
     found, least = start, loss(start)
     for step in range(steps):
         width = first_step * (_LAST_STEP / first_step) ** (step / steps)
         tried = found
-        for name in chance.sample(names, chance.choice(counts)):
+        for name in chance.sample(names, min(len(names), chance.choice(counts))):
             tried = replace(tried, **{name: getattr(tried, name) * math.exp(chance.gauss(0, width))})
         error = loss(tried)
         if error < least:

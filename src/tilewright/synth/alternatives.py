@@ -62,6 +62,7 @@ class Alternative:
             swapped=shape.swapped,
             split=shape.split,
             teams=shape.teams if shape.teams > 1 else None,
+            cluster=shape.cluster if shape.paired else None,
             depth=None if promoted else shape.depth,
             resident=shape.resident if shape.resident > 1 else None,
             turns=self.turns,

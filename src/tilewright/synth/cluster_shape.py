@@ -18,7 +18,7 @@ from tilewright.synth.scaled_tile import two_overlap
 from tilewright.synth.tile_shape import TileQuestion, TileShape
 from tilewright.synth.wanted import Wanted
 
-_CLUSTERS = ((1, 1), (2, 1), (1, 2))
+_CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4))
 _LEAST_WAVES = 2
 """Of tiles: with one wave of them nothing was gained, or measured."""
 
@@ -55,6 +55,10 @@ def choose_cluster(
             raise TilewrightError(f"no cluster shape {wanted.cluster}", remedy=f"choose one of {known}")
         reasons.append(f"cluster {wanted.cluster[0]}x{wanted.cluster[1]}: as asked for")
         return wanted.cluster
+    if shape.paired:
+        m, n = shape.cluster
+        reasons.append(f"cluster {m}x{n}: one copy of what {m * n} CTAs read, which memory else brings more than once")
+        return shape.cluster
     if question.scaled and question.element_bytes == 1:
         return _of_scaled(rates, shape, question, wanted, reasons)
     multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes)

@@ -11,10 +11,13 @@ Meeting in a cluster, handing sums over between clusters (`ir.ac_team`) and stor
 them.
 
 What is compared is the choice made so far, by this form too; another is taken only for a saving larger than its error.
-Parameters (`RowParameters`) are target facts, fitted to runs of both layouts of the large operand.
+Parameters (`RowParameters`) are target facts, fitted to runs of 16-bit operands in both layouts of the large one; of 8
+bits bytes and operations count the same way.
 
-Not handled, and left as they were chosen: 8-bit operands, several products, batches, scaled products, groups of rows,
-pairs of CTAs that share loads; results so large that tiles of 128x128 take more than a wave, unless rows are very few.
+What several tiles along the few rows read of the large operand comes from memory more than once, although they read it
+at the same time; CTAs of a cluster that load it together spare that, and wait for one another at each slice.
+
+Not handled, and left as they were chosen: several products, batches, scaled and promoted products, groups of rows.
 Checked by: tests/synth/test_few_rows.py; against stored runs by tests/benchmarks/test_few_rows_runs.py.
 """
 
@@ -23,9 +26,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
+from tilewright.synth.cluster_parts import ATOM_ROWS
 from tilewright.synth.long_sum import nothing_is_fixed, p_norm
 from tilewright.synth.model import Rates, rates_of
 from tilewright.synth.operands import slice_depth
@@ -39,7 +43,6 @@ _VERY_FEW = 128
 _FEW = 512
 _LEAST_COLUMNS = 1024
 """Of the large operand; smaller results are for `synth.long_sum`."""
-_TILE = 128
 _ROWS = ((64, 1), (128, 2), (192, 3), (256, 2))
 """Rows of tiles, and the consumers that share them."""
 _COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 104, 112, 128, 144, 160, 176, 192, 224, 256)
@@ -55,6 +58,8 @@ ptxas, or spill."""
 _MOST_STAGES = {1: 8, 2: 12}
 """By CTAs of a multiprocessor."""
 _LEAST_STAGES = 3
+_SHARED_LARGE, _SHARED_FEW = (2, 4), (4,)
+"""CTAs that may share loads of the large operand, and of the few rows: of these pairs gained nothing (measured)."""
 _BOX = 64
 _TURNED_BOX = 32
 """Columns of a tile that wait to leave together, along its rows and across them."""
@@ -67,7 +72,6 @@ _LEAST_GAIN = {True: 0.03, False: 0.06}
 contracted axis: what others choose was fitted to operands contiguous along it, where this model adds little. By
 the runs that are kept, choices have 0.996 of the best measured speed, 0.928 at the least, of 214 products
 (`python -m bench few-rows --from FILE`, of the four files)."""
-_FITTED_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class RowParameters:
     narrow_columns: a wgmma of fewer is bound by reading the rows' operand.
     idle_permille, room_permille: of the share of multiprocessors without a tile, by how much memory takes longer where
     the next launch finds no room, and where it does.
+    paired_permille: of the time in which a CTA gets as much alone, what it takes where CTAs share loads; paired_cycles:
+    of each slice, besides, in which they wait for one another.
     slice_, memory_, kernel_norm_permille: how well parts hide one another.
     """
 
@@ -116,6 +122,8 @@ class RowParameters:
     narrow_columns: float
     idle_permille: float
     room_permille: float
+    paired_permille: float
+    paired_cycles: float
     slice_norm_permille: float
     memory_norm_permille: float
     kernel_norm_permille: float
@@ -155,12 +163,10 @@ def estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShap
 def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
     """Whether a product is one for this model, and nothing is fixed from outside."""
     plain = question.products == 1 and not question.scaled_depth and not question.scaled and question.batch == 1
-    if not plain or question.element_bytes != _FITTED_BYTES or not nothing_is_fixed(wanted):
+    if not plain or not nothing_is_fixed(wanted):
         return False
     few, many = sorted(question.extents[:2])
-    tiles = math.ceil(few / _TILE) * math.ceil(many / _TILE)
-    one_wave = few <= _FEW and tiles <= target.limit("device.multiprocessors")
-    return many > _LEAST_COLUMNS and (few <= _VERY_FEW or one_wave)
+    return many >= _LEAST_COLUMNS and few <= _FEW
 
 
 def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
@@ -210,6 +216,24 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator
         if twice and teams == 1:
             for depth in (span, 2 * span) if deep else (span,):
                 yield TileShape(rows, columns, depth, consumers, tile.swapped, split, 2)
+    yield from _sharing_loads(question, replace(tile, depth=2 * span if deep else span))
+
+
+def _sharing_loads(question: TileQuestion, tile: TileShape) -> Iterator[TileShape]:
+    """A tile whose CTAs along the few rows load the large operand's part together, or whose CTAs along the large
+    operand load the few rows together."""
+    tall, wide = _oriented(question, tile.swapped)
+    large_is_rows = tall >= wide
+    along, across = math.ceil(tall / tile.rows), math.ceil(wide / tile.columns)
+    steps = reversed(question.loaded_steps) if tile.swapped else question.loaded_steps
+    # Each brings an equal part, of whole boxes where boxes go across.
+    of_rows, of_columns = (max(ATOM_ROWS, step) for step in steps)
+    for ctas in _SHARED_LARGE if large_is_rows else _SHARED_FEW:
+        if across % ctas == 0 and tile.rows % (ctas * of_rows) == 0:
+            yield replace(tile, cluster=(1, ctas))
+    for ctas in _SHARED_FEW if large_is_rows else _SHARED_LARGE:
+        if along % ctas == 0 and tile.columns % (ctas * of_columns) == 0:
+            yield replace(tile, cluster=(ctas, 1))
 
 
 def _lies_across(question: TileQuestion, rates: Rates) -> bool:
@@ -243,14 +267,21 @@ def row_cycles(
     depth, bytes_ = question.extents[2], question.element_bytes
     tall, wide = _oriented(question, shape.swapped)
     along, across = math.ceil(tall / shape.rows), math.ceil(wide / shape.columns)
-    tiles, multiprocessors = along * across, rates.multiprocessors
+    (cluster_m, cluster_n), multiprocessors = shape.cluster, rates.multiprocessors
+    tiles = math.ceil(along / cluster_m) * cluster_m * math.ceil(across / cluster_n) * cluster_n
     loaded = loaded_columns(rates, question, shape)
     empty = (along * shape.rows - tall) / along + (across * shape.columns - wide) / across
     slot_bytes = (shape.rows + loaded + empty * p.zeros_permille / 1000) * shape.depth * bytes_
     multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
     fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
+    if shape.paired:
+        together = shape.columns if shape.cluster[0] > 1 else shape.rows
+        fetch *= 1 + (p.paired_permille / 1000 - 1) * together / (shape.rows + shape.columns)
     wait = (p.latency_cycles + fetch + multiply) / max(1, stages)
     each = p_norm((multiply, fetch, wait), p.slice_norm_permille) + p.slice_cycles
+    sharing = math.prod(shape.cluster)
+    if sharing > 1:
+        each += p.paired_cycles
     slices = math.ceil(depth / (shape.depth * shape.shares))
     end = 0.0
     if shape.split > 1:
@@ -262,7 +293,8 @@ def row_cycles(
     stored = min(shape.rows, tall) * min(shape.columns, wide) * question.stored_bytes / shape.split
     bulk = question.turnable or shape.swapped == question.orientations[0]
     store = stored / (p.store_bytes_per_kilocycle / 1000 if bulk else _SCATTERED_BYTES_PER_CYCLE)
-    loop = math.ceil(tiles * shape.teams / clusters_at_once(shape.split, target)) * (slices * each + end) + store
+    at_once = clusters_at_once(shape.split * sharing, target)
+    loop = math.ceil(tiles * shape.teams / sharing / at_once) * (slices * each + end) + store
     ctas = tiles * shape.shares
     memory = _memory_cycles(p, rates, question, shape, ctas * slices, slot_bytes, target)
     busy = 2 * min(ctas, multiprocessors) > multiprocessors
@@ -289,13 +321,17 @@ def _memory_cycles(
     # The large operand lies along the tile's rows where the few rows are its columns.
     along_rows = shape.swapped == (columns >= rows)
     of_few = shape.columns if along_rows else shape.rows
-    over_few = math.ceil(few / of_few)
+    of_many = shape.rows if along_rows else shape.columns
+    of_large, of_rows = shape.cluster[::-1] if along_rows else shape.cluster
+    over_few = math.ceil(math.ceil(few / of_few) / of_large)
     line, across = rates.line_bytes, _lies_across(question, rates)
-    piece = bytes_ * ((shape.rows if along_rows else shape.columns) if across else shape.depth)
+    piece = bytes_ * (of_many if across else shape.depth)
     longer = p.reread_permille / 1000 * (over_few - 1) + p.piece_permille / 1000 * (line / max(piece, line / 2) - 0.5)
     read = many * depth * bytes_ * (1 + longer) + few * depth * bytes_ + few * many * question.stored_bytes
     copied = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
     read_cycles = read / (copied * p.read_permille / 1000)
-    fetched = slots * (slot_bytes - (1 - p.shared_permille / 1000) * of_few * shape.depth * bytes_)
+    # Of what CTAs load together each brings a part.
+    once = (1 - p.shared_permille / 1000 / of_rows) * of_few + (1 - 1 / of_large) * of_many
+    fetched = slots * (slot_bytes - once * shape.depth * bytes_)
     spread_cycles = 1000 * fetched / (p.spread_bytes_per_kilocycle * rates.multiprocessors)
     return p_norm((read_cycles, spread_cycles), p.memory_norm_permille)

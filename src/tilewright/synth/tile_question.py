@@ -69,7 +69,7 @@ def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wante
         # What the products share is A: their tiles stand side by side along the columns.
         orientations = (products.shared == "right",)
     plain = not (batch or promoted or in_registers or dot.scales) and len(products.products) == 1
-    plain = plain and element_bytes > 1 and wanted.swapped is None
+    plain = plain and wanted.swapped is None
     question = TileQuestion(
         extents,
         element_bytes,

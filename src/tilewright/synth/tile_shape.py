@@ -52,7 +52,8 @@ class TileShape:
     """rows, columns: of the accumulator; depth: elements of the contracted axis in a slot; consumers: warpgroups that
     share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis;
     resident: CTAs, of this launch or of the next that begins early, that fit a multiprocessor together; teams: clusters
-    that share the contracted axis too, and add up through memory."""
+    that share the contracted axis too, and add up through memory; cluster: CTAs along rows and along columns of tiles
+    that share what they load."""
 
     rows: int
     columns: int
@@ -62,11 +63,17 @@ class TileShape:
     split: int = 1
     resident: int = 1
     teams: int = 1
+    cluster: tuple[int, int] = (1, 1)
 
     @property
     def shares(self) -> int:
         """CTAs that have slices of a tile."""
         return self.split * self.teams
+
+    @property
+    def paired(self) -> bool:
+        """Whether CTAs share what they load."""
+        return self.cluster != (1, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,9 @@ def compared_tiles(question: TileQuestion, shape: TileShape, target: Target) -> 
     natural, products, step = question.orientations[0], question.products, target.limit("wgmma.n_step")
     depth = slice_depth(question.element_bytes)
     widest = _MOST_ACCUMULATORS if question.element_bytes > 1 else _MOST_BYTE_COLUMNS
-    for swapped in (natural, not natural) if question.turnable else (natural,):
+    # What turned results cost is known of 16-bit operands (`synth.tile_estimate`).
+    either = question.turnable and question.element_bytes == FITTED_BYTES
+    for swapped in (natural, not natural) if either else (natural,):
         # As in `synth.tile_shape`: the tiles of several products stand behind one another with no gap.
         unit = products * question.loaded_steps[0 if swapped else 1] if products > 1 else step
         for columns in range(_LEAST_COLUMNS, widest + 1, step):
