@@ -83,7 +83,7 @@ def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
     assert is_few_rows(replace(question, element_bytes=1), HOPPER, Wanted())
     for other in ({"batch": 2}, {"products": 2}, {"scaled_depth": 128}, {"scaled": True}):
         assert not is_few_rows(replace(question, **other), HOPPER, Wanted())
-    for m, n in ((4096, 4096), (513, 8192), (256, 1023), (128, 512)):
+    for m, n in ((4096, 4096), (513, 8192), (256, 511), (128, 256)):
         assert not is_few_rows(asked(m, n, 4096), HOPPER, Wanted())
     assert decided(64, 13312, 16384, tile=(64, 64)).tile_m == 64
 

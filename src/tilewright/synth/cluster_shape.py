@@ -1,8 +1,8 @@
 """How many CTAs share what they load: the cluster along rows and columns of tiles.
 
 A choice by what was measured of pairs, of which `bench clusters` compares both kinds with single CTAs; what multicast
-does to the rate of copies, `bench.probes.multicast` tells. Not handled: pairs in products of several waves that are
-streamed, batches, groups of rows; more CTAs than two.
+does to the rate of copies, `bench.probes.multicast` tells. Of few rows `synth.few_rows` has chosen. Not handled: CTAs
+that share loads in products of several waves that are streamed, batches, groups of rows; clusters along both axes.
 Checked by: tests/synth/test_cluster_shape.py, tests/synth/test_decide.py.
 """
 

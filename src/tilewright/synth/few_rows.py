@@ -41,7 +41,7 @@ from tilewright.targets import Target
 _VERY_FEW = 128
 """Rows at most of a product that reads its large operand once or twice, however long that is."""
 _FEW = 512
-_LEAST_COLUMNS = 1024
+_LEAST_COLUMNS = 512
 """Of the large operand; smaller results are for `synth.long_sum`."""
 _ROWS = ((64, 1), (128, 2), (192, 3), (256, 2))
 """Rows of tiles, and the consumers that share them."""
@@ -67,11 +67,9 @@ _DEEP_STAGE_BYTES = 16384
 """A stage is deepened while it holds fewer, as for other tiles."""
 _SCATTERED_BYTES_PER_CYCLE = 8
 """How fast a tile leaves by plain stores across its rows in memory."""
-_LEAST_GAIN = {True: 0.03, False: 0.06}
-"""For which another shape is taken than the one that was chosen, by whether the large operand's rows run across the
-contracted axis: what others choose was fitted to operands contiguous along it, where this model adds little. By
-the runs that are kept, choices have 0.996 of the best measured speed, 0.928 at the least, of 214 products
-(`python -m bench few-rows --from FILE`, of the four files)."""
+_LEAST_GAIN = 0.03
+"""For which another shape is taken than the one that was chosen. By the runs that are kept, choices have 0.989 of the
+best measured speed of 482 products, 0.797 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ def few_rows_shape(question: TileQuestion, shape: TileShape, target: Target, rea
     p, rates = parameters_of(target), rates_of(target, question.element_bytes)
     given = row_cycles(p, rates, question, shape, stages_of(shape, question, target), target)
     best, least = min(estimated(question, target), key=lambda pair: pair[1], default=(shape, given))
-    if best == shape or least > (1 - _LEAST_GAIN[_lies_across(question, rates)]) * given:
+    if best == shape or least > (1 - _LEAST_GAIN) * given:
         return shape
     shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
     room = ", two CTAs a multiprocessor" if best.resident > 1 else ""
