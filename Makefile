@@ -25,10 +25,10 @@ demo: $(STAMP)
 	$(PYTHON) -m tilewright demo
 
 test: $(STAMP)
-	$(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu and not full"
+	$(PYTHON) -m pytest -n $(JOBS) --dist worksteal -q -m "not gpu and not full"
 
 test-full: $(STAMP)
-	HYPOTHESIS_PROFILE=random $(PYTHON) -m pytest -n $(JOBS) -q -m "not gpu"
+	HYPOTHESIS_PROFILE=random $(PYTHON) -m pytest -n $(JOBS) --dist worksteal -q -m "not gpu"
 
 test-gpu: $(STAMP)
 	$(PYTHON) -m pytest -n $(GPU_JOBS) --dist worksteal -q -m gpu

@@ -99,6 +99,7 @@ def test_a_seed_that_is_drawn_is_named_by_the_command(monkeypatch: pytest.Monkey
     assert asked[0][2].peer == ["torch", "cublasLt"]
 
 
+@pytest.mark.full
 def test_candidates_are_kept_beside_the_kernels(tmp_path: Path) -> None:
     products = drawn(7, 2)
     found = tuned.prepared_candidates(products, tmp_path, jobs=1)

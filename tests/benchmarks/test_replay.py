@@ -82,6 +82,7 @@ for product in chosen[:: int(sys.argv[1])]:
 """
 
 
+@pytest.mark.full
 def test_answers_depend_on_no_hashes_of_python_and_on_no_product_before() -> None:
     found: list[list[str]] = []
     for seed, step in (("1", "1"), ("2", "-1")):

@@ -40,6 +40,7 @@ def test_processes_give_the_reports_of_one(paths: list[str]) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_launch_files_of_a_folder_are_used_unless_told_otherwise(paths: list[str], tilewright: Tilewright) -> None:
     def scope(*arguments: str) -> str:
         files = tilewright("check", *arguments, "--format", "json", "--no-cache").document["files"]

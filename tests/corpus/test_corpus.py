@@ -39,6 +39,7 @@ _QUICK_WITHOUT_LAUNCH = {
 }
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("kernel", _KERNELS)
 def test_correct_kernel_is_proven_with_its_launch(kernel: str) -> None:
     path = _CORPUS / kernel
@@ -50,6 +51,7 @@ def test_correct_kernel_is_proven_with_its_launch(kernel: str) -> None:
     assert (checked.verdict, checked.reasons) == ("proven", ())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "kernel",
     [name if name in _QUICK_WITHOUT_LAUNCH else pytest.param(name, marks=pytest.mark.full) for name in _KERNELS],

@@ -108,6 +108,7 @@ TWINS = {
 }
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("body", BUGGY.values(), ids=BUGGY)
 def test_nothing_is_proven_behind_it(body: str) -> None:
     assert checked(hanging(body, ("n", "m"))).verdict != "proven"

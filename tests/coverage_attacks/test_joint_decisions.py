@@ -96,6 +96,7 @@ def _stored(count: int, bug: int) -> str:
     return hanging(f"{zeros} {parts} mov.u32 %r_x, 0; {loads} setp.eq.s32 %p_bug, %r_x, {bug};")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("count", "bug"), [(4, 11), (5, 22), (6, 45)])
 def test_a_hang_after_several_stores_is_found(count: int, bug: int) -> None:
     assert checked(_stored(count, bug)).verdict == "refuted"
@@ -106,6 +107,7 @@ def test_stores_that_never_come_to_the_bug_are_proven() -> None:
     assert report.verdict == "proven", report.reasons
 
 
+@pytest.mark.full
 def test_nothing_is_proven_of_more_decisions_than_launches_can_be_made_for() -> None:
     report = checked(_stored(8, 181))
     assert report.verdict != "proven"
@@ -166,6 +168,7 @@ def test_what_each_iteration_decides_counts_together(bug: int, verdict: str) -> 
     assert report.verdict == verdict, report.reasons
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("mask", "bug", "verdicts"), [(3, 5, {"refuted"}), (3, 16, {"proven"}), (7, 85, {"unknown", "refuted"})]
 )
@@ -191,6 +194,7 @@ def _skipping(count: int, change: str) -> str:
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("change", "verdict"),
     [
@@ -239,6 +243,7 @@ def _in_all_lanes(count: int, bug: int) -> str:
     return _flags("", parts, bug)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("bug", "verdict"), [(11, "refuted"), (16, "proven")])
 def test_decisions_in_which_all_lanes_agree(bug: int, verdict: str) -> None:
     report = checked(_in_all_lanes(4, bug))

@@ -45,6 +45,7 @@ DONE:
 BY_COUNT = "and.b32 %r6, %r4, {mask}; shl.b32 %r6, %r6, 4; mov.u32 %r5, tile; add.u32 %r5, %r5, %r6;"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "step",
     [

@@ -22,6 +22,7 @@ def test_two_stores_to_one_place_are_proven() -> None:
     assert report.verdict == "proven", report.reasons
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("one", "other"),
     [

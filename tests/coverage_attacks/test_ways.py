@@ -70,6 +70,7 @@ TABLES = {"constants": ("", _FROM_TABLE), "shared memory": (_FILL, _FROM_SHARED)
 """The hundredth iteration finds another word than those before."""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("body", HIDDEN.values(), ids=HIDDEN)
 def test_a_hang_is_not_hidden(body: str) -> None:
     assert checked(hanging(body, ("n", "m"))).verdict != "proven"

@@ -19,6 +19,7 @@ def _two_ways(leave: str, start: str = "") -> str:
     return hanging(_TWO_WAYS.replace("LEAVE", leave).replace("START ", start))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("count", [90, 99, 130, 5000, 1 << 20])
 def test_a_hang_at_a_constant_number_of_iterations_is_never_proven(count: int) -> None:
     assert checked(_two_ways(f"setp.eq.u32 %p_a, %r_i, {count}; @%p_a bra H;")).verdict != "proven"
@@ -30,6 +31,7 @@ def test_such_a_hang_by_a_counter_that_counts_down_is_never_proven(count: int) -
     assert checked(_two_ways(leave, f"mov.u32 %r_d, {3 * count}; ")).verdict != "proven"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [99, 5000])
 def test_such_a_hang_by_two_predicates_is_never_proven(count: int) -> None:
     leave = (
@@ -63,6 +65,7 @@ def test_a_loop_that_stops_to_fetch_before_its_end_is_proven(ahead: int) -> None
     assert checked(text).verdict == "proven"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [99, 5000])
 def test_one_that_hangs_at_a_constant_besides_is_never_proven(count: int) -> None:
     inside = f"setp.lt.s32 %p_b, %r_k, {count}; @%p_b bra T; mov.pred %p_bug, 1; T: "
@@ -70,6 +73,7 @@ def test_one_that_hangs_at_a_constant_besides_is_never_proven(count: int) -> Non
     assert checked(text).verdict != "proven"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [99, 5000])
 def test_one_of_which_a_warp_hangs_that_comes_there_late_is_never_proven(count: int) -> None:
     inside = (

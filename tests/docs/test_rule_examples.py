@@ -75,6 +75,7 @@ def _findings(value: object) -> Iterator[dict[str, str]]:
             yield from _findings(member)
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("pair", of_kind("ptx"), ids=lambda pair: pair.code)
 def test_the_buggy_kernel_breaks_the_rule_and_the_fixed_one_does_not(pair: Pair) -> None:
     (buggy, found), (fixed, left) = kernel(pair, pair.buggy), kernel(pair, pair.fixed)
@@ -86,6 +87,7 @@ def test_the_buggy_kernel_breaks_the_rule_and_the_fixed_one_does_not(pair: Pair)
     assert pair.code not in left
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("pair", of_kind("mlir"), ids=lambda pair: pair.code)
 def test_the_edited_program_breaks_the_rule_and_the_program_does_not(pair: Pair) -> None:
     modules = (Parser(context(), text).parse_module() for text in (pair.buggy, pair.fixed))

@@ -149,6 +149,7 @@ def test_the_text_as_emitted_is_proven() -> None:
     assert isinstance(judged(*instance()), Proven)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "edit",
     [

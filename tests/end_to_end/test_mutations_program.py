@@ -136,6 +136,7 @@ def test_what_the_compiler_emits_is_proven(name: str) -> None:
         assert verdict.scope == "all trip counts"
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_spoiled_program_is_refuted(mutation: Mutation) -> None:
     for name in mutation.programs:

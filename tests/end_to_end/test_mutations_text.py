@@ -72,6 +72,7 @@ def edited(name: str, edit: Edit) -> str:
     return changed
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_the_compiler_emits_is_accepted(name: str) -> None:
     verdict = judge(name, emitted(name).text, claimed=True, seeds=(0, 1))
@@ -79,6 +80,7 @@ def test_what_the_compiler_emits_is_accepted(name: str) -> None:
     assert any("as run" in claim for claim in verdict.claims)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["materialised", *CLUSTERS])
 def test_the_driver_proves_the_text_of_the_whole_program(name: str) -> None:
     text = whole_text(name)
@@ -385,6 +387,7 @@ def codes_of(verdict: Verdict) -> set[str]:
     return {finding.code for finding in verdict.findings} if isinstance(verdict, Refuted) else set()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_spoiled_text_is_refuted_by_the_judge_alone(mutation: Mutation) -> None:
     for name in mutation.programs:

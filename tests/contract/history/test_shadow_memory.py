@@ -169,6 +169,7 @@ def test_however_histories_are_kept_the_same_is_found(
     assert set(map(id, other.touched(everything))) == set(map(id, plain.touched(everything)))
 
 
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), accesses()), max_size=4))
 def test_memories_share_atoms_and_no_histories(sequences: list[tuple[bool, list[tuple[int, bool, Ranges]]]]) -> None:

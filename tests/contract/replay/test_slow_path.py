@@ -109,6 +109,7 @@ WGMMA: dict[str, tuple[Edit, ...]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", WGMMA)
 def test_edited_wgmmas(name: str) -> None:
     text, plan = by_wgmma()
@@ -136,6 +137,7 @@ COPIES: dict[str, tuple[Edit, ...]] = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", COPIES)
 def test_edited_copies_by_threads(name: str) -> None:
     text, plan = copied_by_threads()
@@ -154,6 +156,7 @@ def random_edits(text: str, plan: LaunchPlan, seeds: range) -> set[str]:
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["one-group", "cluster-2x1"])
 def test_random_edits(name: str) -> None:
     assert {"Proven", "Refuted"} <= random_edits(*by_wgmma(name), range(12))

@@ -64,6 +64,7 @@ def compare(seed: int) -> str:
     return type(verdict).__name__
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("block", range(QUICK))
 def test_verdicts_agree_with_all_interleavings(block: int) -> None:
     found = Counter(compare(seed) for seed in range(SEEDS_EACH * block, SEEDS_EACH * (block + 1)))
@@ -93,8 +94,8 @@ def ranged(seed: int) -> str:
 
 
 def test_verdicts_agree_where_tiles_differ() -> None:
-    found = Counter(ranged(seed) for seed in range(20_000, 20_150))
-    assert found["Proven"] >= 15 and found["Refuted"] >= 30, found
+    found = Counter(ranged(seed) for seed in range(20_000, 20_050))
+    assert found["Proven"] >= 5 and found["Refuted"] >= 10, found
 
 
 @pytest.mark.full
@@ -104,8 +105,8 @@ def test_verdicts_agree_where_tiles_of_many_differ() -> None:
 
 
 def test_few_are_left_undecided() -> None:
-    found = Counter(type(verify(module(program(seed)), HOPPER)).__name__ for seed in range(150))
-    assert found["Unknown"] <= 15, found
+    found = Counter(type(verify(module(program(seed)), HOPPER)).__name__ for seed in range(50))
+    assert found["Unknown"] <= 5, found
 
 
 # ---------------------------------------------------------------- the run itself

@@ -584,6 +584,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.label for mutant in MUTANTS])
 def test_mutant_is_refuted_by_its_rule(mutant: Mutant) -> None:
     module = gemm(mutant.shape)

@@ -113,6 +113,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("kind", "pattern", "replacement", "occurrence", "codes", "distance"), MUTANTS)
 def test_what_is_broken_is_refuted(text, kind, pattern, replacement, occurrence, codes, distance):
     mutant, line = edited(text, pattern, replacement, occurrence)

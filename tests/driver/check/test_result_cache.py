@@ -51,6 +51,7 @@ def test_the_same_input_is_checked_once_and_reported_alike(checked: list[str]) -
     assert len(checked) == 1 and first == second and first.kernels[0].verdict == "proven" and second.text
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("changed", ["text", "isa", "budget", "launch", "entry", "without", "path", "ttgir", "source"])
 def test_anything_that_decides_a_verdict_makes_it_another_input(checked: list[str], changed: str) -> None:
     check_job(JOB)

@@ -46,6 +46,7 @@ def rounded_once(reference, dtype):
     return error(reference.astype(np.float32).astype(dtype), reference)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_bias_activation_and_residual_of_rows(activation):
     a, b = random(0, 3, 12, 72), random(1, 72, 40, scale=0.2)
@@ -85,6 +86,7 @@ def spread(scale, shape, blocks):
     return scale
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", list(SCALES))
 @pytest.mark.parametrize("rest", [False, True])
 def test_scales_of_every_kind(kind, rest):

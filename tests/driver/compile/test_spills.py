@@ -35,6 +35,7 @@ _SPILLING = Wanted(tile=(128, 200), turns=True)
 """Tiles whose accumulators leave 32 registers: ptxas 12.9 spills 24 bytes of this program."""
 
 
+@pytest.mark.full
 def test_a_tile_that_was_asked_for_gets_slots() -> None:
     made = compile_kernel(residual, dims={"M": 2048, "N": 2048, "K": 2048}, wanted=_SPILLING, rerun=False)
     assert isinstance(made.decisions, PipelineDecisions)
@@ -53,6 +54,7 @@ def test_three_consumers_have_registers_enough() -> None:
     assert made.assembly.spill_bytes == 0
 
 
+@pytest.mark.full
 def test_slots_take_no_stage_that_was_asked_for() -> None:
     """Then nothing is left but to refuse the tile, with the place."""
     wanted = replace(_SPILLING, stages=5)

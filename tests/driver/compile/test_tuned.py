@@ -68,6 +68,7 @@ def test_the_quickest_is_taken_kept_and_not_timed_again(timing: Timing, folder: 
     assert tile == [compiled.bundle.decisions["tile_m"], compiled.bundle.decisions["tile_n"]]
 
 
+@pytest.mark.full
 def test_another_program_another_version_and_damage_are_timed_anew(
     timing: Timing, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ NEVER_PROVEN = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NEVER_PROVEN)
 def test_what_some_launch_can_reach_is_never_proven(name: str) -> None:
     text = hanging(NEVER_PROVEN[name]).replace(".shared .align", ".local .align 8 .b8 spill[16]; .shared .align")

@@ -18,6 +18,7 @@ def _behind(code: str) -> Proven | Unknown | object:
     return judge_unlaunched(module, kernel, tolerant()).verdict
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [200, 5000])
 def test_a_counter_that_is_compared_behind_its_loop_is_not_proven_away(number: int) -> None:
     verdict = _behind(f"    setp.eq.u32 %p5, %r4, {number};\n")

@@ -38,6 +38,7 @@ def verdicts(text: str, launches: tuple[Launch, ...]) -> tuple[StagedStore, ...]
     return staged_stores(read(text), launches)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("size", [64, 256, 4096])
 @pytest.mark.parametrize("element", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -183,11 +183,13 @@ def test_attention_is_proven() -> None:
     assert isinstance(verdict(ATTENTION), Proven)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", REFUTED)
 def test_edits_of_attention_are_refuted(name: str) -> None:
     require_refuted(edited(ATTENTION, REFUTED[name][0]), REFUTED[name][1])
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_edits_of_attention_are_not_proven(name: str) -> None:
     require_unknown(edited(ATTENTION, UNKNOWN[name][0]), UNKNOWN[name][1])

@@ -53,6 +53,7 @@ def lowered(wanted: Wanted, ctas: int = 3, streamed: int = 2, heads: int = 2) ->
     return kernel.module, launch_plan(result)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("wanted", [TOGETHER, IN_TURN], ids=["together", "in turn"])
 def test_it_is_proved_and_its_text_does_what_is_claimed(wanted: Wanted) -> None:
     module, plan = lowered(wanted)
@@ -260,6 +261,7 @@ SPOILED: dict[str, tuple[str, str, set[str]]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SPOILED)
 def test_spoiled_text_is_refuted(name: str) -> None:
     old, new, codes = SPOILED[name]

@@ -167,6 +167,7 @@ LISTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(250)
 @pytest.mark.parametrize(("text", "target"), LISTED, ids=[f"{text} {target}" for text, target in LISTED])
 def test_a_term_is_what_the_machine_computes(text: str, target: str) -> None:
     assert disagreement(text, target) is None
@@ -255,6 +256,7 @@ def quotient_text(t: str, factor: int, shift: int, shr: str = "") -> str:
     return f"{text} shr.{shr or t} %r3, %r2, {shift};" if shift else f"{text} mov.b32 %r3, %r2;"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shift", range(9))
 @pytest.mark.parametrize("t", ["u32", "s32"])
 def test_a_division_by_a_reciprocal_allows_what_the_machine_gives(t: str, shift: int) -> None:
