@@ -223,7 +223,8 @@ class _Over:
             begin = graph.binary(Function.MUL, part, graph.constant_like(float(self.length), part), place)
             both = (self.along, self.axis)
             within = graph.node(node.what, node.operands, node.type, place, dict(node.properties))
-            return graph.binary(Function.ADD, *(graph.broadcast(each, both, place) for each in (begin, within)), place)
+            begin, within = (graph.broadcast(each, both, place) for each in (begin, within))
+            return graph.binary(Function.ADD, begin, within, place)
         if operands == list(node.operands) or isinstance(node.what, tuple):
             return node
         if node.what is tile.LoadOp:
