@@ -26,7 +26,7 @@ from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.driver.compile.spills import spilled, without_spills
-from tilewright.driver.compile.walked import walked
+from tilewright.driver.compile.walked import given_arrays, walked
 from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.reproof.schedule_proof import settle_schedule
@@ -91,6 +91,7 @@ class _Step:
 class Compilation:
     """Everything that came of compiling one program.
 
+    source: the program as it was written, over the plan's arrays; tile: the form of it that was decided and lowered.
     modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run
     at a small size; staged: whether what the PTX stages for bulk stores lies where their maps expect it, where the text
     was proved; assembly: None where `assemble` was not wanted; seconds: by step, in order, of "assemble" what is still
@@ -99,6 +100,7 @@ class Compilation:
 
     name: str
     target: str
+    source: ModuleOp
     tile: ModuleOp
     decisions: Decisions
     modules: Mapping[str, ModuleOp]
@@ -120,7 +122,7 @@ class Compilation:
     def bundle(self) -> Bundle:
         """The deployable part."""
         facts: dict[str, object] = {
-            "tile": str(self.tile),
+            "tile": str(self.source),
             "operations": operations_of(self.tile),
             "verdict": "proven",
             "scope": self.proof.scope,
@@ -233,10 +235,10 @@ def _compile_once(
     clock = _Clock(progress)
     kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
     with clock.step("trace"):
-        module = trace(kernel, dims, elements_of(kernel, dtype), strides)
-        refuse_run_time(the_program(module))
+        source = trace(kernel, dims, elements_of(kernel, dtype), strides)
+        refuse_run_time(the_program(source))
     with clock.step("stream"):
-        module = walked(module, facts, wanted)
+        module = walked(source, facts, wanted)
     with clock.step("decide"):
         demanded = tuple(item.name for item in kernel.parameters if item.by_map)
         decisions = decide(the_program(module), facts, replace(wanted, mapped=demanded))
@@ -249,7 +251,7 @@ def _compile_once(
         proof, claims = prove_modules(kernel.name, modules, facts)
     with clock.step("emit"):
         ptx = lower_to_ptx(list(modules.values()), target)
-        plan = launch_plan(lowered)
+        plan = given_arrays(launch_plan(lowered), source)
     assembly: Assembly | None = None
     text_proof: Proven | None = None
     staged: tuple[StagedStore, ...] = ()
@@ -272,7 +274,7 @@ def _compile_once(
         # Not handed out, whatever was proved of it.
         text_proof, staged = None, ()
     return Compilation(
-        kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
+        kernel.name, target, source, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
         clock.seconds,
     )  # fmt: skip
 

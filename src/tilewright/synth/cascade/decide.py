@@ -97,7 +97,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         else:
             found.append(decisions)
     if found:
-        return min(found, key=lambda each: _time(program, axes, each, target))
+        return min(found, key=lambda each: estimated_time(program, axes, each, target))
     refuse_at(
         program,
         f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
@@ -142,7 +142,7 @@ def _decided(
     )  # fmt: skip
 
 
-def _time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
+def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
     """Of all tiles, in hundredths of what a wide tile of several consumers takes. One consumer alone has nobody whose
     products run while it computes, but half of the rows. A narrow tile of the streamed axis takes as long as one of so
     many columns that wgmma needs no longer for its products than for its operands."""
