@@ -62,6 +62,7 @@ def cases() -> list[FusedCase]:
     found += [_attention("grouped_heads", 4, 32, 4096, 128), _attention("sliding", 2, 16, 8192, 64)]
     found += [_attention("variable_lengths", 8, 16, 2048, 128), _attention("attention", 1, 8, 1024, 128)]
     found += [_attention(program, 16, 32, 8192, 128, queries=1) for program in ("attention", "grouped_heads")]
+    found += [_attention("grouped_heads", 16, 32, 8192, 128, queries=count) for count in (8, 40)]
     found += [_case("matmul_softmax", M=16384, N=256, K=1024), _case("matmul_softmax", M=4096, N=4096, K=1024)]
     found += [_case("rms_norm_matmul", M=8192, N=4096, K=4096), _case("mlp", M=65536, K=128, L=512, N=128)]
     return found
