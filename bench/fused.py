@@ -67,6 +67,7 @@ def cases() -> list[FusedCase]:
     few = ((1, 32, 8192), (1, 8, 32768), (4, 8, 131072))
     found += [_attention("attention", *shape, 128, queries=1) for shape in few]
     found += [_attention("grouped_heads", 1, 32, 32768, 128, queries=1)]
+    found += [_attention("grouped_heads", 16, 32, 8192, 128, queries=count) for count in (8, 40)]
     found += [_case("matmul_softmax", M=16384, N=256, K=1024), _case("matmul_softmax", M=4096, N=4096, K=1024)]
     found += [_case("matmul_rms_norm", M=4096, N=8192, K=1024), _case("matmul_argmax", M=4096, N=32000, K=1024)]
     found += [_case("rms_norm_matmul", M=8192, N=4096, K=4096), _case("mlp", M=65536, K=128, L=512, N=128)]

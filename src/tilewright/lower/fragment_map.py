@@ -42,7 +42,7 @@ from tilewright.lower.places import (
     Places,
     ScalarPlace,
 )
-from tilewright.lower.register_operand import keeps_old_values, operand_registers
+from tilewright.lower.register_operand import keep_until_here, operand_registers
 from tilewright.lower.scalar import emit_round
 from tilewright.lower.scalar_region import lower_scalar_op
 from tilewright.lower.tile_bounds import emit_all_hold, inequalities
@@ -75,6 +75,13 @@ class _Region:
                 place = self._argument(value, block, number)
             self.found[key] = place
         return place
+
+    def stands_in(self, value: SSAValue, registers: Sequence[Sequence[str]]) -> None:
+        """A value has been moved to registers, by 64-row block and number in it."""
+        if self.axes[value] == "mn":
+            for block, each in enumerate(registers):
+                for number, register in enumerate(each):
+                    self.found[value, row_of(number, block), column_of(number)] = ScalarPlace(register)
 
     def register(self, value: SSAValue, block: int, number: int) -> str:
         place = self.at(value, block, number)
@@ -125,19 +132,23 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
         if stays:
             flat = iter(operand_registers(lowering, blocks * _width(kind)))
             registers[:] = [[next(flat) for _ in each] for each in registers]
-    keeps = keeps_old_values(lowering) if any(held) else ""
+    if any(held):
+        keep_until_here(lowering, [each for registers in found for block in registers for each in block if each])
     passed_over = _passed_over(lowering, op)
     if passed_over is None:
-        _write(region, kinds, end.values, found, keeps)
+        _write(region, kinds, end.values, found)
     else:
         chosen, everywhere = passed_over
         if not held[0]:
             kind = "b32" if _is_packed(kinds[0]) else "f32"
             found[0] = [[lowering.text.register(kind) for _ in each] for each in found[0]]
-        _write(region, kinds, [chosen], found, keeps)
+        _write(region, kinds, [chosen], found)
+        if not _is_packed(kinds[0]):
+            # What was chosen stands there now: read elsewhere, it would take as many registers again.
+            region.stands_in(chosen, found[0])
         label = lowering.text.label("everywhere")
         lowering.text.emit("bra", label, guard=everywhere)
-        _write(region, kinds, end.values, found, keeps)
+        _write(region, kinds, end.values, found)
         lowering.text.place(label)
     for result, kind, registers in zip(op.outputs, kinds, found, strict=True):
         place = FragmentPlace(tuple(map(tuple, registers)), kind.n.data, kind.axes.data, kind.element.data)
@@ -170,10 +181,8 @@ def _write(
     kinds: Sequence[ac.FragmentType],
     values: Sequence[SSAValue],
     found: Sequence[list[list[str]]],
-    keeps: str,
 ) -> None:
-    """Values of a region to the results' registers, by block of rows; to fresh ones where none are named. keeps: guards
-    what is written to A's registers."""
+    """Values of a region to the results' registers, by block of rows; to fresh ones where none are named."""
     text = region.lowering.text
     sums = [each for source, _ in region.sources.values() for each in _accumulators(source)]
     kept = {register for each in sums for registers in each.blocks for register in registers}
@@ -198,7 +207,7 @@ def _write(
                 pair = [region.register(value, number, first + odd) for odd in (0, 1)]
                 if _is_packed(kind):
                     registers[first // 2] = registers[first // 2] or text.register("b32")
-                    text.emit(f"cvt.rn.{element}x2.f32", registers[first // 2], pair[1], pair[0], guard=keeps)
+                    text.emit(f"cvt.rn.{element}x2.f32", registers[first // 2], pair[1], pair[0])
                     continue
                 for odd, register in enumerate(pair):
                     put(registers, first + odd, emit_round(text, element, register))

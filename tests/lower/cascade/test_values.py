@@ -87,11 +87,13 @@ def test_products_of_long_axes_go_by_slices():
     assert_near("matmul_softmax", dims, lowered, arrays, elements)
 
 
-def test_one_consumer_and_two_give_the_same():
-    dims = dims_of("attention", 100, 96)
+def test_one_consumer_and_several_give_the_same():
+    dims = dims_of("attention", 100, 72) | {"B": 1, "H": 1}
     arrays = random_inputs(lower(attention, dims))
-    one, two = (run(lower(attention, dims, wanted=Wanted(consumers=count, depth=48)), arrays)["o"] for count in (1, 2))
-    assert np.array_equal(one, two)
+    one, two, three = (
+        run(lower(attention, dims, wanted=Wanted(consumers=count, depth=48)), arrays)["o"] for count in (1, 2, 3)
+    )
+    assert np.array_equal(one, two) and np.array_equal(one, three)
 
 
 def softmax_of(scores):

@@ -32,6 +32,7 @@ from tilewright.synth.cut.handover import Cut, cuts
 from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.decide import decide
+from tilewright.synth.joining import joined_forms
 from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
@@ -165,9 +166,9 @@ def _cut_best(
     if least_microseconds(program, target) >= limit:
         return None
     best: _Sequence | None = None
-    for cut in _offered(program, target, one):
+    for whole, cut in _offered(module, target, one):
         try:
-            found = _of_cut(module, cut, target, replace(wanted, cut=None), limit)
+            found = _of_cut(whole, cut, target, replace(wanted, cut=None), limit)
         except TilewrightError:
             continue
         if found is not None:
@@ -176,14 +177,17 @@ def _cut_best(
     return best
 
 
-def _offered(program: tile.ProgramOp, target: Target, one: _Sequence | None) -> Iterator[Cut]:
-    """The likelier first: parts of an axis where one kernel leaves multiprocessors idle."""
+def _offered(module: ModuleOp, target: Target, one: _Sequence | None) -> Iterator[tuple[ModuleOp, Cut]]:
+    """Cuts, and what they are of, the likelier first: parts of an axis where one kernel leaves multiprocessors idle, of
+    the program over joined axes too; then values."""
+    program = the_program(module)
     if one is not None:
         part, most = one.parts[0], target.limit("device.multiprocessors")
         busy = busy_multiprocessors(the_program(part.module), part.decisions, target)
         if busy < _WORTH * most:
-            yield from splits(program, most / busy)
-    yield from (cut for cut in cuts(program) if cut.divides_sums or one is None)
+            for form in (module, *joined_forms(program)):
+                yield from ((form, cut) for cut in splits(the_program(form), most / busy))
+    yield from ((module, cut) for cut in cuts(program) if cut.divides_sums or one is None)
 
 
 def _of_cut(module: ModuleOp, cut: Cut, target: Target, wanted: Wanted, limit: float) -> _Sequence | None:
