@@ -114,7 +114,7 @@ class _Region:
             case LoadedFragmentPlace():
                 return ScalarPlace(load_element(lanes, source, 0, row, column))
             case IndexPlace(first):
-                offset = row if self.axes[value] == "m" else column
+                offset = {"m": row, "n": column}.get(self.axes[value], 0)
                 return IndexPlace(self.lowering.text.into("b32", "add.u32", first, offset) if offset else first)
             case _:
                 raise AssertionError("a map takes accumulators, fragments and places")
@@ -169,10 +169,10 @@ def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] 
     if not places:
         return None
     condition, chosen, _ = value.op.inputs
-    forms = inequalities(condition, places, (kind.m.data, kind.n.data))
+    forms = inequalities(condition, places[:2], (kind.m.data, kind.n.data))
     if forms is None:
         return None
-    row, column = (lowering.index(each) for each in op.places)
+    row, column = (lowering.index(each) for each in op.places[:2])
     return chosen, emit_all_hold(lowering.text, forms, (row, column))
 
 
@@ -260,4 +260,7 @@ def _region(lowering: Lowering, op: FragmentMapOp) -> _Region:
         first = IndexPlace(text.into("b32", "add.s32", offset, lowering.index(value)))
         sources[argument] = (first, Lanes(text, *offsets))
         along.append(axis)
+    for argument, value in zip(arguments[len(along) :], op.places[2:], strict=True):
+        sources[argument] = (IndexPlace(lowering.index(value)), Lanes(text, *offsets))
+        along.append("")
     return _Region(lowering, region_axes(op.body.block, along), sources)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from examples.fused import attention, grouped_heads
+from examples.fused import attention, causal_attention, grouped_heads
 from tests.synth.cut.cut_programs import (
     EXPECTED,
     batch_with_logsumexp,
@@ -247,6 +247,7 @@ def test_an_axis_is_split_where_rows_are_too_few(kernel: Kernel, dims: dict[str,
     [
         (sum_of_rows, {"M": 3, "N": 600}),
         (largest_and_logsumexp, {"M": 3, "N": 600}),
+        pytest.param(causal_attention, {"B": 1, "H": 2, "Q": 3, "T": 132, "E": 16, "F": 16}, marks=pytest.mark.full),
         pytest.param(grouped_heads, {"B": 1, "H": 4, "Q": 3, "T": 132, "E": 16, "F": 16}, marks=pytest.mark.full),
     ],
     ids=lambda value: getattr(value, "name", ""),

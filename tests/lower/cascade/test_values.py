@@ -1,3 +1,5 @@
+# Axis names in annotations are data, not types.
+# ruff: noqa: F821
 """Programs that walk an axis by tiles: each element's value on the CPU machine, against the program's own meaning."""
 
 import numpy as np
@@ -50,6 +52,21 @@ def test_values_at_lengths_around_tiles(name):
         dims, elements = dims_of(name, rows, streamed), elements_of(name, Element.BF16)
         lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(consumers=2, depth=64))
         assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
+
+
+@tw.kernel
+def by_head(q: tw.Tensor["H", "Q", "E"], k: tw.Tensor["H", "T", "E"], w: tw.Tensor["H", "Q", "T", tw.f32]):
+    h, i, t, e = tw.axes("H Q T E")
+    scores = tw.dot(q[h, i, e], k[h, t, e], over=e)
+    w[h, i, t] = tw.softmax(tw.where(t <= i + h, scores * (h + 1), -INFINITY), over=t)
+
+
+def test_numbers_along_axes_of_the_batch():
+    dims, elements = {"H": 3, "Q": 5, "T": 70, "E": 16}, {each: Element.BF16 for each in "qk"} | {"w": Element.F32}
+    lowered = lower(by_head, dims, elements)
+    arrays = random_inputs(lowered)
+    expected = evaluate(trace(by_head, dims, elements), arrays, rounded=False)["w"]
+    assert np.abs(run(lowered, arrays)["w"] - expected).max() < 1e-5
 
 
 @pytest.mark.parametrize("streamed", [1, 2, 63, 65, 127, 129])

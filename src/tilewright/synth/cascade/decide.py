@@ -190,9 +190,9 @@ def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
             case tile.PositionOp():
                 kind = op.index.type
                 axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
-                if axis not in (axes.row, axes.streamed, axes.column):
+                if axis not in (axes.row, axes.streamed, axes.column, *axes.batch):
                     remedy = f"load it from a tensor over ({axis})"
-                    refuse_at(op, f"a number along {axis}, an axis of the batch", remedy)
+                    refuse_at(op, f"a number along {axis}, an axis of no value here", remedy)
             case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp():
                 kept = axes.kept(op.result)
                 if {axes.streamed, axes.column} <= kept:
