@@ -60,6 +60,12 @@ def sums_both_ways(x: tw.Tensor["M", "N"], y: tw.Tensor["N"]):
 
 
 @tw.kernel
+def softmax_of_rows(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.axes("M N")
+    y[i, j] = tw.softmax(x[i, j], over=j)
+
+
+@tw.kernel
 def layers(x: tw.Tensor["M", "K"], up: tw.Tensor["L", "K"], down: tw.Tensor["N", "L"], y: tw.Tensor["M", "N"]):
     i, j, k, h = tw.axes("M N K L")
     y[i, j] = tw.dot(tw.silu(tw.dot(x[i, k], up[h, k], over=k)), down[j, h], over=h)
@@ -103,6 +109,7 @@ EXPECTED: dict[Kernel, Callable[..., Numbers | tuple[Numbers, ...]]] = {
     product_of_norm: lambda x, g, w: (normed(x) * g) @ w.T,
     largest_of_product: lambda x, w: (x @ w.T).argmax(-1).astype(np.float64),
     sums_both_ways: lambda x: softmax(x).sum(0),
+    softmax_of_rows: softmax,
     layers: _layers,
     batch_with_logsumexp: _batch,
 }

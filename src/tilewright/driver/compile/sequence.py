@@ -180,14 +180,15 @@ def _cut_best(
 def _offered(module: ModuleOp, target: Target, one: _Sequence | None) -> Iterator[tuple[ModuleOp, Cut]]:
     """Cuts, and what they are of, the likelier first: parts of an axis where one kernel leaves multiprocessors idle, of
     the program over joined axes too; then values."""
-    program = the_program(module)
+    program, idle = the_program(module), one is None
     if one is not None:
         part, most = one.parts[0], target.limit("device.multiprocessors")
         busy = busy_multiprocessors(the_program(part.module), part.decisions, target)
-        if busy < _WORTH * most:
-            for form in (module, *joined_forms(program)):
-                yield from ((form, cut) for cut in splits(the_program(form), most / busy))
-    yield from ((module, cut) for cut in cuts(program) if cut.divides_sums or one is None)
+        idle = busy < _WORTH * most
+        for form in (module, *joined_forms(program)) if idle else ():
+            yield from ((form, cut) for cut in splits(the_program(form), most / busy))
+    # Of sums that stay together on one side nothing is gained, but that this side may be split.
+    yield from ((module, cut) for cut in cuts(program) if cut.divides_sums or idle)
 
 
 def _of_cut(module: ModuleOp, cut: Cut, target: Target, wanted: Wanted, limit: float) -> _Sequence | None:

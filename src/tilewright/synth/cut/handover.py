@@ -4,12 +4,13 @@ Theory: a program is a graph of values (`streaming.graph`), and every value divi
 from, and what is computed with it. The program before stores the value, and whatever else is stored that shares a sum
 with it; the program after has a load in its place. Sums (folds and products) are what costs; no cut is proposed that
 computes one of them on both sides. Of all values three kinds are proposed, since between them lies only arithmetic that
-costs nothing on either side: what a sum gives, what a product takes, and what was rounded to fewer bits.
+costs nothing on either side: what a sum gives, what a product takes, and what was rounded to fewer bits. Several values
+are proposed together where what is stored is computed of them point by point, as a softmax is of its two sums.
 
 A workspace is dense in the value's own order of axes and of the value's own element, so that nothing is rounded that
 the program does not round; its rows begin at multiples of 16 bytes, as copies ask.
 
-Not handled: programs with loops or groups; values over blocks of an axis, or of integers; several values in one cut.
+Not handled: programs with loops or groups; values over blocks of an axis, or of integers; other values together.
 Checked by: tests/synth/cut/test_handover.py, and each cut by `certificate`.
 """
 
@@ -58,8 +59,8 @@ def cuts(program: tile.ProgramOp) -> Iterator[Cut]:
     if loops(program) or grouping(program) is not None:
         return
     graph, stored = _rounded_once(*read(program))
-    for value in _values(stored):
-        cut = _cut(program, graph, stored, value)
+    for values in _proposed(stored):
+        cut = _cut(program, graph, stored, values)
         if cut is not None:
             yield cut
 
@@ -92,8 +93,16 @@ def _is_sum(node: Node) -> bool:
     return node.is_sum or node.what is ArgReduceOp
 
 
+def _proposed(stored: Sequence[Stored]) -> Iterator[tuple[Node, ...]]:
+    """The values that are proposed: single ones, and all sums from which what is stored is computed point by point."""
+    yield from ((value,) for value in _values(stored))
+    last = [node for node in below([each.value for each in stored], _is_sum) if _is_sum(node)]
+    if len(last) > 1 and all(map(_may_be_handed_over, last)):
+        yield tuple(last)
+
+
 def _values(stored: Sequence[Stored]) -> list[Node]:
-    """The values that are proposed."""
+    """The single values that are proposed."""
     found: dict[Node, None] = {}
     nodes = below([each.value for each in stored])
     for node in nodes:
@@ -119,38 +128,44 @@ def _may_be_handed_over(node: Node) -> bool:
     )
 
 
-def _cut(program: tile.ProgramOp, graph: Graph, stored: Sequence[Stored], value: Node) -> Cut | None:
-    """The cut at a value; None where a sum would be computed on both sides, or a side is no program."""
-    extents, run_time = program.extents, program.run_time
-    if any(axis in run_time for axis in value.axes[1:]):
-        return None  # its strides would not be known
-    name = program.sym_name.data
-    workspace = free_name(f"{name}_1_result", [each.data for each in program.parameters])
-    shape = [extents[axis] for axis in value.axes]
-    try:
-        tensor = TensorType.of(value.axes, shape, padded_strides(shape, value.element), value.element)
-    except RuleViolation:
-        return None  # more elements than an array has
-    leaf = graph.leaf("tensor", len(program.parameters), tensor)
-    indices = tuple(_index(program, graph, axis) for axis in value.axes)
-    load = graph.node(tile.LoadOp, (leaf, *indices), ValueType.of(value.axes, value.element), value.place)
-    handed = Stored(value, leaf, indices, value.place)
-    first, second = [handed], list[Stored]()
-    sums = _sums([value])
+def _cut(program: tile.ProgramOp, graph: Graph, stored: Sequence[Stored], values: Sequence[Node]) -> Cut | None:
+    """The cut at some values; None where a sum would be computed on both sides, or a side is no program."""
+    extents, name = program.extents, program.sym_name.data
+    names = [each.data for each in program.parameters]
+    tensors: dict[Node, tuple[str, TensorType]] = {}
+    first, second = list[Stored](), list[Stored]()
+    loaded: dict[Node, Node] = {}
+    for number, value in enumerate(values):
+        if any(axis in program.run_time for axis in value.axes[1:]):
+            return None  # its strides would not be known
+        shape = [extents[axis] for axis in value.axes]
+        try:
+            tensor = TensorType.of(value.axes, shape, padded_strides(shape, value.element), value.element)
+        except RuleViolation:
+            return None  # more elements than an array has
+        leaf = graph.leaf("tensor", len(names) + number, tensor)
+        workspace = f"{name}_1_result" if len(values) == 1 else f"{name}_1_result_{number}"
+        tensors[leaf] = (free_name(workspace, names), tensor)
+        indices = tuple(_index(program, graph, axis) for axis in value.axes)
+        first.append(Stored(value, leaf, indices, value.place))
+        kind = ValueType.of(value.axes, value.element)
+        loaded[value] = graph.node(tile.LoadOp, (leaf, *indices), kind, value.place)
+    sums = _sums(values)
     for each in stored:
-        depends = value in below([each.value])
+        depends = any(value in loaded for value in below([each.value]))
         (first if not depends and sums & _sums([each.value]) else second).append(each)
-    second = [replace(each, value=graph.replaced(each.value, {value: load})) for each in second]
+    second = [replace(each, value=graph.replaced(each.value, loaded)) for each in second]
     sums, left = (_sums([each.value for each in stores]) for stores in (first, second))
     if not second or sums & left:
         return None
-    tensors = {leaf: (workspace, tensor)}
     before, after = (
         program_of(program, graph, f"{name}_{number}", stores, tensors) for number, stores in ((1, first), (2, second))
     )
     if before is None or after is None:
         return None
-    return Cut((before, after), (workspace,), array_bytes(tensor), value.place, bool(sums and left))
+    workspaces = tuple(workspace for workspace, _ in tensors.values())
+    size_bytes = sum(array_bytes(tensor) for _, tensor in tensors.values())
+    return Cut((before, after), workspaces, size_bytes, values[0].place, bool(sums and left))
 
 
 def _sums(roots: Sequence[Node]) -> set[Node]:
