@@ -27,6 +27,8 @@ from bench.suite import add_run_arguments, summarised
 
 _SCALE = 0.125
 _HEADS_PER_GROUP = 4
+_DTYPES: dict[str, Callable[[Any], Any]] = {"bf16": lambda torch: torch.bfloat16, "i32": lambda torch: torch.int32}
+"""Of results."""
 _COMPARED = 2
 """Rows of the first axis, and of the second of a result of four, that are compared with float64."""
 
@@ -62,7 +64,12 @@ def cases() -> list[FusedCase]:
     found += [_attention("grouped_heads", 4, 32, 4096, 128), _attention("sliding", 2, 16, 8192, 64)]
     found += [_attention("variable_lengths", 8, 16, 2048, 128), _attention("attention", 1, 8, 1024, 128)]
     found += [_attention(program, 16, 32, 8192, 128, queries=1) for program in ("attention", "grouped_heads")]
+    few = ((1, 32, 8192), (1, 8, 32768), (4, 8, 131072))
+    found += [_attention("attention", *shape, 128, queries=1) for shape in few]
+    found += [_attention("grouped_heads", 1, 32, 32768, 128, queries=1)]
+    found += [_attention("grouped_heads", 16, 32, 8192, 128, queries=count) for count in (8, 40)]
     found += [_case("matmul_softmax", M=16384, N=256, K=1024), _case("matmul_softmax", M=4096, N=4096, K=1024)]
+    found += [_case("matmul_rms_norm", M=4096, N=8192, K=1024), _case("matmul_argmax", M=4096, N=32000, K=1024)]
     found += [_case("rms_norm_matmul", M=8192, N=4096, K=4096), _case("mlp", M=65536, K=128, L=512, N=128)]
     return found
 
@@ -111,7 +118,7 @@ def _measured(torch: Any, case: FusedCase, arguments: argparse.Namespace, sample
     size = sum(2 * _count(each.shape) for each in inputs)
     sets = sets_for(size, warm=arguments.warm)
     arrays = [[_filled(torch, each, generator) for each in inputs] for _ in range(sets)]
-    results = [torch.empty(each.shape, device="cuda", dtype=torch.bfloat16) for each in outputs]
+    results = [torch.empty(each.shape, device="cuda", dtype=_DTYPES[each.element.value](torch)) for each in outputs]
 
     def ours(index: int) -> None:
         program(*arrays[index % sets], out=tuple(results) if len(results) > 1 else results[0])
@@ -194,6 +201,10 @@ def _composed(torch: Any, case: FusedCase) -> Call:
     match case.program:
         case "matmul_softmax":
             return lambda x, w: functional.softmax(x @ w.T, -1)
+        case "matmul_rms_norm":
+            return lambda x, w, g: functional.rms_norm(x @ w.T, w.shape[:1], g, 1e-6)
+        case "matmul_argmax":
+            return lambda x, w: (x @ w.T).argmax(-1)
         case "rms_norm_matmul":
             return lambda x, g, w: functional.rms_norm(x, x.shape[-1:], g, 1e-6) @ w.T
         case "mlp":
@@ -222,15 +233,23 @@ def _attended(torch: Any, case: FusedCase, q: Any, k: Any, v: Any, *lengths: Any
 
 def _errors(torch: Any, case: FusedCase, contenders: list[Contender], arrays: list[Any]) -> dict[str, float]:
     """Relative error of each contender, in the Frobenius norm, over the first rows or heads."""
-    exact = _composed(torch, case)
-    if case.program in ("matmul_softmax", "rms_norm_matmul", "mlp"):
+    exact, found = _composed(torch, case), dict[str, float]()
+    if case.program == "matmul_argmax":
+        # Of another choice, how much less the chosen number is, against the largest.
+        rows = (arrays[0][: 64 * _COMPARED].double() @ arrays[1].double().T).cpu()
+        for each in contenders:
+            each.call(0)
+            chosen = rows.gather(1, each.result()[: len(rows), None].long().cpu())[:, 0]
+            most = rows.max(-1).values
+            found[each.name] = ((most - chosen).norm() / most.norm()).item()
+        return found
+    if case.program in ("matmul_softmax", "matmul_rms_norm", "rms_norm_matmul", "mlp"):
         rows = arrays[0][: 64 * _COMPARED].double()
         wanted, part = exact(rows, *(each.double() for each in arrays[1:])), (slice(0, 64 * _COMPARED),)
     else:
         heads = _HEADS_PER_GROUP if case.program == "grouped_heads" else 1
         q, k, v = (each[:1, : 1 if number else heads].double() for number, each in enumerate(arrays[:3]))
         wanted, part = exact(q, k, v, *arrays[3:]), (slice(0, 1), slice(0, heads))
-    found: dict[str, float] = {}
     for each in contenders:
         each.call(0)
         torch.cuda.synchronize()

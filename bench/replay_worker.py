@@ -75,8 +75,11 @@ def answer(compiler: Mapping[str, Any], product: Mapping[str, Any]) -> dict[str,
         return {"refused": f"{error.message} ({error.remedy})" if error.remedy else error.message}
     except Exception as error:  # a compiler that is being changed may end with any, and others' texts are wanted still
         return {"fault": f"{type(error).__name__}: {error} {_place(error)}"}
+    decided = [part.decisions for part in getattr(made, "parts", ())]
     return {
-        "decisions": compiler["to_json"](made.decisions),
+        "decisions": {"programs": list(map(compiler["to_json"], decided))}
+        if len(decided) > 1
+        else compiler["to_json"](made.decisions),
         "ac": "".join(f"// {entry}\n{module}\n" for entry, module in made.modules.items()),
         "ptx": made.ptx,
         "plan": compiler["plan_to_json"](made.plan),

@@ -93,6 +93,19 @@ def matmul_softmax(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor[
 
 
 @tw.kernel
+def matmul_rms_norm(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], g: tw.Tensor["N"], y: tw.Tensor["M", "N"]):
+    i, j, k = tw.axes("M N K")
+    s = tw.dot(x[i, k], w[j, k], over=k)
+    y[i, j] = s * tw.rsqrt(tw.mean(s * s, over=j) + 1e-6) * g[j]
+
+
+@tw.kernel
+def matmul_argmax(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", tw.i32]):
+    i, j, k = tw.axes("M N K")
+    y[i] = tw.argmax(tw.dot(x[i, k], w[j, k], over=k), over=j)
+
+
+@tw.kernel
 def rms_norm_matmul(
     x: tw.Tensor["M", "K"], g: tw.Tensor["K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]
 ):

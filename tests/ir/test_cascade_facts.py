@@ -65,13 +65,6 @@ def refused(kernel, message, line, **dims):
 
 
 @tw.kernel
-def by_head(q: tw.Tensor["H", "Q", "E"], k: tw.Tensor["H", "T", "E"], w: tw.Tensor["H", "Q", "T", tw.f32]):
-    h, i, t, e = tw.axes("H Q T E")
-    scores = tw.dot(q[h, i, e], k[h, t, e], over=e)
-    w[h, i, t] = tw.softmax(scores * h, over=t)
-
-
-@tw.kernel
 def of_keys(q: tw.Tensor["Q", "E"], k: tw.Tensor["T", "E"], b: tw.Tensor["T"], w: tw.Tensor["Q", tw.f32]):
     i, t, e = tw.axes("Q T E")
     scores = tw.dot(q[i, e], k[t, e], over=e)
@@ -87,12 +80,11 @@ def wide(q: tw.Tensor["Q", "E", tw.f8e4m3], k: tw.Tensor["T", "E", tw.f8e4m3], w
 @pytest.mark.parametrize(
     ("kernel", "message", "line", "dims"),
     [
-        (by_head, "a number along H, an axis of the batch", "scores * h", {"H": 2, "Q": 64, "T": 64, "E": 32}),
         (of_keys, r"a fold of \(T\) over T", "b[t]", {"Q": 64, "T": 64, "E": 32}),
         (wide, "no tensor of 16-bit elements", "q[i, e]", {"Q": 64, "T": 64, "E": 32}),
         (spread, "row stride 66 bytes is not a multiple of 16", "x[i, k]", {"M": 64, "N": 64, "K": 33}),
     ],
-    ids=["a number along a batch", "a fold of keys alone", "8 bits", "rows off 16 bytes"],
+    ids=["a fold of keys alone", "8 bits", "rows off 16 bytes"],
 )
 def test_what_is_not_compiled_is_refused_at_its_line(kernel, message, line, dims):
     refused(kernel, message, line, **dims)

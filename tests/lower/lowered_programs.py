@@ -3,7 +3,7 @@
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.plan import LaunchPlan
-from tilewright.driver.compile.walked import walked
+from tilewright.driver.compile.walked import given_arrays, walked
 from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Instruction, Module
 from tilewright.frontends.ptx.reader import read
@@ -133,8 +133,10 @@ def lower(
 ) -> Lowered:
     """elements: as declared or bf16 where unnamed."""
     kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters} | dict(elements or {})
-    module = walked(trace(kernel, dims, kinds, strides), target(TARGET), wanted)
-    return lower_decided(module, decide(the_program(module), target(TARGET), wanted))
+    source = trace(kernel, dims, kinds, strides)
+    module = walked(source, target(TARGET), wanted)
+    lowered = lower_decided(module, decide(the_program(module), target(TARGET), wanted))
+    return replace(lowered, plan=given_arrays(lowered.plan, source))
 
 
 def gemm(m: int, n: int, k: int, **wanted: Any) -> Lowered:

@@ -115,6 +115,17 @@ def test_the_selection_is_passed_over_where_it_changes_nothing(tmp_path: Path) -
     np.testing.assert_array_equal(found["y"][64:], wanted[64:])
 
 
+def test_the_selection_reads_what_was_chosen_where_it_stands() -> None:
+    """Not what it was chosen from, which would take as many registers besides."""
+    shape = Shape(rows=ROWS)
+    ptx = lowered(kernel_text(shape, RELEASE + masked("y_values", "Y", CAUSAL, (0, 0)) + NO_ROWS))
+    before, behind = ptx.split("bra everywhere", 1)
+    selected, _ = behind.split("everywhere", 1)
+    read = {line.split(", ")[1] for line in selected.splitlines() if "selp.f32" in line and "0f" not in line}
+    written = {line.split()[1].rstrip(",") for line in before.splitlines() if "mov.f32" in line}
+    assert len(read) == 64 * WIDTH // 128 and read <= written
+
+
 def test_a_masked_operand_is_multiplied_from_as_registers(tmp_path: Path) -> None:
     shape = Shape(rows=ROWS)
     inputs = inputs_of(shape)

@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         compilation = compile_kernel(
             kernel, target=arguments.target, dims=dims, dtype=dtype, wanted=wanted, progress=progress.step
         )
-    if not isinstance(compilation.decisions, PipelineDecisions):
+    if not any(isinstance(part.decisions, PipelineDecisions) for part in compilation.parts):
         options = {"--tile": arguments.tile or None, "--stages": arguments.stages, "--stream-k": arguments.stream_k}
         given = " and ".join(option for option, value in options.items() if value is not None)
         if given:

@@ -6,14 +6,22 @@ from tilewright.base.plural import counted
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import ElementwiseDecisions, OperandDecision, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, OperandDecision, PipelineDecisions
 
 Rows = list[tuple[str, str]]
 
 
 def decision_rows(compilation: Compilation) -> Rows:
-    """What was decided, as (name, words); reasons have the name "because"."""
-    decisions = compilation.decisions
+    """What was decided, as (name, words); reasons have the name "because". Of several programs one after the other."""
+    if len(compilation.parts) == 1:
+        return _decided_rows(compilation.decisions)
+    rows: Rows = []
+    for part in compilation.parts:
+        rows += [("kernel", " and ".join(part.entries)), *_decided_rows(part.decisions)]
+    return rows
+
+
+def _decided_rows(decisions: Decisions) -> Rows:
     match decisions:
         case ElementwiseDecisions():
             rows = [("grid", f"{decisions.ctas} CTAs of {decisions.threads} threads")]

@@ -56,9 +56,9 @@ class FragmentMapOp(AcOperation):
 
     inputs: settled accumulators, fragments in registers, loaded fragments (`ac.fragment.load`), all of one m, and of
     one n but for those over "m", whose n says nothing; an axis that one does not have is repeated. A result over "m"
-    may not change along a row (`region_axes`). places: nothing, or the row and column of the unit's first place; then
-    the region takes, after the inputs' elements, the row and column of its own place, as indices, of which it may
-    compute others. The inputs stay as they are.
+    may not change along a row (`region_axes`). places: nothing, or the row and column of the unit's first place, and
+    then any further indices; the region takes, after the inputs' elements, the row and column of its own place and
+    those further ones, as indices, of which it may compute others. The inputs stay as they are.
     """
 
     name = "ac.fragment.map"

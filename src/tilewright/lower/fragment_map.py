@@ -42,7 +42,7 @@ from tilewright.lower.places import (
     Places,
     ScalarPlace,
 )
-from tilewright.lower.register_operand import keeps_old_values, operand_registers
+from tilewright.lower.register_operand import keep_until_here, operand_registers
 from tilewright.lower.scalar import emit_round
 from tilewright.lower.scalar_region import lower_scalar_op
 from tilewright.lower.tile_bounds import emit_all_hold, inequalities
@@ -76,6 +76,13 @@ class _Region:
             self.found[key] = place
         return place
 
+    def stands_in(self, value: SSAValue, registers: Sequence[Sequence[str]]) -> None:
+        """A value has been moved to registers, by 64-row block and number in it."""
+        if self.axes[value] == "mn":
+            for block, each in enumerate(registers):
+                for number, register in enumerate(each):
+                    self.found[value, row_of(number, block), column_of(number)] = ScalarPlace(register)
+
     def register(self, value: SSAValue, block: int, number: int) -> str:
         place = self.at(value, block, number)
         assert isinstance(place, ScalarPlace)
@@ -107,7 +114,7 @@ class _Region:
             case LoadedFragmentPlace():
                 return ScalarPlace(load_element(lanes, source, 0, row, column))
             case IndexPlace(first):
-                offset = row if self.axes[value] == "m" else column
+                offset = {"m": row, "n": column}.get(self.axes[value], 0)
                 return IndexPlace(self.lowering.text.into("b32", "add.u32", first, offset) if offset else first)
             case _:
                 raise AssertionError("a map takes accumulators, fragments and places")
@@ -125,19 +132,23 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
         if stays:
             flat = iter(operand_registers(lowering, blocks * _width(kind)))
             registers[:] = [[next(flat) for _ in each] for each in registers]
-    keeps = keeps_old_values(lowering) if any(held) else ""
+    if any(held):
+        keep_until_here(lowering, [each for registers in found for block in registers for each in block if each])
     passed_over = _passed_over(lowering, op)
     if passed_over is None:
-        _write(region, kinds, end.values, found, keeps)
+        _write(region, kinds, end.values, found)
     else:
         chosen, everywhere = passed_over
         if not held[0]:
             kind = "b32" if _is_packed(kinds[0]) else "f32"
             found[0] = [[lowering.text.register(kind) for _ in each] for each in found[0]]
-        _write(region, kinds, [chosen], found, keeps)
+        _write(region, kinds, [chosen], found)
+        if not _is_packed(kinds[0]):
+            # What was chosen stands there now: read elsewhere, it would take as many registers again.
+            region.stands_in(chosen, found[0])
         label = lowering.text.label("everywhere")
         lowering.text.emit("bra", label, guard=everywhere)
-        _write(region, kinds, end.values, found, keeps)
+        _write(region, kinds, end.values, found)
         lowering.text.place(label)
     for result, kind, registers in zip(op.outputs, kinds, found, strict=True):
         place = FragmentPlace(tuple(map(tuple, registers)), kind.n.data, kind.axes.data, kind.element.data)
@@ -158,10 +169,10 @@ def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] 
     if not places:
         return None
     condition, chosen, _ = value.op.inputs
-    forms = inequalities(condition, places, (kind.m.data, kind.n.data))
+    forms = inequalities(condition, places[:2], (kind.m.data, kind.n.data))
     if forms is None:
         return None
-    row, column = (lowering.index(each) for each in op.places)
+    row, column = (lowering.index(each) for each in op.places[:2])
     return chosen, emit_all_hold(lowering.text, forms, (row, column))
 
 
@@ -170,10 +181,8 @@ def _write(
     kinds: Sequence[ac.FragmentType],
     values: Sequence[SSAValue],
     found: Sequence[list[list[str]]],
-    keeps: str,
 ) -> None:
-    """Values of a region to the results' registers, by block of rows; to fresh ones where none are named. keeps: guards
-    what is written to A's registers."""
+    """Values of a region to the results' registers, by block of rows; to fresh ones where none are named."""
     text = region.lowering.text
     sums = [each for source, _ in region.sources.values() for each in _accumulators(source)]
     kept = {register for each in sums for registers in each.blocks for register in registers}
@@ -198,7 +207,7 @@ def _write(
                 pair = [region.register(value, number, first + odd) for odd in (0, 1)]
                 if _is_packed(kind):
                     registers[first // 2] = registers[first // 2] or text.register("b32")
-                    text.emit(f"cvt.rn.{element}x2.f32", registers[first // 2], pair[1], pair[0], guard=keeps)
+                    text.emit(f"cvt.rn.{element}x2.f32", registers[first // 2], pair[1], pair[0])
                     continue
                 for odd, register in enumerate(pair):
                     put(registers, first + odd, emit_round(text, element, register))
@@ -251,4 +260,7 @@ def _region(lowering: Lowering, op: FragmentMapOp) -> _Region:
         first = IndexPlace(text.into("b32", "add.s32", offset, lowering.index(value)))
         sources[argument] = (first, Lanes(text, *offsets))
         along.append(axis)
+    for argument, value in zip(arguments[len(along) :], op.places[2:], strict=True):
+        sources[argument] = (IndexPlace(lowering.index(value)), Lanes(text, *offsets))
+        along.append("")
     return _Region(lowering, region_axes(op.body.block, along), sources)

@@ -5,7 +5,7 @@ Checked by: tests/lower/test_values.py, which launches by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -26,12 +26,14 @@ from tilewright.base.plan import (
     TensorMapParam,
 )
 from tilewright.base.size import Size, value_of
-from tilewright.ir import ac
+from tilewright.ir import ac, tile
 from tilewright.ir.ac_stream import PartialAddOp
 from tilewright.ir.ac_team import TeamSumOp
 from tilewright.ir.sizes import ranges_of, sizes_of
+from tilewright.ir.tile_facts import buffers
 from tilewright.lower.ac_to_ptx import the_kernel
 from tilewright.lower.lowering import integers
+from tilewright.lower.program import shape_of
 from tilewright.lower.run_time import passed_sizes
 from tilewright.lower.tile_to_ac import LoweredProgram
 
@@ -46,6 +48,53 @@ def launch_plan(program: LoweredProgram) -> LaunchPlan:
         return plan
     sizes = tuple(LaunchSizes(_three(sizes_of(kernel.grid)), _sizes_of_params(kernel)) for kernel in kernels)
     return replace(plan, run_time=RunTimeSizes(program.ranges, program.shapes, sizes))
+
+
+def sequence_plan(program: tile.ProgramOp, parts: Sequence[LoweredProgram]) -> LaunchPlan:
+    """The plan of the parts of a program one after the other. program: as it was before it was cut; what one part
+    stores and another loads beyond its parameters is a workspace, and workspaces of each part are its own."""
+    given = {each.name: each for each in buffers(program)}
+    handed = {each.name for part in parts for each in part.buffers if each.role == "output"} - given.keys()
+    sizes = {name: shape_of(program, name) for name in given}
+    listed, launches, run_time = list(given.values()), list[Launch](), list[LaunchSizes]()
+    taken = given.keys() | handed
+    for part in parts:
+        kernels = [the_kernel(kernel.module) for kernel in part.kernels]
+        names: dict[str, str] = {}
+        for buffer, shape in zip(part.buffers, part.shapes or [each.shape for each in part.buffers], strict=True):
+            name = buffer.name
+            if buffer.role == "workspace":
+                name = _free_name(name, taken)
+                names[buffer.name] = name
+                taken = taken | {name}
+            known = next((each for each in listed if each.name == name), None)
+            if name in handed and known is not None and known.elements != buffer.elements:
+                raise ValueError(f"{name} is {known} to one part and {buffer} to another")
+            if known is None:
+                sizes[name] = shape
+                listed.append(replace(buffer, name=name, role="workspace"))
+        launches += [_renamed(kernel_launch(kernel), names) for kernel in kernels]
+        run_time += [LaunchSizes(_three(sizes_of(kernel.grid)), _sizes_of_params(kernel)) for kernel in kernels]
+    plan = LaunchPlan(tuple(listed), tuple(launches))
+    if not program.run_time:
+        return plan
+    shapes = tuple(sizes[buffer.name] for buffer in listed)
+    return replace(plan, run_time=RunTimeSizes(tuple(program.run_time.items()), shapes, tuple(run_time)))
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    return name if name not in taken else _free_name(f"{name}_", taken)
+
+
+def _renamed(launch: Launch, names: Mapping[str, str]) -> Launch:
+    """The launch on arrays of other names."""
+
+    def param(each: Param) -> Param:
+        if isinstance(each, PointerParam | TensorMapParam):
+            return replace(each, buffer=names.get(each.buffer, each.buffer))
+        return each
+
+    return replace(launch, params=tuple(map(param, launch.params)))
 
 
 def kernel_launch(kernel: ac.KernelOp) -> Launch:

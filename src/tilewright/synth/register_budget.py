@@ -14,14 +14,16 @@ _MOST_CONSUMER_REGISTERS = 240
 """Caps for a block of few warpgroups, whose threads could have more: accumulators take 128 at most."""
 
 
-def register_budget(consumers: int, target: Target, resident: int = 1) -> tuple[int, int, int]:
+def register_budget(
+    consumers: int, target: Target, resident: int = 1, producer: int = _PRODUCER_REGISTERS
+) -> tuple[int, int, int]:
     """(at launch, producer, consumer) registers a thread: the producer gives most of its own to the consumers.
 
-    resident: CTAs that must fit a multiprocessor together.
+    resident: CTAs that must fit a multiprocessor together. producer: what it keeps.
     """
     step = target.limit("setmaxnreg.registers_step")
     threads = target.limit("warpgroup.threads") * (1 + consumers) * resident
     launch = min(_MOST_LAUNCH_REGISTERS, target.limit("multiprocessor.registers") // threads // step * step)
-    spare = launch * (1 + consumers) - _PRODUCER_REGISTERS
+    spare = launch * (1 + consumers) - producer
     consumer = min(_MOST_CONSUMER_REGISTERS, spare // consumers // step * step)
-    return launch, _PRODUCER_REGISTERS, consumer
+    return launch, producer, consumer

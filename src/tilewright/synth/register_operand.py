@@ -47,9 +47,9 @@ _LAUNCH_CYCLES = 4000
 _EXPOSED = 0.15
 """Parameters of the estimate, fitted to `python -m bench computed` on an H200: what a kernel before this one costs
 beside its traffic; how much of the threads' work does not pass while the tensor core works."""
-_MOVED_INSTRUCTIONS = 3.0
+MOVED_INSTRUCTIONS = 3.0
 """For each element besides its expression: loaded, widened, packed and moved."""
-_ALONG_INSTRUCTIONS = 6.0
+ALONG_INSTRUCTIONS = 6.0
 """For each element and vector along the contracted axis, whose numbers are loaded anew for each slot."""
 _INSTRUCTIONS = {
     Function.DIV: 20.0,
@@ -236,7 +236,7 @@ def _compared(
     """
     rows, columns, depth = extents
     _, functions, _ = _leaves(value)
-    instructions = _MOVED_INSTRUCTIONS + _ALONG_INSTRUCTIONS * _vectors_along(value, contracted)
+    instructions = MOVED_INSTRUCTIONS + ALONG_INSTRUCTIONS * _vectors_along(value, contracted)
     instructions += sum(_INSTRUCTIONS.get(function, 1.0) for function in functions)
     multiply = 2 * rows * columns * depth / (rates.operations_per_cycle * rates.multiprocessors)
     busy = math.ceil(rates.multiprocessors / math.ceil(rows / _TILE[0]))

@@ -29,13 +29,13 @@ from tilewright.targets import Target
 Kind = Literal["bytes", "operations"]
 Candidate = TypeVar("Candidate")
 
-_SPECIAL = frozenset(
+SPECIAL = frozenset(
     {
         Function.EXP, Function.TANH, Function.SIGMOID, Function.GELU, Function.SILU, Function.SQRT, Function.RSQRT,
         Function.LOG,
     }
 )  # fmt: skip
-_ARITHMETIC_PER_CYCLE = 256
+ARITHMETIC_PER_CYCLE = 256
 """Two for each fused multiply-add of 128 lanes a cycle and multiprocessor: CUDA C++ Programming Guide, Arithmetic
 Instructions, compute capability 9.0."""
 
@@ -96,7 +96,7 @@ def program_roofline(program: tile.ProgramOp, decisions: Decisions, target: Targ
         rate = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor") * everywhere
         units.append(Resource("tensor cores", "operations", tensor, rate))
     if arithmetic or not units:
-        units.append(Resource("arithmetic", "operations", arithmetic, _ARITHMETIC_PER_CYCLE * everywhere))
+        units.append(Resource("arithmetic", "operations", arithmetic, ARITHMETIC_PER_CYCLE * everywhere))
     if special:
         rate = target.limit("device.special_results_per_cycle_per_multiprocessor") * everywhere
         units.append(Resource("special functions", "operations", special, rate))
@@ -139,7 +139,7 @@ def _operations(program: tile.ProgramOp) -> tuple[int, int, int]:
                 tensor += 2 * math.prod(extents[axis] for axis in {*axes_of(op.left), *axes_of(op.right)})
             case tile.UnaryOp() | tile.BinaryOp():
                 points = math.prod(extents.get(axis, 1) for axis in axes_of(op.result))
-                if op.function.data in _SPECIAL:
+                if op.function.data in SPECIAL:
                     special += points
                 else:
                     arithmetic += points

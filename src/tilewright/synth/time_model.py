@@ -140,7 +140,7 @@ def predicted_time(
     slices = math.ceil(shape.depth / (decisions.tile_k * decisions.shares))
     waves = math.ceil(shape.tiles / workers)
     loaded_rows = 0 if decisions.computed else decisions.tile_m * decisions.products
-    multiply = _multiply_cycles(
+    multiply = multiply_cycles(
         (decisions.tile_m, shape.multiplied, decisions.tile_k), loaded_rows, shape.element_bytes, target
     )
     fetch = 1000 * shape.slot_bytes / p.fetch_bytes_per_kilocycle
@@ -252,13 +252,13 @@ def least_microseconds(
     tiles = math.ceil(rows / tile_m) * math.ceil(columns / tile_n) * batch
     slices = math.ceil(depth / (tile_k * split))
     waves = math.ceil(tiles / max(1, multiprocessors // split))
-    loop = waves * slices * _multiply_cycles(tile, 0, element_bytes, target)
+    loop = waves * slices * multiply_cycles(tile, 0, element_bytes, target)
     fetched = tiles * split * slices * (tile_m + tile_n) * tile_k * element_bytes
     l2 = fetched / (target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * multiprocessors)
     return (parameters_of(target).start_cycles + max(loop, l2)) * 1e6 / target.limit("device.clock_hertz")
 
 
-def _multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes: int, target: Target) -> float:
+def multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes: int, target: Target) -> float:
     """Of a slice of (rows, columns, depth). Each wgmma of 64 rows reads those and all columns from shared memory.
 
     loaded_rows: rows of which an operand is read from there, of every product.

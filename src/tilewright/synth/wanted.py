@@ -33,6 +33,7 @@ class Wanted:
     teams: clusters that share the contracted axis of a tile and add up through memory.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
     ordered: whether consumers that share a tile issue a slot's products one after the other.
+    cut: whether the program is cut into several kernels that hand values over in a workspace.
     """
 
     tile: tuple[int, int] | None = None
@@ -61,3 +62,4 @@ class Wanted:
     stream_k: bool | None = None
     teams: int | None = None
     ordered: bool | None = None
+    cut: bool | None = None

@@ -11,6 +11,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.spills import roomier, without_spills
 from tilewright.frontends.tile import language as tw
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
 from tilewright.synth.wanted import Wanted
 from tilewright.targets import target
@@ -29,6 +30,12 @@ def residual(
     for k in tw.loop("K"):
         total += tw.dot(x[i, k], w[j, k].T)
     y[i, j] = total + r[i, j] * s[j]
+
+
+@tw.kernel
+def attention(q: tw.Tensor["Q", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], o: tw.Tensor["Q", "F"]) -> None:
+    i, t, e, f = tw.axes("Q T E F")
+    o[i, f] = tw.dot(tw.softmax(tw.dot(q[i, e], k[t, e], over=e), over=t), v[t, f], over=t)
 
 
 _SPILLING = Wanted(tile=(128, 200), turns=True)
@@ -73,6 +80,17 @@ def test_a_tile_that_the_compiler_chose_stays_with_slots() -> None:
     assert isinstance(unassembled, PipelineDecisions)
     assert (made.decisions.turns, made.decisions.tile_n) == (unassembled.turns, unassembled.tile_n)
     assert made.decisions.spill_slots > unassembled.spill_slots == 0
+
+
+def test_two_consumers_come_after_three_and_then_narrower_tiles_of_two() -> None:
+    sizes = {"Q": 64, "T": 256, "E": 64, "F": 64}
+    decisions = compile_kernel(attention, dims=sizes, rerun=False, assembled=False).decisions
+    assert isinstance(decisions, CascadeDecisions)
+    three = replace(decisions, consumers=3, tile_streamed=48)
+    wishes = list(without_spills(three, Wanted(), 16, target("sm_90a")))
+    assert [(each.consumers, each.depth) for each in wishes] == [(2, None), (2, 32), (2, 16)]
+    asked = Wanted(consumers=3)
+    assert [each.consumers for each in without_spills(three, asked, 16, target("sm_90a"))] == [3, 3]
 
 
 def test_slots_come_before_other_tiles() -> None:

@@ -1,3 +1,5 @@
+# Axis names in annotations are data, not types.
+# ruff: noqa: F821
 """Programs that walk an axis by tiles: each element's value on the CPU machine, against the program's own meaning."""
 
 import numpy as np
@@ -52,6 +54,21 @@ def test_values_at_lengths_around_tiles(name):
         assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
 
 
+@tw.kernel
+def by_head(q: tw.Tensor["H", "Q", "E"], k: tw.Tensor["H", "T", "E"], w: tw.Tensor["H", "Q", "T", tw.f32]):
+    h, i, t, e = tw.axes("H Q T E")
+    scores = tw.dot(q[h, i, e], k[h, t, e], over=e)
+    w[h, i, t] = tw.softmax(tw.where(t <= i + h, scores * (h + 1), -INFINITY), over=t)
+
+
+def test_numbers_along_axes_of_the_batch():
+    dims, elements = {"H": 3, "Q": 5, "T": 70, "E": 16}, {each: Element.BF16 for each in "qk"} | {"w": Element.F32}
+    lowered = lower(by_head, dims, elements)
+    arrays = random_inputs(lowered)
+    expected = evaluate(trace(by_head, dims, elements), arrays, rounded=False)["w"]
+    assert np.abs(run(lowered, arrays)["w"] - expected).max() < 1e-5
+
+
 @pytest.mark.parametrize("streamed", [1, 2, 63, 65, 127, 129])
 def test_odd_lengths_of_what_is_walked(streamed):
     for name in ("attention", "causal", "window", "grouped_heads"):
@@ -87,11 +104,13 @@ def test_products_of_long_axes_go_by_slices():
     assert_near("matmul_softmax", dims, lowered, arrays, elements)
 
 
-def test_one_consumer_and_two_give_the_same():
-    dims = dims_of("attention", 100, 96)
+def test_one_consumer_and_several_give_the_same():
+    dims = dims_of("attention", 100, 72) | {"B": 1, "H": 1}
     arrays = random_inputs(lower(attention, dims))
-    one, two = (run(lower(attention, dims, wanted=Wanted(consumers=count, depth=48)), arrays)["o"] for count in (1, 2))
-    assert np.array_equal(one, two)
+    one, two, three = (
+        run(lower(attention, dims, wanted=Wanted(consumers=count, depth=48)), arrays)["o"] for count in (1, 2, 3)
+    )
+    assert np.array_equal(one, two) and np.array_equal(one, three)
 
 
 def softmax_of(scores):

@@ -5,4 +5,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "lower")]
+_TESTS = Path(__file__).parents[2]
+sys.path[:0] = [str(Path(__file__).parent), str(_TESTS / "lower"), str(_TESTS / "synth" / "joining")]

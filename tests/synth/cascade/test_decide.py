@@ -44,6 +44,18 @@ def test_what_is_asked_for_is_done_or_refused():
         attention_of(64, depth=24)
 
 
+def test_three_consumers_are_taken_of_many_rows_whose_values_leave_them_registers():
+    facts, many = target("sm_90a"), {"B": 4, "H": 64, "Q": 512, "T": 512}
+    narrow = lower(attention, many | {"E": 64, "F": 64}).decisions
+    assert (narrow.consumers, narrow.tile_streamed, narrow.consumer_registers) == (3, 128, 160)
+    threads = facts.limit("warpgroup.threads")
+    assert threads * (3 * narrow.consumer_registers + narrow.producer_registers) <= facts.limit(
+        "multiprocessor.registers"
+    )
+    assert lower(attention, many | {"E": 128, "F": 128}).decisions.consumers == 2
+    assert lower(matmul_softmax, {"M": 65536, "N": 256, "K": 64}).decisions.consumers == 2
+
+
 def test_few_rows_take_one_consumer():
     assert lower(attention, dims_of("attention", 64, 128)).decisions.consumers == 1
 

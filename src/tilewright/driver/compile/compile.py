@@ -1,8 +1,10 @@
 """How a tile program becomes a proven, assembled program: trace, decide, lower, prove, emit, prove again and assemble.
 
-Each step is a call of the floor that owns it, timed; the assembler is at work while the text is proved
-(`driver.compile.assembling`). A program that either proof refutes, or cannot decide, is not handed out: it would be a
-fault of this compiler, and the findings say where. One whose registers spill is decided anew (`driver.compile.spills`).
+What is decided first is how many kernels it becomes (`driver.compile.sequence`): each is a program of its own from then
+on, decided, lowered and proved by itself, and they are emitted as one text and launched by one plan. Each step is a
+call of the floor that owns it, timed; the assembler is at work while the text is proved (`driver.compile.assembling`).
+A program that either proof refutes, or cannot decide, is not handed out: it would be a fault of this compiler, and the
+findings say where. One whose registers spill is decided anew (`driver.compile.spills`).
 Checked by: tests/end_to_end/test_gemm.py.
 """
 
@@ -25,11 +27,10 @@ from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.assembling import assembling, is_known_to_spill
 from tilewright.driver.compile.predicted import predicted_microseconds
+from tilewright.driver.compile.sequence import Part, decided, joined, sequence, settled
 from tilewright.driver.compile.spills import spilled, without_spills
-from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.address_proof import OtherAddress, StagedStore, staged_stores
 from tilewright.driver.reproof.reproof import reprove
-from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
@@ -48,13 +49,12 @@ from tilewright.ir.tile_axes import base_axis
 from tilewright.ir.tile_facts import axes_of, dots, grid_axes, parameter_name, the_program
 from tilewright.ir.tile_types import tensor_type
 from tilewright.lower.ac_to_ptx import lower_to_ptx
-from tilewright.lower.plan import launch_plan
+from tilewright.lower.plan import sequence_plan
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.assemble import Assembly, find_ptxas
 from tilewright.runtime.bundle import Bundle, tilewright_version
-from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.decide import Wanted
 from tilewright.synth.demanded_maps import check_demanded_maps
-from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
@@ -91,16 +91,17 @@ class _Step:
 class Compilation:
     """Everything that came of compiling one program.
 
-    modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts; text_proof: of the PTX as run
-    at a small size; staged: whether what the PTX stages for bulk stores lies where their maps expect it, where the text
-    was proved; assembly: None where `assemble` was not wanted; seconds: by step, in order, of "assemble" what is still
-    waited for the assembler after the proofs, beside which it runs.
+    source: the program as its author wrote it, over the plan's arrays; parts: the programs that it was given, one for
+    each kernel, in launch order; modules: the ac kernels by entry name; proof: of the ac kernels, for all trip counts;
+    text_proof: of the PTX as run at a small size; staged: whether what the PTX stages for bulk stores lies where their
+    maps expect it, where the text was proved; assembly: None where `assemble` was not wanted; seconds: by step, in
+    order, of "assemble" what is still waited for the assembler after the proofs, beside which it runs.
     """
 
     name: str
     target: str
-    tile: ModuleOp
-    decisions: Decisions
+    source: ModuleOp
+    parts: tuple[Part, ...]
     modules: Mapping[str, ModuleOp]
     claims: Mapping[str, ProtocolClaims]
     proof: Proven
@@ -112,6 +113,16 @@ class Compilation:
     seconds: Mapping[str, float]
 
     @property
+    def tile(self) -> ModuleOp:
+        """The decided programs, in launch order."""
+        return joined([part.module for part in self.parts])
+
+    @property
+    def decisions(self) -> Decisions:
+        """Of the program, or of the last of several."""
+        return self.parts[-1].decisions
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """What both proofs take for granted, each once."""
         text = self.text_proof.assumptions if self.text_proof is not None else ()
@@ -120,8 +131,8 @@ class Compilation:
     def bundle(self) -> Bundle:
         """The deployable part."""
         facts: dict[str, object] = {
-            "tile": str(self.tile),
-            "operations": operations_of(self.tile),
+            "tile": str(self.source),
+            "operations": operations_of(self.source),
             "verdict": "proven",
             "scope": self.proof.scope,
             "assumptions": list(self.assumptions),
@@ -129,15 +140,18 @@ class Compilation:
             "text": "proven for the small instance" if self.text_proof is not None else "not run",
             "staged": [str(each) for each in self.staged],
             "seconds": dict(self.seconds),
-            "alignment_bytes": alignments_of(self.tile, self.plan),
+            "alignment_bytes": self._alignments(),
         }
         if self.assembly is not None:
             facts["assembler"] = self.assembly.version
             facts["registers"] = self.assembly.registers
             facts["spill_bytes"] = self.assembly.spill_bytes
-        predicted = predicted_microseconds(the_program(self.tile), self.decisions, target_named(self.target))
-        if predicted is not None:
-            facts["predicted_microseconds"] = predicted
+        target = target_named(self.target)
+        predicted = [predicted_microseconds(the_program(part.module), part.decisions, target) for part in self.parts]
+        known = [time for time in predicted if time is not None]
+        if len(known) == len(self.parts):
+            facts["predicted_microseconds"] = round(sum(known), 3)
+        decisions = [to_json(part.decisions) for part in self.parts]
         return Bundle(
             self.name,
             self.target,
@@ -145,9 +159,18 @@ class Compilation:
             self.ptx,
             self.assembly.cubin if self.assembly is not None else None,
             facts,
-            to_json(self.decisions),
+            decisions[0] if len(decisions) == 1 else {"programs": decisions},
             tilewright_version(),
         )
+
+    def _alignments(self) -> dict[str, int]:
+        """Of the caller's arrays."""
+        given = {name.data for name in the_program(self.source).parameters}
+        found: dict[str, int] = {}
+        for part in self.parts:
+            for name, alignment in alignments_of(part.module, self.plan).items():
+                found |= {name: max(alignment, found.get(name, 0))} if name in given else {}
+        return found
 
 
 @collector_paused()
@@ -174,41 +197,69 @@ def compile_kernel(
     if assembled:
         find_ptxas()  # that there is none is better said before the proofs than after
     once = partial(
-        _compile_once, kernel, target=target, dims=dims, dtype=dtype, strides=strides, rerun=rerun,
+        _compile_once, kernel, target=target, dims=dims, dtype=dtype, strides=strides, wanted=wanted, rerun=rerun,
         assembled=assembled, progress=progress,
     )  # fmt: skip
-    compilation = once(wanted=wanted)
-    if _spills(compilation) and wanted.stream_k is None and _streams(compilation):
-        # Loops over parts of tiles take registers that whole tiles leave.
-        wanted = replace(wanted, stream_k=False)
-        compilation = once(wanted=wanted)
-    if not _spills(compilation):
-        return compilation
-    assert compilation.assembly is not None
-    spill_bytes = compilation.assembly.spill_bytes
-    for wish in without_spills(compilation.decisions, wanted, spill_bytes, target_named(target)):
+    revised: dict[int, Wanted] = {}
+    compilation = once(revised=revised)
+    while (number := _first_that_spills(compilation)) is not None:
+        before = revised.get(number, wanted)
+        if before.stream_k is None and _streams(compilation.parts[number]):
+            # Loops over parts of tiles take registers that whole tiles leave.
+            revised = {**revised, number: replace(before, stream_k=False)}
+            compilation = once(revised=revised)
+            continue
+        compilation, revised = _without_spills(once, compilation, number, revised, before, rerun=rerun)
+    return compilation
+
+
+def _without_spills(
+    once: Callable[..., Compilation],
+    compilation: Compilation,
+    number: int,
+    revised: Mapping[int, Wanted],
+    wanted: Wanted,
+    *,
+    rerun: bool,
+) -> tuple[Compilation, dict[int, Wanted]]:
+    """The compilation with another tile for one of its programs, whose kernels spill, and all overrides that it has.
+    Raises TilewrightError where no tile keeps its registers."""
+    spill_bytes = _spilled_bytes(compilation, number)
+    target = target_named(compilation.target)
+    for wish in without_spills(compilation.parts[number].decisions, wanted, spill_bytes, target):
+        wishes = {**revised, number: wish}
         try:
             # Proved only once it is known not to spill.
-            other = once(wanted=wish, rerun=False)
-            if rerun and not _spills(other):
-                other = once(wanted=wish)
+            other = once(revised=wishes, rerun=False)
+            if rerun and _first_that_spills(other) is None:
+                other = once(revised=wishes)
         except Undecided:
             raise
         except TilewrightError as error:
             if error.findings:
                 raise
             continue  # a tile that does not suit the program's arrays or memory
-        if not _spills(other):
-            return other
-    raise spilled(kernel.name, compilation.ptx, spill_bytes)
+        if _spilled_bytes(other, number) == 0:
+            return other, wishes
+    raise spilled(compilation.name, compilation.ptx, spill_bytes)
 
 
-def _spills(compilation: Compilation) -> bool:
-    return compilation.assembly is not None and compilation.assembly.spill_bytes > 0
+def _spilled_bytes(compilation: Compilation, number: int) -> int:
+    """Of a thread's registers, by the kernels of one of the programs."""
+    if compilation.assembly is None:
+        return 0
+    entries = compilation.parts[number].entries
+    found = [each for each in compilation.assembly.functions if each.name in entries or len(compilation.parts) == 1]
+    return sum(each.spill_store_bytes + each.spill_load_bytes for each in found)
 
 
-def _streams(compilation: Compilation) -> bool:
-    decisions = compilation.decisions
+def _first_that_spills(compilation: Compilation) -> int | None:
+    numbers = range(len(compilation.parts))
+    return next((number for number in numbers if _spilled_bytes(compilation, number)), None)
+
+
+def _streams(part: Part) -> bool:
+    decisions = part.decisions
     return isinstance(decisions, PipelineDecisions) and decisions.streamed > 0
 
 
@@ -220,11 +271,12 @@ def _compile_once(
     dtype: str | Element | Mapping[str, str | Element],
     strides: Mapping[str, tuple[int, ...]] | None,
     wanted: Wanted,
+    revised: Mapping[int, Wanted],
     rerun: bool,
     assembled: bool,
     progress: Progress | None,
 ) -> Compilation:
-    """`compile_kernel` with one configuration, spilling or not."""
+    """`compile_kernel` with one configuration, spilling or not. revised: overrides of single programs, by number."""
     facts = target_named(target)
     if not facts.supports("wgmma"):
         raise TilewrightError(
@@ -233,23 +285,30 @@ def _compile_once(
     clock = _Clock(progress)
     kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
     with clock.step("trace"):
-        module = trace(kernel, dims, elements_of(kernel, dtype), strides)
-        refuse_run_time(the_program(module))
-    with clock.step("stream"):
-        module = walked(module, facts, wanted)
+        source = trace(kernel, dims, elements_of(kernel, dtype), strides)
+    demanded = tuple(item.name for item in kernel.parameters if item.by_map)
     with clock.step("decide"):
-        demanded = tuple(item.name for item in kernel.parameters if item.by_map)
-        decisions = decide(the_program(module), facts, replace(wanted, mapped=demanded))
-        decisions = settle_schedule(the_program(module), decisions, wanted.schedule)
-        check_demanded_maps(the_program(module), decisions, facts, demanded)
+        wanted = replace(wanted, mapped=demanded)
+        parts = [
+            settled(
+                decided(part.traced, facts, _mapped(revised[number], demanded)) if number in revised else part, wanted
+            )
+            for number, part in enumerate(sequence(source, facts, wanted))
+        ]
+        for part in parts:
+            check_demanded_maps(the_program(part.module), part.decisions, facts, demanded)
     with clock.step("lower"):
-        lowered = lower_program(the_program(module))
-        modules = {item.name: item.module for item in lowered.kernels}
+        lowered = [lower_program(the_program(part.module)) for part in parts]
+        parts = [
+            replace(part, entries=tuple(kernel.name for kernel in each.kernels))
+            for part, each in zip(parts, lowered, strict=True)
+        ]
+        modules = {item.name: item.module for each in lowered for item in each.kernels}
     with clock.step("prove"):
         proof, claims = prove_modules(kernel.name, modules, facts)
     with clock.step("emit"):
         ptx = lower_to_ptx(list(modules.values()), target)
-        plan = launch_plan(lowered)
+        plan = sequence_plan(the_program(source), lowered)
     assembly: Assembly | None = None
     text_proof: Proven | None = None
     staged: tuple[StagedStore, ...] = ()
@@ -257,10 +316,13 @@ def _compile_once(
         try:
             if rerun:
                 with clock.step("prove addresses"):
+                    turned = frozenset[str]().union(*(turned_arrays(part.decisions) for part in parts))
                     text = read(ptx, f"<{kernel.name}.ptx>")
-                    staged = accept_addresses(staged_stores(text, plan.launches, turned_arrays(decisions)), kernel.name)
+                    staged = accept_addresses(staged_stores(text, plan.launches, turned), kernel.name)
                 with clock.step("prove text"):
-                    verdict = reprove(module, ptx, target, kernel.name, large=text, lowered=ptx)
+                    verdict = reprove(
+                        joined([part.module for part in parts]), ptx, target, kernel.name, large=text, lowered=ptx
+                    )
                     text_proof = accept(verdict, f"the emitted text of {kernel.name}")
         except TilewrightError:
             if not is_known_to_spill(pending):
@@ -272,9 +334,13 @@ def _compile_once(
         # Not handed out, whatever was proved of it.
         text_proof, staged = None, ()
     return Compilation(
-        kernel.name, target, module, decisions, modules, claims, proof, text_proof, staged, ptx, plan, assembly,
+        kernel.name, target, source, tuple(parts), modules, claims, proof, text_proof, staged, ptx, plan, assembly,
         clock.seconds,
     )  # fmt: skip
+
+
+def _mapped(wanted: Wanted, demanded: tuple[str, ...]) -> Wanted:
+    return replace(wanted, mapped=demanded)
 
 
 def aligned(kernel: Kernel, elements: Mapping[str, Element], wanted: Wanted) -> tuple[Kernel, Wanted]:

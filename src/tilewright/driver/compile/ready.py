@@ -67,7 +67,9 @@ def compile(  # the verb's name, as users write it: tw.compile
         raise TilewrightError("tune=True chooses the tile itself", remedy="leave out tile, stages and cluster, or tune")
     wanted = Wanted(tile, stages, cluster)
     compiled = compile_for(kernel, dims, target, dtype, strides, wanted, cached, progress, tune=tune)
-    if "tile_m" not in compiled.bundle.decisions and (tile, stages, cluster) != (None, None, None):
+    decided = compiled.bundle.decisions
+    programs = cast("list[Mapping[str, object]]", decided.get("programs", [decided]))
+    if not any("tile_m" in each for each in programs) and (tile, stages, cluster) != (None, None, None):
         raise TilewrightError(
             f"{kernel.name} has no product, whose decisions could be fixed", remedy="leave out tile, stages and cluster"
         )

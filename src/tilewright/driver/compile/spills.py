@@ -26,6 +26,8 @@ from tilewright.targets import Target
 
 _STEP = 16
 """Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
+_CONSUMERS = 2
+"""That have more registers each than more of them."""
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
 _SMALL_TILES = ((128, 128), (128, 64), (64, 64))
@@ -47,8 +49,12 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
 def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
     """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
     if isinstance(decisions, CascadeDecisions) and wanted.depth is None:
-        # Fewer values over the streamed axis at a time.
-        for width in range(decisions.tile_streamed - _STEP, 0, -_STEP):
+        # Fewer values over the streamed axis at a time, where not fewer consumers do, which have more registers each.
+        widths = range(decisions.tile_streamed - _STEP, 0, -_STEP)
+        if wanted.consumers is None and decisions.consumers > _CONSUMERS:
+            wanted = replace(wanted, consumers=_CONSUMERS)
+            yield wanted
+        for width in widths:
             yield replace(wanted, depth=width)
     if isinstance(decisions, PipelineDecisions):
         for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):

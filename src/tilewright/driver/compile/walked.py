@@ -1,20 +1,29 @@
 """A program of products as values, with the loops by which they are computed.
 
-A program that needs several walks along an axis needs one where a tile holds the axis. Whether one does is for the
-decisions to say, so they are asked.
+Which form of a program is compiled is for the decisions to say, so they are asked. One that needs several walks along
+an axis needs one where a tile holds the axis. Axes that are rows to every product may be joined (`synth.joining`): that
+form is taken which costs least, of equal ones the program as it is.
 
-Checked by: tests/synth/streaming and tests/lower/cascade.
+Checked by: tests/synth/streaming, tests/synth/joining and tests/lower/cascade.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir import tile
+from tilewright.base.plan import LaunchPlan
+from tilewright.driver.compile.predicted import predicted_microseconds
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
-from tilewright.ir.tile_facts import the_program
-from tilewright.synth.cascade.decide import decide_cascade
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.tile_facts import buffers, the_program
+from tilewright.synth.cascade.cost import cost
+from tilewright.synth.decide import decide
+from tilewright.synth.joining import joined_forms
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.whole import in_one_tile
 from tilewright.synth.wanted import Wanted
@@ -22,23 +31,55 @@ from tilewright.targets import Target
 
 
 def walked(module: ModuleOp, target: Target, wanted: Wanted | None = None) -> ModuleOp:
-    """The streamed form of a program that has products as values; any other program as it is.
+    """The streamed form of a program that has products as values, over joined axes where that costs less; any other
+    program as it is.
 
     Raises TilewrightError, at the author's line, for what has no such form yet."""
+    wanted = wanted or Wanted()
+    plain = _streamed(module, target, wanted)
+    others = [_streamed(each, target, wanted) for each in joined_forms(the_program(module))]
+    if not others:
+        return plain
+    forms = [(each, _decided(each, target, wanted)) for each in (plain, *others)]
+    decided = [(form, found) for form, found in forms if found is not None]
+    # Costs compare where decisions are of one kind.
+    alike = [(form, found) for form, found in decided if type(found) is type(decided[0][1])]
+    return min(alike, key=lambda each: _cost(*each, target))[0] if alike else plain
+
+
+def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     program = the_program(module)
     found = streamed(program) if contractions(program) else None
     if found is None:
         return module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
-        if _fits(the_program(whole), target, wanted or Wanted()):
+        if _decided(whole, target, wanted) is not None:
             return whole
     return found.module
 
 
-def _fits(program: tile.ProgramOp, target: Target, wanted: Wanted) -> bool:
+def _decided(module: ModuleOp, target: Target, wanted: Wanted) -> Decisions | None:
+    """The decisions; None where no tile fits."""
     try:
-        decide_cascade(program, target, wanted)
+        return decide(the_program(module.clone()), target, wanted)
     except TilewrightError:
-        return False
-    return True
+        return None
+
+
+def _cost(module: ModuleOp, decisions: Decisions, target: Target) -> tuple[float, int]:
+    """What a decided program takes, and what it reads where that is the question."""
+    match decisions:
+        case CascadeDecisions():
+            return cost(the_program(module), decisions, target)
+        case PipelineDecisions():
+            microseconds = predicted_microseconds(the_program(module), decisions, target)
+            return math.inf if microseconds is None else microseconds, 0
+        case _:
+            return math.inf, 0
+
+
+def given_arrays(plan: LaunchPlan, module: ModuleOp) -> LaunchPlan:
+    """A plan whose arrays are those of a program as its author wrote it."""
+    given = {buffer.name: buffer for buffer in buffers(the_program(module))}
+    return replace(plan, buffers=tuple(given.get(buffer.name, buffer) for buffer in plan.buffers))

@@ -3,12 +3,14 @@ events.
 
 The seam for foreign PTX: `contract.replay.replay` judges any text; here it is given the claims of the typestate proof
 besides. What is run is a small instance of the same decisions, whose text is shown to be the large one but for extents;
-where a kernel copies operands first, each of the two kernels is run in an instance of its own (`small_copies`).
+where a kernel copies operands first, each of the two kernels is run in an instance of its own (`small_copies`). So is
+each of several programs that one was cut into. Of what one hands over every element must be written, and what lies
+between the rows of that array must not be read by the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -18,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.collector import collector_paused
 from tilewright.base.diagnostic import Diagnostic, Level
-from tilewright.base.plan import Launch, LaunchPlan
+from tilewright.base.plan import Buffer, Launch, LaunchPlan
 from tilewright.base.run_time import plan_at
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
@@ -50,7 +52,8 @@ from tilewright.driver.reproof.tile_places import miscounted_points, misplaced_a
 from tilewright.driver.reproof.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir import tile
+from tilewright.ir.tile_facts import buffers, the_program
 from tilewright.lower.ac_to_ptx import lower_to_ptx
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.tile_to_ac import lower_copies, lower_program
@@ -73,14 +76,46 @@ def reprove(
 
     A text that is not the small instance's but for extents is refuted, and so is one that is not, letter by letter,
     what the program is lowered to: the small text does not tell which of several extents belongs at a place where its
-    own are equal.
+    own are equal. program: a module with one program, or with those that a program was cut into, in launch order.
     """
-    verdict = _judge_instances(program, ptx, target, name, seeds, large or read(ptx, f"<{name}.ptx>"), slow)
-    if not isinstance(verdict, Proven):
-        return verdict
+    large = large or read(ptx, f"<{name}.ptx>")
+    programs = [ModuleOp([op.clone()]) for op in program.ops if isinstance(op, tile.ProgramOp)]
+    handed = _handed_over(programs)
+    if isinstance(handed, str):
+        return Unknown((handed,))
+    parts: list[Proven] = []
+    for each in programs:
+        verdict = _judge_instances(each, ptx, target, name, seeds, large, slow, handed)
+        if not isinstance(verdict, Proven):
+            return verdict
+        parts.append(verdict)
     if lowered is None:
-        lowered = lower_to_ptx([kernel.module for kernel in lower_program(the_program(program)).kernels], target)
-    return _edited(ptx, lowered) or verdict
+        kernels = [kernel for each in programs for kernel in lower_program(the_program(each)).kernels]
+        lowered = lower_to_ptx([kernel.module for kernel in kernels], target)
+    return _edited(ptx, lowered) or _all_of(parts)
+
+
+def _handed_over(programs: Sequence[ModuleOp]) -> frozenset[str] | str:
+    """The arrays that one program stores and later ones load; or, in words, why programs in this order do not hand
+    over what they have in common."""
+    known: dict[str, Buffer] = {}
+    found: set[str] = set()
+    for module in programs:
+        for buffer in buffers(the_program(module)):
+            before = known.setdefault(buffer.name, buffer)
+            if before is not buffer and buffer.role == "output":
+                return f"{buffer.name} is stored by a program after another has stored or loaded it"
+            if (before.role, buffer.role) == ("output", "input"):
+                if before.elements != buffer.elements:
+                    return f"{buffer.name} is one array to a program that stores it and another to one that loads it"
+                found.add(buffer.name)
+    return frozenset(found)
+
+
+def _all_of(parts: Sequence[Proven]) -> Proven:
+    assumptions = tuple(dict.fromkeys(line for each in parts for line in each.assumptions))
+    claims = tuple(dict.fromkeys(line for each in parts for line in each.claims))
+    return Proven(parts[-1].scope, assumptions, claims)
 
 
 def _edited(ptx: str, text: str) -> Refuted | None:
@@ -94,8 +129,10 @@ def _edited(ptx: str, text: str) -> Refuted | None:
 
 
 def _judge_instances(
-    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...], large: Module, slow: bool
-) -> Verdict:
+    program: ModuleOp, ptx: str, target: str, name: str, seeds: tuple[int, ...], large: Module, slow: bool,
+    handed: frozenset[str],
+) -> Verdict:  # fmt: skip
+    """Of one program. large: the text, of other programs too; handed: arrays that programs hand over."""
     parts: list[Proven] = []
     if copies_apart(the_program(program)):
         copied = _judge_copies(program, copies_instance(program), large, target, name, seeds, slow)
@@ -106,24 +143,23 @@ def _judge_instances(
     found = run_time_instances(the_program(program)) if run_time else (small_extents(the_program(program)),)
     for number, extents in enumerate(found):
         instance = small_instance(program, extents)
-        verdict = _judge_instance(program, instance, large, ptx, target, name, seeds, slow, places=not number)
+        verdict = _judge_instance(program, instance, large, ptx, target, name, seeds, slow, handed, places=not number)
         if not isinstance(verdict, Proven):
             return verdict
         parts.append(verdict)
-    assumptions = tuple(dict.fromkeys(line for each in parts for line in each.assumptions))
-    claims = tuple(dict.fromkeys(line for each in parts for line in each.claims))
-    return Proven(parts[-1].scope, assumptions, claims)
+    return _all_of(parts)
 
 
 def _judge_instance(
     program: ModuleOp, instance: ModuleOp, large: Module, ptx: str, target: str, name: str, seeds: tuple[int, ...],
-    slow: bool, *, places: bool,
+    slow: bool, handed: frozenset[str], *, places: bool,
 ) -> Verdict:  # fmt: skip
     """Of the product, or of the only kernel; what copies its operands first, if something does, has done so. A run-time
     axis has the instance's extent. places: work out those of all tiles too."""
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
     small_text = lower_to_ptx(list(modules.values()), target)
+    large = replace(large, kernels=tuple(kernel for kernel in large.kernels if kernel.name in modules))
     small = read_beside(large, ptx, small_text, f"<{name}.small.ptx>")
     at = {axis: the_program(instance).extents[axis] for axis in the_program(instance).run_time}
     # What a launch passes stands in neither text: of run-time axes no numbers may differ.
@@ -143,6 +179,10 @@ def _judge_instance(
     limits = limits_of(instance)
     whole, kept = whole_results(the_program(instance)), results_in_groups(the_program(instance), limits)
     sums = program_sums(the_program(instance), limits)
+    lost = {buffer.name for buffer in plan.buffers if buffer.role == "output"} & handed - whole
+    if lost:
+        return Unknown((f"whether every element of {min(lost)} is written, which is handed over, is not known",))
+    held |= {buffer.name for buffer in plan.buffers if buffer.role == "input"} & handed
     misplaced = _misplaced(large, program, plan.launches[-1], sums) if places else ()
     if isinstance(misplaced, str):
         return Unknown((misplaced,))

@@ -43,7 +43,7 @@ from tilewright.ir.tile_reduce import ReduceOp
 from tilewright.ir.tile_types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
-from tilewright.lower.cascade.point_values import bare, emit_exponentials, position_at, users
+from tilewright.lower.cascade.point_values import bare, emit_exponentials, numbered_axis, position_at, users
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -593,10 +593,12 @@ class Consumer:
         places: list[SSAValue] = []
         if positions or bounded:
             places = [self.first_row(), self.first(columns) if columns else self.zero()]
+        batch = [axis for axis in self.axes.batch if axis in map(numbered_axis, positions)]
+        places += [self.place.indices[axis] for axis in batch]
         body = Block(arg_types=[*([_SCALAR] * len(inputs)), *(INDEX for _ in places)])
         inner = self.build.inside(body)
         leaves: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=False))
-        at = dict(zip((self.axes.row, columns), body.args[len(inputs) :], strict=False))
+        at = dict(zip((self.axes.row, columns, *batch), body.args[len(inputs) :], strict=False))
         for each in positions:
             leaves[each.result] = position_at(inner, each, at)
         for value, _, _ in wanted:

@@ -51,6 +51,13 @@ def users(value: SSAValue) -> list[Operation]:
     return list(found)
 
 
+def numbered_axis(op: tile.PositionOp) -> str:
+    """The axis whose index, or whose blocks' index, is taken as a number."""
+    kind = op.index.type
+    assert isinstance(kind, tile.IndexType)
+    return base_axis(kind.axis.data)
+
+
 def position_at(build: Build, op: tile.PositionOp, at: Mapping[str, SSAValue]) -> SSAValue:
     """An index as a number, at the place of an element."""
     kind = op.index.type

@@ -4,7 +4,8 @@ A consumer warpgroup holds 64 rows: what is carried along the streamed axis, and
 streamed columns, in float32 and once more as the next product's operand. The widest tile of the streamed axis is taken
 whose values fit a thread's registers, and whose slots fit shared memory twice, so that one is filled while the other is
 read. Two consumers share a CTA's slots, and each computes while the other's products run; one alone is taken where its
-smaller tiles take less time in all, as where there are fewer tiles than multiprocessors.
+smaller tiles take less time in all, as where there are fewer tiles than multiprocessors. Three of them keep more warps
+busy where threads compute an operand between two products, if so few registers do.
 
 Not handled: operands of 8 bits, operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py.
 """
@@ -42,8 +43,14 @@ from tilewright.synth.wanted import Wanted
 from tilewright.targets import Target
 
 _CONSUMERS = 2
+_MOST_CONSUMERS = 3
 _OTHER_REGISTERS = 44
 """Of a thread, for addresses, descriptors, positions and what one element's work needs at a time."""
+_LEAST_OTHER_REGISTERS = 28
+"""The same where more consumers leave no more: with it ptxas (13.0) spills nothing in attention of head size 64, causal
+too, by tiles of 3 x 64 rows and 128 keys."""
+_SMALL_PRODUCER = 32
+"""Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP = 16
 """Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
@@ -97,7 +104,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         else:
             found.append(decisions)
     if found:
-        return min(found, key=lambda each: _time(program, axes, each, target))
+        return min(found, key=lambda each: estimated_time(program, axes, each, target))
     refuse_at(
         program,
         f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
@@ -109,7 +116,11 @@ def _decided(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], choice: _Tile, target: Target
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
-    launch, producer, consumer = register_budget(choice.consumers, target)
+    launch, producer, consumer = (
+        register_budget(choice.consumers, target)
+        if choice.consumers <= _CONSUMERS
+        else register_budget(choice.consumers, target, producer=_SMALL_PRODUCER)
+    )
     needed = _registers(program, axes, choice, brought)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
@@ -142,13 +153,14 @@ def _decided(
     )  # fmt: skip
 
 
-def _time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
-    """Of all tiles, in hundredths of what a wide tile of several consumers takes. One consumer alone has nobody whose
-    products run while it computes, but half of the rows. A narrow tile of the streamed axis takes as long as one of so
-    many columns that wgmma needs no longer for its products than for its operands."""
+def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
+    """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
+    products run while it computes, but half of the rows; of three, two compute then. A narrow tile of the streamed axis
+    takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
-    share = 100 if d.consumers > 1 else target.limit("pipeline.one_consumer_percent")
+    shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
+    share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
 
@@ -178,9 +190,9 @@ def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
             case tile.PositionOp():
                 kind = op.index.type
                 axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
-                if axis not in (axes.row, axes.streamed, axes.column):
+                if axis not in (axes.row, axes.streamed, axes.column, *axes.batch):
                     remedy = f"load it from a tensor over ({axis})"
-                    refuse_at(op, f"a number along {axis}, an axis of the batch", remedy)
+                    refuse_at(op, f"a number along {axis}, an axis of no value here", remedy)
             case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp():
                 kept = axes.kept(op.result)
                 if {axes.streamed, axes.column} <= kept:
@@ -221,7 +233,8 @@ def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brough
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
-    return carried + narrow * max(scores, 1) + packed + _OTHER_REGISTERS
+    other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
+    return carried + narrow * max(scores, 1) + packed + other
 
 
 def _tiles(
@@ -250,7 +263,8 @@ def _tiles(
     elif wanted.depth is not None:
         widths = [width for width in (wanted.depth,) if width % step == 0 and 0 < width <= most]
     few = program.extents[axes.row] <= BLOCK_ROWS
-    counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else (_CONSUMERS, 1)
+    several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole else (_CONSUMERS, 1)
+    counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else several
     for each in columns:
         for consumers in counts:
             for width in widths:

@@ -123,6 +123,8 @@ class _Analysis:
                 return _where(same, operand, _ANYTHING)
             case tile.UnaryOp():
                 return _of_one(op.function.data, self.interval(op.operand))
+            case tile.BinaryOp() if (size := _remainder_of(op)) is not None:
+                return self.remainders(*size)
             case tile.BinaryOp():
                 return _of_two(op.function.data, self.interval(op.left), self.interval(op.right))
             case tile.SelectOp():
@@ -143,13 +145,48 @@ class _Analysis:
         kind = index.type
         assert isinstance(kind, tile.IndexType)
         axis, size = base_axis(kind.axis.data), block_size(kind.axis.data)
+        low, high = (end // size + index_offset(index) for end in self.ends(axis))
+        return between(low.astype(np.float64), high.astype(np.float64))
+
+    def remainders(self, axis: str, size: int) -> Interval:
+        """Of the elements' numbers by blocks of `size`: those of one block rise, those of several have them all."""
+        first, last = self.ends(axis)
+        several = first // size != last // size
+        low, high = np.where(several, 0, first % size), np.where(several, size - 1, last % size)
+        return between(low.astype(np.float64), high.astype(np.float64))
+
+    def ends(self, axis: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first and the last element that each tile has along an axis."""
         last = self.program.extents[axis] - 1
         step = {self.axes.row: self.rows, self.axes.streamed: self.columns}.get(axis, last + 1)
-        first = np.arange(0, last + 1, step)
-        ends = first, np.minimum(first + step - 1, last)
         shape = (1, -1) if axis == self.axes.streamed else (-1, 1)
-        low, high = ((end // size + index_offset(index)).astype(np.float64).reshape(shape) for end in ends)
-        return between(low, high)
+        first = np.arange(0, last + 1, step, dtype=np.int64).reshape(shape)
+        return first, np.minimum(first + step - 1, last)
+
+
+def _remainder_of(op: tile.BinaryOp) -> tuple[str, int] | None:
+    """The axis and the size of blocks where a difference is an element's number less those of all blocks before its
+    own."""
+    times = _bare(op.right).owner
+    if op.function.data is not Function.SUB or not isinstance(times, tile.BinaryOp):
+        return None
+    whole, blocks, number = (_bare(each).owner for each in (op.left, times.left, times.right))
+    if not isinstance(whole, tile.PositionOp) or not isinstance(blocks, tile.PositionOp):
+        return None
+    (axis,), (of_blocks,) = value_type(whole.result).axis_names, value_type(blocks.result).axis_names
+    size = block_size(of_blocks)
+    plain = block_size(axis) == 1 and base_axis(of_blocks) == axis and not index_offset(whole.index)
+    found = plain and times.function.data is Function.MUL and not index_offset(blocks.index)
+    if not found or not isinstance(number, tile.ConstantOp) or number.value.value.data != size:
+        return None
+    return axis, size
+
+
+def _bare(value: SSAValue) -> SSAValue:
+    """What a value only repeats."""
+    while isinstance(value.owner, tile.BroadcastOp | tile.TransposeOp):
+        value = value.owner.operand
+    return value
 
 
 def _is(interval: Interval, number: float) -> NDArray[np.bool_]:

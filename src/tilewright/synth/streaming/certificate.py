@@ -207,11 +207,12 @@ def differences(
     chance = random.Random(seed)
     for length in range(1, longest + 1):
         extents = {each: length if each == axis else 1 for each in program.extents if blocks_of(each) is None}
-        inputs = _inputs(program, extents, chance)
+        inputs = made_up_inputs(program, extents, chance)
         yield from compared(program, streamed, extents, inputs, length)
 
 
-def _inputs(program: tile.ProgramOp, extents: Mapping[str, int], chance: random.Random) -> dict[str, Array]:
+def made_up_inputs(program: tile.ProgramOp, extents: Mapping[str, int], chance: random.Random) -> dict[str, Array]:
+    """An array of numbers for each tensor that a program loads."""
     found: dict[str, Array] = {}
     for argument, buffer in zip(program.body.block.args, buffers(program), strict=True):
         if buffer.role == "input":
@@ -234,4 +235,3 @@ def compared(
         for name, values in expected.items():
             if not all(a is not None and a.same(b) for a, b in zip(actual[name].flat, values.flat, strict=True)):
                 yield Broken("the same numbers", program.place.data, f"{name} differs for tiles of {cut}")
-

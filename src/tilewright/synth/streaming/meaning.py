@@ -9,7 +9,9 @@ Not handled: groups (a program is one group here, of all elements). Checked by: 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile_axes import base_axis, block_size
 from tilewright.ir.tile_contract import ContractOp
 from tilewright.ir.tile_facts import index_offset, parameter_name
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile_types import IndexType, tensor_type, value_type
 from tilewright.synth.streaming.exact import FUNCTIONS, ZERO, Exact, exact, scrambled
 
@@ -33,11 +35,19 @@ _VECTORS: dict[Function, Any] = {
 
 
 def meaning(
-    program: tile.ProgramOp, extents: Mapping[str, int], inputs: Mapping[str, Array], cut: Sequence[int]
+    program: tile.ProgramOp,
+    extents: Mapping[str, int],
+    inputs: Mapping[str, Array],
+    cut: Sequence[int],
+    *,
+    rounds: bool = False,
+    steps: Mapping[str, Fraction] | None = None,
 ) -> dict[str, Array]:
     """What the program stores, by tensor's name. inputs: of `Exact`, of every tensor that is loaded, by its name; cut:
-    elements of each tile of streamed loops, in order."""
-    run = _Run(program, extents, inputs, cut)
+    elements of each tile of streamed loops, in order; rounds: products round an operand in float32 to the other's
+    element, as they do, which a state that is corrected does not keep; steps: from one index of an axis to the next as
+    numbers, where that is not 1."""
+    run = _Run(program, extents, inputs, cut, rounds, steps or {})
     with np.errstate(all="ignore"):
         run.ops(program.body.block.ops)
     return run.stored
@@ -60,13 +70,24 @@ def filled(shape: Sequence[int], value: Callable[[], Exact]) -> Array:
     return result
 
 
+def _rounded(array: Array, element: Element) -> Array:
+    scramble = np.frompyfunc(lambda x: scrambled(f"to {element.value}", x, x.about), 1, 1)
+    return np.asarray(scramble(array), dtype=object)
+
+
 class _Run:
     """tile: first element and elements of the axis's tile in the loop under way."""
 
     def __init__(
-        self, program: tile.ProgramOp, extents: Mapping[str, int], inputs: Mapping[str, Array], cut: Sequence[int]
+        self,
+        program: tile.ProgramOp,
+        extents: Mapping[str, int],
+        inputs: Mapping[str, Array],
+        cut: Sequence[int],
+        rounds: bool,
+        steps: Mapping[str, Fraction],
     ) -> None:
-        self.program, self.inputs, self.cut = program, inputs, cut
+        self.program, self.inputs, self.cut, self.rounds, self.steps = program, inputs, cut, rounds, steps
         self.extents = {axis: -(-extents[base_axis(axis)] // block_size(axis)) for axis in program.extents}
         self.tile: dict[str, tuple[int, int]] = {}
         self.values: dict[SSAValue, Array] = {}
@@ -103,8 +124,9 @@ class _Run:
                 return filled(shape, lambda: exact(op.value.value.data))
             case tile.PositionOp():
                 assert isinstance(op.index.type, IndexType)
-                numbers = iter(self.elements(op.index.type.axis.data) + index_offset(op.index))
-                return filled([len(self.elements(op.index.type.axis.data))], lambda: exact(float(next(numbers))))
+                axis = op.index.type.axis.data
+                numbers, step = iter((self.elements(axis) + index_offset(op.index)).tolist()), self.steps.get(axis, 1)
+                return filled([len(self.elements(axis))], lambda: exact(Fraction(next(numbers)) * step))
             case tile.BroadcastOp():
                 return self.spread(operands[0], op.operand, value_type(op.result).axis_names)
             case tile.TransposeOp():
@@ -118,20 +140,39 @@ class _Run:
             case ReduceOp():
                 along = value_type(op.operand).axis_names.index(op.axis.data)
                 return np.asarray(_VECTORS[op.function.data].reduce(operands[0], axis=along), dtype=object)
+            case ArgReduceOp():
+                along = value_type(op.operand).axis_names.index(op.axis.data)
+                sign = 1 if op.function.data is Function.MAX else -1
+
+                def chosen(row: Array) -> Exact:
+                    values = [sign * each.about for each in row]
+                    ranks = [math.inf if math.isnan(each) else each for each in values]
+                    return exact(float(ranks.index(max(ranks))))
+
+                return np.asarray(np.apply_along_axis(chosen, along, operands[0]), dtype=object)
             case ContractOp():
                 axes = (*value_type(op.result).axis_names, op.axis.data)
-                left, right = (self.spread(self.values[side], side, axes) for side in (op.left, op.right))
+                sides = ((op.left, op.right), (op.right, op.left))
+                left, right = (self.spread(self.operand(side, other), side, axes) for side, other in sides)
                 products = _VECTORS[Function.MUL](left, right)
                 return np.asarray(_VECTORS[Function.ADD].reduce(products, axis=-1), dtype=object)
             case _:
                 raise NotImplementedError(op.name)
 
+    def operand(self, side: SSAValue, other: SSAValue) -> Array:
+        """A product's operand, rounded to the other's element where it has more bits and was not widened from it."""
+        element = value_type(other).element_kind
+        owner = side.owner
+        widened = isinstance(owner, tile.CastOp) and value_type(owner.operand).element_kind is element
+        if not self.rounds or value_type(side).element_kind is not Element.F32 or element is Element.F32 or widened:
+            return self.values[side]
+        return _rounded(self.values[side], element)
+
     def cast(self, op: tile.CastOp, operand: Array) -> Array:
         source, target = value_type(op.operand).element_kind, value_type(op.result).element_kind
         if target in (Element.F32, source):
             return operand
-        rounded = np.frompyfunc(lambda x: scrambled(f"to {target.value}", x, x.about), 1, 1)
-        return np.asarray(rounded(operand), dtype=object)
+        return _rounded(operand, target)
 
     def load(self, op: tile.LoadOp) -> Array:
         array = self.inputs[parameter_name(self.program, op.tensor)]
@@ -185,4 +226,3 @@ class _Run:
             self.stored[name] = np.full([self.extents[axis] for axis in axes], None, dtype=object)
         where = np.ix_(*(self.elements(axis) for axis in axes))
         self.stored[name][where] = self.values[op.value]
-

@@ -431,6 +431,33 @@ def test_edits_of_places_are_not_proven(edits: tuple[Edit, ...], words: str) -> 
     require_unknown(kernel_text(SHAPE, edited(PLACES, edits)), words)
 
 
+FURTHER: tuple[Edit, ...] = (
+    ("places(%row, %column)", "places(%row, %column, %row)"),
+    ("%j : !ac.index)", "%j : !ac.index, %k : !ac.index)"),
+)
+
+
+def test_a_further_index_is_the_same_at_all_places() -> None:
+    along = (("%half = ac.index.divide %place", "%half = ac.index.divide %k"), ("%number, %of_row", "%of_row, %number"))
+    assert isinstance(verdict(kernel_text(SHAPE, edited(PLACES, FURTHER))), Proven)
+    assert isinstance(verdict(kernel_text(SHAPE, edited(PLACES, (*FURTHER, *along)))), Proven)
+
+
+@pytest.mark.parametrize(
+    ("edits", "words"),
+    [
+        ((("places(%row, %column)", "places(%row, %column, %row)"),), "3 arguments"),
+        ((*FURTHER, ("2 * %j + 7", "-2 * %k + 7")), "divides"),
+        (
+            (*FURTHER, ("2 * %j + 7", "2 * %k + 7"), ("%group = ac.index.divide %i", "%group = ac.index.divide %j")),
+            "changes along it",
+        ),
+    ],
+)
+def test_edits_of_further_indices_are_not_proven(edits: tuple[Edit, ...], words: str) -> None:
+    require_unknown(kernel_text(SHAPE, edited(PLACES, edits)), words)
+
+
 def test_a_product_of_two_blocks_by_two_units_is_proven() -> None:
     shape = Shape(units=2, blocks=2)
     body = multiply(shape, "%x") + READ.replace(RELEASE, "").replace("inputs(%x)", "inputs(%product)")

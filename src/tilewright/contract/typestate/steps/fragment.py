@@ -58,6 +58,8 @@ from tilewright.ir.ac_fragment import (
 )
 from tilewright.ir.function import REDUCERS
 
+_OF_A_PLACE = 2
+"""Indices: its row and its column."""
 _FLOAT = "f32"
 _COLUMNS = 8
 """Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments)."""
@@ -146,7 +148,8 @@ def _map(walk: RoleWalk, op: FragmentMapOp) -> None:
     if not op.outputs:
         walk.findings.doubt("has no result", op)
     if _check_body(walk, op, len(tokens), places) and None not in tokens:
-        axes = region_axes(op.body.block, [*(_axes(token) for token in tokens if token is not None), "m", "n"])
+        along = ["m", "n", *[""] * (len(places) - _OF_A_PLACE)]
+        axes = region_axes(op.body.block, [*(_axes(token) for token in tokens if token is not None), *along])
         end = op.body.block.last_op
         assert isinstance(end, ac.YieldOp)
         for value, result in zip(end.values, made, strict=True):
@@ -179,7 +182,7 @@ def _check_body(walk: RoleWalk, op: FragmentMapOp, inputs: int, places: Sequence
     """Is the region a function of its arguments, with as many results as the operation has?"""
     block, findings = op.body.block, walk.findings
     kinds = [ac.ScalarType()] * inputs + [ac.IndexType()] * len(places)
-    if len(places) not in (0, 2) or [argument.type for argument in block.args] != kinds:
+    if 0 < len(places) < _OF_A_PLACE or [argument.type for argument in block.args] != kinds:
         findings.doubt(f"a region of {len(block.args)} arguments for {inputs} inputs and {len(places)} places", op)
         return False
     check_region(block, op, len(kinds), findings, results=len(op.outputs), indices=True)

@@ -1,0 +1,214 @@
+"""Into which programs, each a kernel of its own, is a traced program compiled, and what is decided of each?
+
+The program as one, and every sequence that cuts of it give (`synth.cut`), cut again where that is better still. Each
+is given its walks and its decisions, and the sequence with the least estimated time is taken: one kernel, unless
+several take less by more than the estimates' error, or one is refused. What no kernel of a cut undercuts is asked
+first, so most are never decided. Of the cut that is taken a certificate is made. Overrides that fix a tile are of one
+kernel; with them nothing is cut that need not be.
+
+Not handled: a workspace of which the program before leaves elements out. Checked by:
+tests/driver/compile/test_sequence.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.walked import walked
+from tilewright.driver.reproof.schedule_proof import settle_schedule
+from tilewright.driver.reproof.whole_results import whole_results
+from tilewright.frontends.tile.loop_form import in_loop_form
+from tilewright.ir import tile
+from tilewright.ir.cascade_facts import contractions
+from tilewright.ir.decisions import Decisions, to_attribute
+from tilewright.ir.tile_facts import reductions, the_program
+from tilewright.synth.cut.certificate import require_same
+from tilewright.synth.cut.handover import Cut, cuts
+from tilewright.synth.cut.split import splits
+from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
+from tilewright.synth.decide import decide
+from tilewright.synth.joining import joined_forms
+from tilewright.synth.run_time_extents import refuse_run_time
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import Target
+
+_WORTH = 0.85
+"""Of one kernel's estimated time, what several may take at most: the estimates are no better."""
+_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic")
+"""Overrides that are of arrays or of any kernel, and fix no tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One program of a sequence. module: with its walks, and its decisions as an attribute; traced: without;
+    entries: of its kernels, once it is lowered."""
+
+    module: ModuleOp
+    decisions: Decisions
+    traced: ModuleOp
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """parts: in launch order; cuts: that made them."""
+
+    parts: tuple[Part, ...]
+    microseconds: float
+    cuts: tuple[tuple[ModuleOp, Cut], ...] = ()
+
+
+def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """The parts of a traced program, in launch order. Raises TilewrightError, at the author's line, where there is no
+    such sequence: what a single kernel is refused for."""
+    if not _is_cut(the_program(module)):
+        refuse_run_time(the_program(module))
+        return (decided(module, target, wanted),)
+    found = _best(module, target, wanted, forced=wanted.cut is True)
+    for whole, cut in found.cuts:
+        require_same(the_program(whole), cut)
+    if not found.cuts:
+        return found.parts
+    words = f"{len(found.parts)} kernels, about {found.microseconds:.0f} us in all: " + ", ".join(
+        f"{f'{cut.parts} parts' if cut.parts else 'cut'} at {cut.place.rpartition('/')[2]}, {cut.size_bytes} bytes"
+        for _, cut in found.cuts
+    )
+    return tuple(_explained(part, words) for part in found.parts)
+
+
+def decided(module: ModuleOp, target: Target, wanted: Wanted) -> Part:
+    """One kernel's program of a traced one. Raises TilewrightError."""
+    own = _of_program(module, wanted)
+    found = walked(module, target, own)
+    if found is module:
+        found = module.clone()
+    return Part(found, decide(the_program(found), target, own), module)
+
+
+def settled(part: Part, wanted: Wanted) -> Part:
+    """The part with the schedule of its loop proved."""
+    return replace(part, decisions=settle_schedule(the_program(part.module), part.decisions, wanted.schedule))
+
+
+def joined(modules: Sequence[ModuleOp]) -> ModuleOp:
+    """One module with the programs of all."""
+    if len(modules) == 1:
+        return modules[0]
+    return ModuleOp([the_program(module).clone() for module in modules])
+
+
+def _is_cut(program: tile.ProgramOp) -> bool:
+    """Whether cuts are looked for: in a program with products as values, or with folds."""
+    return bool(contractions(program) or reductions(program))
+
+
+def _explained(part: Part, words: str) -> Part:
+    decisions = replace(part.decisions, reasons=(*part.decisions.reasons, words))
+    the_program(part.module).attributes["decisions"] = to_attribute(decisions)
+    return replace(part, decisions=decisions)
+
+
+def _of_program(module: ModuleOp, wanted: Wanted) -> Wanted:
+    """The overrides without those of arrays that the program does not have."""
+    names = {name.data for name in the_program(module).parameters}
+    return replace(
+        wanted,
+        misaligned=tuple(name for name in wanted.misaligned if name in names),
+        mapped=tuple(name for name in wanted.mapped if name in names),
+        aligned=tuple(each for each in wanted.aligned if each[0] in names),
+    )
+
+
+def _best(
+    module: ModuleOp,
+    target: Target,
+    wanted: Wanted,
+    *,
+    forced: bool = False,
+    whole: bool = True,
+    limit: float = math.inf,
+) -> _Sequence:
+    """The best sequence. forced: of several kernels; whole: the program is no side of a split, which stays one kernel;
+    limit: microseconds beyond which no sequence of several is of use. Raises TilewrightError where neither one kernel
+    nor several are compiled."""
+    program, refusal = the_program(module), None
+    one: _Sequence | None = None
+    try:
+        refuse_run_time(program)
+        part = decided(module, target, wanted)
+        one = _Sequence((part,), microseconds(the_program(part.module), part.decisions, target))
+    except TilewrightError as error:
+        refusal = error
+    fixed = any(getattr(wanted, each.name) != each.default for each in fields(Wanted) if each.name not in _OF_ARRAYS)
+    if one is not None and not forced and (fixed or wanted.cut is False or not whole):
+        return one
+    if one is not None and not forced:
+        limit = min(limit, _WORTH * one.microseconds)
+    best = None if wanted.cut is False else _cut_best(module, target, wanted, limit, one)
+    if best is not None:
+        return best
+    if one is None:
+        assert refusal is not None
+        raise refusal
+    return one
+
+
+def _cut_best(
+    module: ModuleOp, target: Target, wanted: Wanted, limit: float, one: _Sequence | None
+) -> _Sequence | None:
+    """The best sequence of at least two kernels that takes less than `limit`. one: kernel, None where it is refused."""
+    program = the_program(module)
+    if least_microseconds(program, target) >= limit:
+        return None
+    best: _Sequence | None = None
+    for whole, cut in _offered(module, target, one):
+        try:
+            found = _of_cut(whole, cut, target, replace(wanted, cut=None), limit)
+        except TilewrightError:
+            continue
+        if found is not None:
+            # What follows a split is another kind of kernel, or more parts.
+            best, limit = found, found.microseconds * (_WORTH if cut.parts else 1)
+    return best
+
+
+def _offered(module: ModuleOp, target: Target, one: _Sequence | None) -> Iterator[tuple[ModuleOp, Cut]]:
+    """Cuts, and what they are of, the likelier first: parts of an axis where one kernel leaves multiprocessors idle, of
+    the program over joined axes too; then values."""
+    program, idle = the_program(module), one is None
+    if one is not None:
+        part, most = one.parts[0], target.limit("device.multiprocessors")
+        busy = busy_multiprocessors(the_program(part.module), part.decisions, target)
+        idle = busy < _WORTH * most
+        for form in (module, *joined_forms(program)) if idle else ():
+            yield from ((form, cut) for cut in splits(the_program(form), most / busy))
+    # Of sums that stay together on one side nothing is gained, but that this side may be split.
+    yield from ((module, cut) for cut in cuts(program) if cut.divides_sums or idle)
+
+
+def _of_cut(module: ModuleOp, cut: Cut, target: Target, wanted: Wanted, limit: float) -> _Sequence | None:
+    """The best sequence of a cut that takes less than `limit`. What its programs take at least is asked first."""
+    open_ = [least_microseconds(the_program(side), target) for side in cut.programs]
+    sides: list[_Sequence] = []
+    for side in cut.programs:
+        left = limit - sum(each.microseconds for each in sides) - sum(open_)
+        if left <= 0:
+            return None
+        sides.append(_best(in_loop_form(side), target, wanted, whole=not cut.parts, limit=left + open_.pop(0)))
+        if len(sides) == 1 and not _are_stored_whole(sides[0].parts, cut.workspaces):
+            return None
+    time = sum(side.microseconds for side in sides)
+    if time >= limit:
+        return None
+    done = ((module, cut), *(each for side in sides for each in side.cuts))
+    return _Sequence(tuple(part for side in sides for part in side.parts), time, done)
+
+
+def _are_stored_whole(parts: Sequence[Part], workspaces: Sequence[str]) -> bool:
+    whole = frozenset[str]().union(*(whole_results(the_program(part.module)) for part in parts))
+    return whole.issuperset(workspaces)

@@ -1,0 +1,103 @@
+"""Do several programs, one after the other, store what the one did that they were cut from?
+
+All are run in exact arithmetic at small extents, with roundings that nothing undoes (`streaming.meaning`), those behind
+the first on what it has stored. That is independent of how cuts are found and written.
+A failure is a fault of this compiler. Checked by: tests/synth/cut/test_handover.py, which breaks cuts and sees them
+refuted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir import tile
+from tilewright.ir.tile_axes import base_axis, block_size, blocks_of
+from tilewright.ir.tile_facts import buffers, positions, the_program
+from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.synth.cut.handover import Cut
+from tilewright.synth.streaming.certificate import made_up_inputs
+from tilewright.synth.streaming.meaning import Array, cuts, meaning
+
+EXTENTS = (1, 2)
+"""Of every axis in turn; of axes with blocks, so many blocks."""
+PARTS = ((2, 1), (3, 2))
+"""Parts of an axis, and elements of each."""
+
+
+def require_same(whole: tile.ProgramOp, cut: Cut) -> None:
+    """Raises TilewrightError where the two programs store other numbers than the whole."""
+    before, *after = map(the_program, cut.programs)
+    if cut.parts:
+        found = (_difference_in_parts(whole, before, after, *each) for each in PARTS)
+    else:
+        found = (_difference(whole, before, after, length) for length in EXTENTS)
+    for name in found:
+        if name:
+            raise TilewrightError(
+                f"{whole.sym_name.data} cut at {cut.workspaces[0]} stores other numbers in {name}",
+                remedy="this is a fault of the compiler; please report the program",
+            )
+
+
+def _difference(whole: tile.ProgramOp, before: tile.ProgramOp, after: Sequence[tile.ProgramOp], length: int) -> str:
+    """A result that differs at these extents, or ""."""
+    chance = random.Random(length)
+    extents = {axis: length for axis in whole.extents if blocks_of(axis) is None}
+    for axis in whole.extents:
+        extents[base_axis(axis)] = max(extents[base_axis(axis)], 1 + block_size(axis) * (length - 1))
+    inputs = made_up_inputs(whole, extents, chance)
+    expected = meaning(whole, extents, inputs, (), rounds=True)
+    first = meaning(before, extents, inputs, (), rounds=True)
+    stored = dict(first)
+    for each in after:
+        stored |= meaning(each, extents, inputs | first, (), rounds=True)
+    return _other(expected, stored)
+
+
+def _other(expected: Mapping[str, Array], stored: Mapping[str, Array]) -> str:
+    for name, values in expected.items():
+        if name not in stored or not all(
+            other is not None and each.same(other) for each, other in zip(values.flat, stored[name].flat, strict=True)
+        ):
+            return name
+    return ""
+
+
+def _difference_in_parts(
+    whole: tile.ProgramOp, before: tile.ProgramOp, after: Sequence[tile.ProgramOp], parts: int, length: int
+) -> str:
+    """A result that differs where an axis has so many parts of so many elements, as has each whose indices are numbers,
+    and every other axis one, for some cut of a part into tiles. What states are corrected by is not rounded: sums of
+    rounded operands are no sums."""
+    (along,) = before.extents.keys() - whole.extents.keys()
+    (axis,) = (each for each, extent in before.extents.items() if whole.extents.get(each, extent) != extent)
+    chance = random.Random(parts)
+    numbered = {base_axis(axis) for op in positions(whole) for axis in value_type(op.result).axis_names}
+    plain = {each: parts * length if each in numbered else 1 for each in whole.extents if blocks_of(each) is None}
+    inputs = made_up_inputs(whole, {**plain, axis: parts * length}, chance)
+    expected = meaning(whole, {**plain, axis: parts * length}, inputs, ())
+    extents = {**plain, axis: length, along: parts}
+    divided = dict(inputs)
+    for argument, buffer in zip(before.body.block.args, buffers(before), strict=True):
+        axes = tensor_type(argument).axis_names
+        if buffer.role == "input" and along in axes:
+            at = axes.index(axis) - 1
+            array = inputs[buffer.name]
+            array = array.reshape(*array.shape[:at], parts, length, *array.shape[at + 1 :])
+            divided[buffer.name] = np.moveaxis(array, at, 0)
+    for cut in cuts(length):
+        # Where a part begins is a number that the program has of its own parts.
+        steps = {along: Fraction(length, before.extents[axis])}
+        states = meaning(before, extents, divided, cut, steps=steps)
+        stored: dict[str, Array] = {}
+        for each in after:
+            stored |= meaning(each, {**plain, along: parts}, inputs | states, ())
+        name = _other(expected, stored)
+        if name:
+            return name
+    return ""

@@ -1,0 +1,292 @@
+"""How do several CTAs share an axis that a program folds, when it has too few rows for all of them?
+
+Theory: the state of a fold over an axis is a monoid's (`streaming.derive`), so an axis of S times T elements may be cut
+into S parts of T, each part folded by itself, and the S states combined by the very corrections that a loop applies
+when its reference moves: an extreme is the extreme of the parts', and a sum that follows it is the sum of the parts'
+states, each corrected from its part's reference to the common one. What is finished afterwards is finished once. So the
+program before has the parts as one more axis of its grid, over the same arrays (an axis of stride s is one of stride
+T s and one of stride s), and stores the states; the program after folds the parts' axis. The states of a part that a
+mask leaves nothing of, or of no finite element, combine like any others, since the loop's do.
+
+Both are the program's own operations, in an order that extents alone decide: the same bits in every run.
+
+Not handled: axes that no number of parts divides, values stored along the axis, folds that need a second walk, run-time
+axes, blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by `certificate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir import Block, Region
+
+from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
+from tilewright.ir import tile
+from tilewright.ir.cascade_facts import contractions
+from tilewright.ir.function import Function
+from tilewright.ir.tile_axes import base_axis
+from tilewright.ir.tile_facts import grouping, loops, the_grid, the_program
+from tilewright.ir.tile_reduce import ArgReduceOp
+from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, ValueType
+from tilewright.synth.cut.handover import Cut, array_bytes, free_name, padded_strides, program_of
+from tilewright.synth.streaming.axis import streamed_axes
+from tilewright.synth.streaming.derive import State, Streaming, Walked, derived
+from tilewright.synth.streaming.emit import emitted
+from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
+
+_LEAST = 256
+"""Elements of a part, at least."""
+_TRIED = 3
+"""Numbers of parts: that by which a multiprocessor has one at most, and the next."""
+
+
+def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
+    """The program with its folded axis in parts, about as many as are wanted: the next powers of two that divide it."""
+    if loops(program) or grouping(program) is not None or program.run_time:
+        return
+    axis = _axis(program, read(program)[1])
+    nearest = math.floor(math.log2(wanted))
+    for parts in (1 << step for step in range(max(1, nearest), max(1, nearest) + _TRIED)) if axis else ():
+        if program.extents[axis] % parts == 0 and parts <= program.extents[axis] // _LEAST:
+            try:
+                yield in_parts(program, axis, parts)
+            except RuleViolation:
+                return  # more axes than a tile has
+        parts *= 2
+
+
+def _axis(program: tile.ProgramOp, stored: Sequence[Stored]) -> str:
+    """The axis that is folded in one walk, with nothing stored along it; "" where there is none."""
+    roots = [each.value for each in stored]
+    nodes = below(roots)
+    axes = list(streamed_axes(roots))
+    if len(axes) != 1 or any(node.what is ArgReduceOp for node in nodes):
+        return ""
+    (axis,) = axes
+    named = {each for node in nodes for each in node.axes}
+    if any(each != axis and base_axis(each) == axis for each in named):
+        return ""
+    streaming = derived(*read(program), axis)
+    whole = streaming.walks == 1 and all(each.walk is None for each in streaming.stores)
+    return axis if whole else ""
+
+
+def in_parts(program: tile.ProgramOp, axis: str, parts: int) -> Cut:
+    """The two programs that fold `axis`, in one walk, in so many parts of equal length."""
+    name, length = program.sym_name.data, program.extents[axis] // parts
+    along = free_name(f"{axis}_parts", list(program.extents))
+    names = [each.data for each in program.parameters]
+    graph, stored = read(program)
+    streaming = derived(graph, stored, axis)
+    states = streaming.states
+    extents = {**program.extents, axis: length, along: parts}
+    workspaces = [free_name(f"{name}_1_result_{state.number}", names) for state in states]
+    tensors = [_tensor((along, *state.old.axes), extents) for state in states]
+    before = _before(program, axis, along, parts, list(zip(workspaces, tensors, strict=True)))
+    after = _after(program, graph, streaming, along, parts, list(zip(workspaces, tensors, strict=True)))
+    size_bytes = sum(map(array_bytes, tensors))
+    return Cut((before, *after), tuple(workspaces), size_bytes, states[0].place, True, parts)
+
+
+def _tensor(axes: Sequence[str], extents: Mapping[str, int]) -> TensorType:
+    """An array of states, part after part."""
+    shape = [extents[axis] for axis in axes]
+    return TensorType.of(axes, shape, padded_strides(shape, Element.F32), Element.F32)
+
+
+# ---------------------------------------------------------------- the parts' states
+
+
+def _before(
+    program: tile.ProgramOp, axis: str, along: str, parts: int, workspaces: Sequence[tuple[str, TensorType]]
+) -> ModuleOp:
+    """Every part's states. Of products they are carried by a loop over the part; of folds alone they are the folds of
+    the part, which rows' kernels walk as they like."""
+    lifted = _program_in_parts(program, axis, along, parts)
+    graph, stored = read(lifted)
+    streaming = derived(graph, stored, axis)
+    grid = the_grid(lifted)
+    count = len(lifted.parameters)
+    stores: list[Stored] = []
+    for number, (state, (_, tensor)) in enumerate(zip(streaming.states, workspaces, strict=True)):
+        leaf = graph.leaf("tensor", count + number, tensor)
+        indices = tuple(_index(graph, grid, each) for each in tensor.axis_names)
+        value = state.final if contractions(program) else _part_alone(graph, streaming, state)
+        value = graph.broadcast(value, tensor.axis_names, state.place)
+        stores.append(Stored(value, leaf, indices, state.place))
+    names = dict(zip((each.tensor for each in stores), workspaces, strict=True))
+    if not contractions(program):
+        module = program_of(lifted, graph, f"{program.sym_name.data}_1", stores, names)
+        assert module is not None, "folds of a part are a program"
+        return module
+    shell = _shell(lifted, f"{program.sym_name.data}_1", workspaces)
+    return _without_unused(emitted(shell, replace(streaming, stores=tuple(Walked(each, None) for each in stores))))
+
+
+def _part_alone(graph: Graph, streaming: Streaming, state: State) -> Node:
+    """A state after one tile: the tile's own sum, which follows the tile's own extremes."""
+    known = {other.update: _part_alone(graph, streaming, other) for other in _followed(state)}
+    return graph.replaced(state.part, known)
+
+
+def _followed(state: State) -> list[State]:
+    return [correction.extreme for correction in state.corrections]
+
+
+def _shell(program: tile.ProgramOp, name: str, workspaces: Sequence[tuple[str, TensorType]]) -> tile.ProgramOp:
+    """A program with a grid, some more arrays and nothing else."""
+    kinds = [*(argument.type for argument in program.body.block.args), *(tensor for _, tensor in workspaces)]
+    block = Block(arg_types=kinds)
+    block.add_op(tile.GridOp(the_grid(program).axis_names, the_grid(program).place.data))
+    names = [*(each.data for each in program.parameters), *(each for each, _ in workspaces)]
+    return tile.ProgramOp(name, names, program.extents, Region(block), program.place.data)
+
+
+def _without_unused(module: ModuleOp) -> ModuleOp:
+    """The program without arrays that it does not reach."""
+    program = the_program(module)
+    names = list(program.parameters)
+    for number in reversed(range(len(names))):
+        argument = program.body.block.args[number]
+        if not any(True for _ in argument.uses):
+            program.body.block.erase_arg(argument)
+            del names[number]
+    program.properties["parameters"] = ArrayAttr(names)
+    module.verify()
+    return module
+
+
+def _index(graph: Graph, grid: tile.GridOp, axis: str) -> Node:
+    return graph.leaf("grid", grid.axis_names.index(axis), IndexType.of(axis), grid.place.data)
+
+
+# ---------------------------------------------------------------- the program over parts
+
+
+def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int) -> tile.ProgramOp:
+    """The program of each part by itself: what depends on the axis has the parts' axis first."""
+    graph, stored = read(program)
+    grid = the_grid(program)
+    extents = {along: parts, **program.extents, axis: program.extents[axis] // parts}
+    over = _Over(graph, along)
+    index = graph.leaf("grid", len(grid.axis_names), IndexType.of(along), grid.place.data)
+    tensors: dict[Node, tuple[str, TensorType]] = {}
+    for number, argument in enumerate(program.body.block.args):
+        assert isinstance(argument.type, TensorType)
+        kind = argument.type
+        stored_to = any(each.tensor.what == ("tensor", number) for each in stored)
+        if axis not in kind.axis_names and not stored_to:
+            continue
+        shape, strides = [extents[each] for each in kind.axis_names], kind.stride_elements
+        if stored_to:
+            strides = padded_strides(shape, kind.element_kind)
+            step = shape[0] * strides[0]
+        else:
+            step = extents[axis] * strides[kind.axis_names.index(axis)]
+        wider = TensorType.of((along, *kind.axis_names), (parts, *shape), (step, *strides), kind.element_kind)
+        leaf = graph.leaf("tensor", number, kind)
+        tensors[graph.leaf("tensor", number, wider)] = (program.parameters.data[number].data, wider)
+        over.known[leaf] = graph.leaf("tensor", number, wider)
+    over.index, over.axis, over.length = index, axis, extents[axis]
+    roots = [
+        Stored(over.value(each.value), over.known[each.tensor], (index, *each.indices), each.place) for each in stored
+    ]
+    module = program_of(program, graph, program.sym_name.data, roots, tensors, along, extents)
+    assert module is not None, "a program in parts is one"
+    return the_program(module)
+
+
+class _Over:
+    """Values of a graph with one more axis first, where they depend on it. known: of leaves and of what is replaced."""
+
+    def __init__(self, graph: Graph, along: str) -> None:
+        self.graph, self.along = graph, along
+        self.known: dict[Node, Node] = {}
+        self.index: Node | None = None
+        self.axis, self.length = "", 0
+
+    def value(self, node: Node) -> Node:
+        if node not in self.known:
+            self.known[node] = self._value(node)
+        return self.known[node]
+
+    def _value(self, node: Node) -> Node:
+        graph, place = self.graph, node.place
+        operands = [self.value(each) for each in node.operands]
+        if node.what is tile.PositionOp and node.axes == (self.axis,):
+            assert self.index is not None
+            part = graph.node(tile.PositionOp, (self.index,), ValueType.of((self.along,), Element.F32), place)
+            begin = graph.binary(Function.MUL, part, graph.constant_like(float(self.length), part), place)
+            both = (self.along, self.axis)
+            within = graph.node(node.what, node.operands, node.type, place, dict(node.properties))
+            begin, within = (graph.broadcast(each, both, place) for each in (begin, within))
+            return graph.binary(Function.ADD, begin, within, place)
+        if operands == list(node.operands) or isinstance(node.what, tuple):
+            return node
+        if node.what is tile.LoadOp:
+            assert self.index is not None
+            tensor, *indices = operands
+            return graph.node(
+                tile.LoadOp, (tensor, self.index, *indices), ValueType.of((self.along, *node.axes), node.element), place
+            )
+        axes = (self.along, *node.axes)
+        if node.what is tile.BroadcastOp:
+            return graph.broadcast(operands[0], axes, place)
+        if node.what is tile.TransposeOp:
+            return graph.transpose(operands[0], place)
+        if node.is_sum and node.function is not None:
+            return graph.reduce(node.function, operands[0], node.axis, place)
+        if node.is_sum:
+            return graph.contract(operands[0], operands[1], node.axis, axes, place)
+        return graph.rebuilt_over(node, [graph.broadcast(each, axes, place) for each in operands])
+
+
+# ---------------------------------------------------------------- the states combined
+
+
+def _after(
+    program: tile.ProgramOp,
+    graph: Graph,
+    streaming: Streaming,
+    along: str,
+    parts: int,
+    workspaces: Sequence[tuple[str, TensorType]],
+) -> list[ModuleOp]:
+    """The states of all parts combined, and what the program stores of them: results over the same axes in one."""
+    grid, count = the_grid(program), len(program.parameters)
+    index = graph.leaf("grid", len(grid.axis_names), IndexType.of(along), grid.place.data)
+    loaded: dict[State, Node] = {}
+    combined: dict[State, Node] = {}
+    tensors: dict[Node, tuple[str, TensorType]] = {}
+    for number, (state, (name, tensor)) in enumerate(zip(streaming.states, workspaces, strict=True)):
+        leaf = graph.leaf("tensor", count + number, tensor)
+        tensors[leaf] = (name, tensor)
+        indices = (index, *(_index(graph, grid, axis) for axis in state.old.axes))
+        kind = ValueType.of(tensor.axis_names, Element.F32)
+        loaded[state] = graph.node(tile.LoadOp, (leaf, *indices), kind, state.place)
+    for state in streaming.states:
+        value, over = loaded[state], _Over(graph, along)
+        for other in _followed(state):
+            over.known[other.old] = loaded[other]
+            over.known[other.update] = graph.broadcast(combined[other], loaded[other].axes, state.place)
+        for correction in state.corrections:
+            step = graph.broadcast(over.value(correction.step), value.axes, state.place)
+            value = graph.binary(Function.MUL, value, step, state.place)
+        combined[state] = graph.reduce(state.function, value, along, state.place)
+    finals = {state.final: combined[state] for state in streaming.states}
+    stores = [replace(each.store, value=graph.replaced(each.store.value, finals)) for each in streaming.stores]
+    extents = {along: parts, **program.extents}
+    alike: dict[frozenset[str], list[Stored]] = {}
+    for each in stores:
+        alike.setdefault(frozenset(each.value.axes), []).append(each)
+    found: list[ModuleOp] = []
+    for number, group in enumerate(alike.values(), start=2):
+        module = program_of(program, graph, f"{program.sym_name.data}_{number}", group, tensors, along, extents)
+        if module is None:
+            raise TilewrightError(f"the states of {program.sym_name.data} in parts are not combined by a program")
+        found.append(module)
+    return found

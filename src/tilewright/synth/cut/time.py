@@ -1,0 +1,216 @@
+"""How long does a decided program take, in microseconds, and what does no kernel of it undercut?
+
+One estimate for every kind of program, in one unit, so that sequences of kernels compare with a single kernel:
+
+- a pipeline takes what `synth.time_model` says, and what copying operands before it moves;
+- threads that fold rows or compute elements move bytes, each array once, and once more for every further walk, at the
+  device memory's rate or, where few multiprocessors have work, at what those get from the L2 cache;
+- a walk along an axis by tiles takes, for each of its tiles, its products and what threads compute of their results,
+  which hide each other where two consumers alternate, and what its slots fetch. The tensor cores' part is that of
+  `time_model`; special functions and arithmetic are counted at the rates of `synth.roofline`. All tiles of the CTA with
+  most of them, or the bytes of device memory, whichever is longer, make the kernel.
+
+The last is an estimate without fitted parts: of attention with heads of 64 and 128 it was 0.93 and 1.10 of what was
+measured on an H200. Not handled: clocks that fall under load but for pipelines, arrays that stay in the L2 cache from
+one kernel to the next. It chooses nothing by itself. Checked by: tests/synth/cut/test_time.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir import tile
+from tilewright.ir.cascade import CascadeDecisions, walked_part
+from tilewright.ir.cascade_facts import CascadeAxes, cascade_axes, contractions, loads_of_walk, products_of
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.tile_axes import base_axis
+from tilewright.ir.tile_contract import ContractOp
+from tilewright.ir.tile_facts import axes_of, dots, loads, loops, reductions, stores
+from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.synth.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
+from tilewright.synth.roofline import ARITHMETIC_PER_CYCLE, SPECIAL, compulsory_bytes, product_extents
+from tilewright.synth.time_model import multiply_cycles, parameters_of, predicted_time
+from tilewright.targets import Target
+
+_ALTERNATING = 1.25
+"""The exponent of the norm that says how well two consumers hide products behind each other's arithmetic."""
+
+
+def least_microseconds(program: tile.ProgramOp, target: Target) -> float:
+    """What no kernel of a program undercuts, however it is decided: its products at the tensor cores' rate, or its
+    arrays once at the device memory's, and a launch."""
+    everywhere = target.limit("device.clock_hertz") * target.limit("device.multiprocessors")
+    rate = target.limit("wgmma.f8_flop_per_cycle_per_multiprocessor")
+    products = 0
+    for op in (*dots(program), *contractions(program)):
+        kind = "bf16" if max(_bytes(op.left), _bytes(op.right)) > 1 else "f8"
+        spanned = math.prod(
+            program.extents[axis] for axis in {base_axis(each) for each in (*axes_of(op.left), *axes_of(op.right))}
+        )
+        products += 2 * spanned * rate // target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
+    return _start(target) + max(1e6 * products / (rate * everywhere), moved(compulsory_bytes(program), target))
+
+
+def moved(size_bytes: float, target: Target) -> float:
+    """Microseconds in which device memory moves so many bytes at best."""
+    return 1e6 * size_bytes / target.limit("device.dram_bytes_per_second")
+
+
+def microseconds(program: tile.ProgramOp, decisions: Decisions, target: Target) -> float:
+    """Of a launch that follows another."""
+    match decisions:
+        case PipelineDecisions():
+            return _pipeline(program, decisions, target)
+        case ElementwiseDecisions():
+            return _start(target) + _elements(program, decisions, target)
+        case CascadeDecisions():
+            return _start(target) + _walks(program, decisions, target)
+
+
+def _start(target: Target) -> float:
+    return (target.limit("time_model.start_cycles") + target.limit("time_model.alone_cycles")) * _cycle(target)
+
+
+def _cycle(target: Target) -> float:
+    return 1e6 / target.limit("device.clock_hertz")
+
+
+def _pipeline(program: tile.ProgramOp, d: PipelineDecisions, target: Target) -> float:
+    time = predicted_time(d, product_extents(program, d), target).microseconds
+    for operand in (d.a, d.b, *d.more_b):
+        if operand.materialized:
+            outer = d.rows if operand.side == "left" else d.columns
+            extents = [program.extents[axis] for axis in (*d.batch, outer, d.contracted)]
+            copied = 2 * math.prod(extents) * operand.map.tensor_map().element.bytes
+            time += _start(target) + _at_reading_rate(copied, target)
+    return time
+
+
+def _elements(program: tile.ProgramOp, d: ElementwiseDecisions, target: Target) -> float:
+    """Rows that no CTA holds are read once for each fold that waits for another, and once for what is stored."""
+    walks = 1 + _waiting(program) if any(row.streamed for row in d.rows) else 1
+    stored = sum(_array_bytes(op.tensor) for op in stores(program))
+    total = walks * (compulsory_bytes(program) - stored) + stored
+    rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * busy_multiprocessors(program, d, target)
+    return max(_at_reading_rate(total, target), total / rate * _cycle(target))
+
+
+def busy_multiprocessors(program: tile.ProgramOp, decisions: Decisions, target: Target) -> float:
+    """How many have work on average, until the last one is done."""
+    multiprocessors = target.limit("device.multiprocessors")
+    match decisions:
+        case CascadeDecisions():
+            tiles = _tiles(program, decisions)
+            return tiles / math.ceil(tiles / decisions.ctas)
+        case ElementwiseDecisions() | PipelineDecisions():
+            return min(decisions.ctas, multiprocessors)
+
+
+def _tiles(program: tile.ProgramOp, d: CascadeDecisions) -> int:
+    sides = ((d.row, d.tile_rows), (d.column, d.tile_columns))
+    places = math.prod(program.extents[axis] for axis in d.batch)
+    return places * math.prod(-(-program.extents[axis] // size) for axis, size in sides if axis)
+
+
+def _waiting(program: tile.ProgramOp) -> int:
+    """The most folds of which each reads another's result."""
+    depth: dict[object, int] = {}
+    for op in program.walk():
+        below = max((depth.get(value, 0) for value in op.operands), default=0)
+        below += op in reductions(program)
+        for result in op.results:
+            depth[result] = below
+    return max(depth.values(), default=0)
+
+
+def _at_reading_rate(size_bytes: float, target: Target) -> float:
+    return moved(size_bytes, target) / (parameters_of(target).read_permille / 1000)
+
+
+def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> float:
+    axes = cascade_axes(program)
+    rows, most = (
+        -(-program.extents[axis] // size) for axis, size in ((d.row, d.tile_rows), (d.streamed, d.tile_streamed))
+    )
+    iterations = float(most)
+    if d.walked:
+        (part,) = d.walked
+        iterations = sum(walked_part(part.begin, part.end, most, row)[1] for row in range(rows)) / rows
+    tiles = _tiles(program, d)
+    each = sum(iterations * _iteration(program, axes, loop, d, target) for loop in loops(program))
+    stored = sum(_array_bytes(op.tensor) for op in stores(program)) / tiles
+    p = parameters_of(target)
+    each += p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)
+    loop_time = math.ceil(tiles / d.ctas) * each * _cycle(target)
+    rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * target.limit("device.multiprocessors")
+    walked = sum(iterations * _fetched_bytes(program, loop, d) for loop in loops(program))
+    cached = tiles * (walked + sum(each.slot_bytes for each in d.slots if each.resident)) / rate * _cycle(target)
+    return max(loop_time, cached, _at_reading_rate(compulsory_bytes(program), target))
+
+
+def _iteration(
+    program: tile.ProgramOp, axes: CascadeAxes, loop: tile.LoopOp, d: CascadeDecisions, target: Target
+) -> float:
+    """Cycles of one tile of the streamed axis, of all consumers of a CTA."""
+    inside = set(loop.body.block.ops)
+    tensor = 0.0
+    for product in products_of(program):
+        if product.op in inside:
+            over, width = product.op.axis.data, d.tile_streamed
+            if over == d.streamed:
+                shape, loaded = (d.tile_rows, d.tile_columns, width), 0
+            else:
+                shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
+            tensor += multiply_cycles(shape, loaded, _bytes(product.brought.result), target)
+    points = d.tile_rows * d.tile_streamed
+    arithmetic, special = 0.0, 0
+    for op in inside:
+        match op:
+            case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp() if _is_of_points(axes, op.results[0]):
+                function = None if isinstance(op, tile.SelectOp) else op.function.data
+                special, arithmetic = special + (function in SPECIAL), arithmetic + (function not in SPECIAL)
+            case ReduceOp() if _is_of_points(axes, op.operand):
+                arithmetic += 1
+            case ContractOp():
+                arithmetic += 1  # what it gives, or takes from registers, is rounded or scaled
+            case tile.LoadOp() if not _is_multiplied(program, op):
+                arithmetic += MOVED_INSTRUCTIONS if _is_of_points(axes, op.result) else ALONG_INSTRUCTIONS
+            case _:
+                pass
+    computed = points * special / target.limit("device.special_results_per_cycle_per_multiprocessor")
+    computed += points * arithmetic * 2 / ARITHMETIC_PER_CYCLE
+    fetch = 1000 * _fetched_bytes(program, loop, d) / parameters_of(target).fetch_bytes_per_kilocycle
+    if d.consumers == 1:
+        return max(tensor + computed, fetch)
+    return max((tensor**_ALTERNATING + computed**_ALTERNATING) ** (1 / _ALTERNATING), fetch)
+
+
+def _fetched_bytes(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions) -> int:
+    """Of one tile of the streamed axis, by a CTA."""
+    listed = loads(program)
+    needed = loads_of_walk(loop, products_of(program), [listed[each.load] for each in d.slots])
+    passing = [each for each in d.slots if not each.resident and listed[each.load] in needed]
+    return sum(
+        each.slot_bytes * (-(-program.extents[each.sliced] // d.slice_depth) if each.sliced else 1) for each in passing
+    )
+
+
+def _is_of_points(axes: CascadeAxes, value: SSAValue) -> bool:
+    return axes.kept(value) >= {axes.row, axes.streamed}
+
+
+def _is_multiplied(program: tile.ProgramOp, load: tile.LoadOp) -> bool:
+    """Whether a product reads the load's slot as it is."""
+    return any(load.result in (product.op.left, product.op.right) for product in products_of(program))
+
+
+def _bytes(value: SSAValue) -> int:
+    return value_type(value).element_kind.bytes
+
+
+def _array_bytes(tensor: SSAValue) -> int:
+    kind = tensor_type(tensor)
+    return math.prod(kind.extents) * kind.element_kind.bytes

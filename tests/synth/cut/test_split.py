@@ -1,0 +1,116 @@
+# Axis names in annotations are data, not types: checkers of types take them for undefined names.
+# ruff: noqa: F821
+# pyright: reportUndefinedVariable=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+"""An axis in parts: what each part's program stores, what combines it, and what refutes a wrong combination."""
+
+import math
+
+import pytest
+from examples.fused import attention, causal_attention, grouped_heads
+from tests.synth.cut.cut_programs import softmax_of_product, sums_both_ways, traced
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tilewright.base.error import TilewrightError
+from tilewright.frontends.tile import language as tw
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.ir import tile
+from tilewright.ir.function import Function
+from tilewright.ir.tile_facts import buffers, loops, reductions, the_program
+from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.synth.cut.certificate import require_same
+from tilewright.synth.cut.split import in_parts, splits
+
+
+@tw.kernel
+def sum_of_rows(x: tw.Tensor["M", "N"], y: tw.Tensor["M", tw.f32]):
+    i, j = tw.axes("M N")
+    y[i] = tw.sum(x[i, j], over=j)
+
+
+@tw.kernel
+def largest_and_logsumexp(x: tw.Tensor["M", "N"], y: tw.Tensor["M", tw.f32], z: tw.Tensor["M", tw.f32]):
+    i, j = tw.axes("M N")
+    masked = tw.where(j < i + 1, x[i, j] * 0.5, -math.inf)
+    y[i] = tw.max(masked, over=j)
+    z[i] = tw.logsumexp(masked, over=j)
+
+
+@tw.kernel
+def two_lengths(x: tw.Tensor["M", "N"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "K"], z: tw.Tensor["M"]):
+    i, j, k = tw.axes("M N K")
+    y[i, k] = tw.dot(tw.exp(x[i, j]), w[j, k], over=j)
+    z[i] = tw.max(x[i, j], over=j)
+
+
+_DECODE = {"B": 2, "H": 4, "Q": 3, "T": 1024, "E": 16, "F": 16}
+_CASES: list[tuple[Kernel, str, dict[str, int]]] = [
+    (sum_of_rows, "N", {"M": 3, "N": 1024}),
+    (largest_and_logsumexp, "N", {"M": 3, "N": 1024}),
+    (two_lengths, "N", {"M": 3, "N": 1024, "K": 16}),
+    (attention, "T", _DECODE),
+    (causal_attention, "T", _DECODE),
+    (grouped_heads, "T", _DECODE),
+]
+
+
+@pytest.mark.parametrize(("kernel", "axis", "dims"), _CASES, ids=lambda value: getattr(value, "name", ""))
+def test_parts_and_their_combination_store_what_the_program_does(
+    kernel: Kernel, axis: str, dims: dict[str, int]
+) -> None:
+    whole = the_program(traced(kernel, **dims))
+    cut = in_parts(whole, axis, 4)
+    before, *after = map(the_program, cut.programs)
+    assert before.extents[axis] == dims[axis] // 4
+    assert before.extents[f"{axis}_parts"] == 4
+    stored = {each.name: each.elements for each in buffers(before) if each.role == "output"}
+    loaded = {each.name: each.elements for side in after for each in buffers(side) if each.name in stored}
+    assert stored == loaded
+    assert not any(axis in program.extents and program.extents[axis] > 1 for program in after)
+    require_same(whole, cut)
+
+
+def test_a_part_of_products_is_one_walk_and_a_part_of_folds_has_none() -> None:
+    (walked, *_) = in_parts(the_program(traced(attention, **_DECODE)), "T", 2).programs
+    assert len(loops(the_program(walked))) == 1
+    (folded, *_) = in_parts(the_program(traced(sum_of_rows, M=3, N=1024)), "N", 2).programs
+    assert not loops(the_program(folded))
+
+
+def test_arrays_are_read_where_they_lie() -> None:
+    """Parts of an axis of stride s are T s apart, for T elements of a part."""
+    whole = the_program(traced(grouped_heads, **_DECODE))
+    (walked, *_) = in_parts(whole, "T", 4).programs
+    found = {each.name: each for each in buffers(the_program(walked))}
+    given = {each.name: each for each in buffers(whole)}
+    assert found["Q"] == given["Q"]
+    for name in ("K", "V"):
+        assert found[name].strides == (256 * given[name].strides[-2], *given[name].strides)
+        assert found[name].span_elements == given[name].span_elements
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["sums that are not corrected", "the least in place of the largest"])
+def test_the_certificate_refutes_a_wrong_combination(which: int) -> None:
+    whole = the_program(traced(largest_and_logsumexp, M=3, N=1024))
+    cut = in_parts(whole, "N", 2)
+    after = the_program(cut.programs[1])
+    if which:
+        largest = next(op for op in reductions(after) if op.function.data is Function.MAX)
+        assert isinstance(largest, ReduceOp)
+        other = ReduceOp(Function.MIN, largest.operand, largest.axis.data, "here:1")
+        Rewriter.insert_op(other, InsertPoint.before(largest))
+        largest.result.replace_all_uses_with(other.result)
+    else:
+        summed = next(op for op in reductions(after) if op.function.data is Function.ADD)
+        product = summed.operand.owner
+        assert isinstance(product, tile.BinaryOp)
+        summed.operands[0] = next(side for side in product.operands if isinstance(side.owner, tile.LoadOp))
+    with pytest.raises(TilewrightError, match="other numbers"):
+        require_same(whole, cut)
+
+
+def test_what_is_stored_along_the_axis_or_does_not_divide_is_not_split() -> None:
+    assert [each.parts for each in splits(the_program(traced(sum_of_rows, M=3, N=4096)), 3.0)] == [2, 4, 8]
+    assert not list(splits(the_program(traced(sum_of_rows, M=3, N=4097)), 3.0))
+    assert not list(splits(the_program(traced(sum_of_rows, M=3, N=300)), 3.0))
+    assert not list(splits(the_program(traced(softmax_of_product, M=3, N=4096, K=64)), 3.0))
+    assert not list(splits(the_program(traced(sums_both_ways, M=4096, N=4096)), 3.0))

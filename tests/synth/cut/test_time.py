@@ -1,0 +1,50 @@
+"""Estimates of decided programs: beside what was measured, and above what no kernel undercuts."""
+
+import pytest
+from examples.fused import attention, causal_attention
+from tests.synth.cut.cut_programs import layers, norm_of_product, product_of_norm, softmax_of_product, traced
+
+from tilewright.driver.compile.sequence import decided
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.ir.tile_facts import the_program
+from tilewright.synth.cut.time import least_microseconds, microseconds
+from tilewright.synth.wanted import Wanted
+from tilewright.targets import target
+
+_TARGET = target("sm_90a")
+
+
+def _time(kernel: Kernel, **dims: int) -> tuple[float, float]:
+    module = traced(kernel, **dims)
+    part = decided(module, _TARGET, Wanted())
+    time = microseconds(the_program(part.module), part.decisions, _TARGET)
+    return time, least_microseconds(the_program(module), _TARGET)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (softmax_of_product, {"M": 4096, "N": 4096, "K": 1024}),
+        (norm_of_product, {"M": 100, "N": 4096, "K": 1024}),
+        (product_of_norm, {"M": 8192, "N": 4096, "K": 4096}),
+        (layers, {"M": 65536, "K": 128, "L": 512, "N": 128}),
+        (attention, {"B": 1, "H": 8, "Q": 1024, "T": 1024, "E": 128, "F": 128}),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_no_estimate_is_below_what_no_kernel_undercuts(kernel: Kernel, dims: dict[str, int]) -> None:
+    time, least = _time(kernel, **dims)
+    assert time >= least
+
+
+def test_a_mask_that_leaves_half_takes_half() -> None:
+    dims = {"B": 4, "H": 16, "Q": 4096, "T": 4096, "E": 64, "F": 64}
+    (plain, _), (causal, _) = _time(attention, **dims), _time(causal_attention, **dims)
+    assert 0.5 < causal / plain < 0.7
+
+
+def test_a_product_that_is_computed_twice_takes_twice_as_long() -> None:
+    """Of rows that no tile holds a softmax needs two walks; of rows that one holds, one."""
+    long, _ = _time(softmax_of_product, M=8448, N=2560, K=1024)
+    short, _ = _time(softmax_of_product, M=8448, N=256, K=1024)
+    assert 12 < long / short < 24  # ten times the columns, twice; a launch counts once
