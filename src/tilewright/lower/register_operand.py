@@ -9,8 +9,8 @@ What is computed stays in registers of its own until the product before is done,
 the work of one slot passes while the tensor core multiplies the one before.
 
 What PTX promises of A's registers, ptxas (12.9 and 13.0) does not keep round a loop: it lets other values have them
-after the wgmma, while the tensor core reads them. So something that would read the old values stands before they are
-written (`keep_until_here`); no proof of the text sees the difference, the machine code does.
+after the wgmma, while the tensor core reads them. So what writes them is such that old values stay alive
+(`keeps_old_values`, `keep_until_here`); no proof of the text sees the difference, the machine code does.
 
 Source: PTX ISA, wgmma: register fragments of A; ldmatrix. Checked by: tests/lower/test_register_operand.py.
 """
@@ -187,14 +187,21 @@ def operand_registers(lowering: Lowering, count: int) -> Sequence[str]:
     return known
 
 
+def keeps_old_values(lowering: Lowering) -> str:
+    """A predicate that is always true, which the assembler cannot know: a write that may not happen keeps the
+    registers' old values alive up to there, past the wait for the product that reads them. It ends the life of A's
+    registers at the wgmma, though the tensor core reads them later, and else gives them to what is computed meanwhile
+    (measured: wrong sums)."""
+    return lowering.text.into("pred", "setp.lt.u32", lowering.warpgroup, _MOST_WARPGROUPS)
+
+
 def keep_until_here(lowering: Lowering, registers: Sequence[str]) -> None:
-    """Have the assembler keep what A's registers hold, up to here, past the wait for the product that reads them. It
-    ends their life at the wgmma, though the tensor core reads them later, and else gives them to what is computed
-    meanwhile (measured: wrong sums). So a store of them stands here, passed over by a branch that is always taken,
-    which the assembler cannot know. A store to each place of its own: of several to one place it keeps the last."""
-    text = lowering.text
-    label = text.label("kept")
-    text.emit("bra", label, guard=text.into("pred", "setp.lt.u32", lowering.warpgroup, _MOST_WARPGROUPS))
+    """The same for registers that what follows computes into: a store of them, which a branch that is always taken
+    passes over. Writes that may not happen would take as many moves besides. Not for values that are moved to A's
+    registers: then the assembler has the tensor core read them where they come from, and stores copies (measured: wrong
+    sums). Each stands at a place of its own: of several stores to one place it keeps the last."""
+    text, label = lowering.text, lowering.text.label("kept")
+    text.emit("bra", label, guard=keeps_old_values(lowering))
     for first in range(0, len(registers), _REGISTERS):
         words = "{" + ", ".join(registers[first : first + _REGISTERS]) + "}"
         text.emit("st.shared.v4.b32", f"[{lowering.shared_base}+{_REGISTER_BYTES * first}]", words)
@@ -217,8 +224,7 @@ def issue_from_registers(
     registers = iter(known)
     # What was computed right into A's registers is there (`held_operand`).
     there = list(known) == [each for block in operand for packed in block for each in packed]
-    if not there:
-        keep_until_here(lowering, known)
+    keeps = "" if there else keeps_old_values(lowering)
     moved: list[list[str]] = []
     for block in operand:
         words: list[str] = []
@@ -226,7 +232,7 @@ def issue_from_registers(
             mine = [next(registers) for _ in packed]
             for target, source in zip(mine, packed, strict=True):
                 if not there:
-                    text.emit("mov.b32", target, source)
+                    text.emit("mov.b32", target, source, guard=keeps)
             words.append("{" + ", ".join(mine) + "}")
         moved.append(words)
     base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
