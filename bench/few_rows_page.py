@@ -30,10 +30,12 @@ def few_rows(results: Path) -> Iterator[str]:
     yield "\n### Few to middling rows\n"
     yield (
         "Decisions of every kind beside torch.mm. The choices of the first two files are of a tree without the model\n"
-        "of small M, which was fitted to their runs and to others'; those of the other two are of one with it,\n"
-        "before its last fit.\n"
+        "of small M, which was fitted to their runs and to others'; those of the next two are of one with it,\n"
+        "before its last fit. Of the others the products were drawn; the choices of seeds 11 and 12 are of a tree in\n"
+        "which no CTAs shared loads, those of the rest of trees on the way to today's.\n"
     )
-    for name, command in _FILES.items():
+    drawn = {path.stem: "python -m bench few-rows --drawn" for path in sorted(results.glob("few_rows*_drawn_*.json"))}
+    for name, command in (_FILES | drawn).items():
         document = read(results / f"{name}.json")
         if document is None:
             yield f"`{command}`\n"

@@ -198,7 +198,7 @@ a file's runs, without a GPU |
 | `python -m bench long-sums` | few tiles of large K: how many CTAs and clusters share each; with `--one-tile`, \
 one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
 | `python -m bench few-rows` | 1 to 1024 rows, B contiguous along K or, with `--rows-of-b`, N: decisions of every \
-kind; with `--by-model COUNT`, longer lists by what the model holds for quickest; with `--from FILE`, today's choices \
+kind; with `--drawn COUNT`, of layers that are drawn; with `--by-model COUNT`, longer lists by what the model holds for quickest; with `--from FILE`, today's choices \
 by a file's runs, or `--fit`, the model's parameters, without a GPU |
 | `python -m bench clusters` | pairs of CTAs that load operands for each other, beside single CTAs of the same tiles; \
 with `--alone`, what energy each takes |
@@ -213,6 +213,8 @@ order beside all loads first |
 | `python -m bench.probes.multicast` | how fast the L2 cache sends what one multiprocessor, two or all ask for, and \
 what is multicast |
 | `python -m bench.probes.beginnings` | what it costs how a short kernel begins and ends, behind one of its kind |
+| `python -m bench.probes.operand_registers` | whether machine code leaves A's registers alone until the product that \
+reads them is done; needs nvdisasm, no GPU |
 | `python -m bench.probes.device` | the rate of a plain copy in device memory, and what the driver says of the GPU |
 | `python -m bench conversions` | [exchanges](layouts.md) between register layouts, beside Triton's |
 
