@@ -198,8 +198,8 @@ a file's runs, without a GPU |
 | `python -m bench long-sums` | few tiles of large K: how many CTAs and clusters share each; with `--one-tile`, \
 one tile; with `--from FILE`, today's choices by a file's runs, without a GPU |
 | `python -m bench few-rows` | 1 to 1024 rows, B contiguous along K or, with `--rows-of-b`, N: decisions of every \
-kind; with `--drawn COUNT`, of layers that are drawn; with `--by-model COUNT`, longer lists by what the model holds for quickest; with `--from FILE`, today's choices \
-by a file's runs, or `--fit`, the model's parameters, without a GPU |
+kind; with `--drawn COUNT`, of layers that are drawn; with `--by-model COUNT`, longer lists by what the model holds \
+for quickest; with `--from FILE`, today's choices by a file's runs, or `--fit`, the model's parameters, without a GPU |
 | `python -m bench clusters` | pairs of CTAs that load operands for each other, beside single CTAs of the same tiles; \
 with `--alone`, what energy each takes |
 | `python -m bench slots` | an iteration's time, by slots of the ring and how late they are released, \
