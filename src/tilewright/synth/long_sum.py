@@ -38,7 +38,7 @@ from tilewright.targets import Target
 _LEAST_DEPTH = 2048
 """Elements of the contracted axis, of the shortest sums that the model was fitted to."""
 _MOST_THIN = 1024
-"""Elements of the longer side of a result that has few rows or columns; longer ones are for `synth.thin_product`."""
+"""Elements of the longer side of a result that has few rows or columns; longer: `synth.thin_product`."""
 _FEW = 128
 _TILE = 128
 """Rows and columns of tiles that make up a result, of which there are no more than multiprocessors."""

@@ -71,7 +71,7 @@ def _staged_row(columns: int, element_bytes: tuple[int, ...], most_bytes: int) -
 
 @lru_cache(maxsize=1024)
 def turned_columns(columns: int) -> tuple[int, ...]:
-    """Columns of each box whose lines are columns (`synth.turned_store`), of so many in all: powers of two as layouts
+    """Columns of each box whose lines are columns (`synth.turned_store`): powers of two as layouts
     have it, of one length or of two, the shorter ones last, and as few as can be. Empty where there are none."""
     found = [
         (long,) * ((columns - tails * short) // long) + (short,) * tails

@@ -5,7 +5,7 @@ definition. A text that is not of the dialect is refused at the first place wher
 what was read is right is for `contract`.
 
 Not handled: texts with other operations than modules and kernels at the top. Checked by:
-tests/frontends/test_ac_reader.py and tests/frontends/test_ac_fuzz.py.
+tests/frontends/test_ac_reader.py.
 """
 
 from __future__ import annotations

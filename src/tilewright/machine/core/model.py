@@ -3,7 +3,7 @@
 The tables say themselves which architectures' text is read with their limits (`architectures` in `targets/data`).
 
 Not handled: consumer Blackwell (`sm_120` and later), which has other limits and no tensor memory; it is refused.
-Checked by: tests/machine/core/test_run.py, which goes past the limits; tests/machine/core/test_model.py.
+Checked by: tests/machine/core/test_run.py, which goes past the limits.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ that side. What the state then holds is 0, and exp(-inf - reference) = 0 correct
 the reference at the extreme itself, by exp(reference - extreme): 1, unless no element was finite; then it is inf, and
 0 inf = NaN, which is what the definition gives.
 
-Checked by: tests/synth/streaming/test_derive.py, and each program's derivation by `certificate`.
+Checked by: tests/synth/streaming/test_streamed.py, and each program's derivation by `certificate`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A wgmma starts once the four warps of its warpgroup have issued it, and knows what all of them know; it is done for a
 warp that has waited for its group. Of A in shared memory each warp's tensor core reads 16 rows, those of its own part
 of the accumulator, which kernels rely on: a contested point. Source: PTX ISA 9.7.15. Checked by:
-tests/contract/judge/test_happens_before_rules.py, tests/contract/rules/test_readings.py.
+tests/contract/judge/test_happens_before_rules.py, tests/contract/rules/test_interpretations.py.
 """
 
 from __future__ import annotations
