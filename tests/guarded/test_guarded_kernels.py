@@ -31,6 +31,7 @@ def test_every_text_is_read_and_differs_from_its_twin() -> None:
         assert kernel.buggy != kernel.fixed
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("kernel", _named(_SAMPLE_OF_TRUTH))
 def test_a_buggy_kernel_fails_at_its_witness_and_its_twin_never(kernel: GuardedKernel) -> None:
     assert not ground_truth(kernel)
@@ -59,6 +60,7 @@ def _of_every_group(most: int) -> tuple[GuardedKernel, ...]:
     return tuple(kernel for each in spread for kernel in each)[:most]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("kernel", _named(_of_every_group(29)))
 def test_without_a_launch_no_buggy_kernel_is_proven_and_no_fixed_one_refuted(kernel: GuardedKernel) -> None:
     assert not _wrong(kernel)

@@ -154,6 +154,7 @@ def test_a_slice_is_multiplied_apart_and_added_by_the_threads():
     assert rows.count("wgmma.mma_async") == 2 * 4
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("slices", range(1, 7))
 @pytest.mark.parametrize("tile", [(64, 64), (128, 128), (192, 128)])
 def test_any_number_of_slices(slices, tile):

@@ -39,6 +39,7 @@ def assert_places(x, element: Element, **options) -> None:
     np.testing.assert_array_equal(found["least"], wide.argmin(axis=1))
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("element", [Element.F32, Element.BF16, Element.F8E5M2], ids=lambda each: each.value)
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 4096, 5000])
 def test_places_are_those_of_numpy(length, element):
@@ -57,6 +58,7 @@ def test_special_numbers(rows, length, seed, element):
     assert_places(SPECIAL[generator.choice(kinds, (rows, length))], element)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("value", SPECIAL.tolist())
 @pytest.mark.parametrize("length", [1, 40, 4100])
 def test_of_equal_elements_the_first(length, value):

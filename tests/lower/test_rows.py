@@ -52,6 +52,7 @@ def elements_of(name: str, element: Element) -> dict[str, Element]:
     return found | {each.name: each.element for each in PROGRAMS[name].parameters if each.element is not None}
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("element", [Element.F32, Element.BF16, Element.F16], ids=lambda element: element.value)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name, element):

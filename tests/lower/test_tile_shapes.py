@@ -24,6 +24,7 @@ def proved(lowered: Lowered) -> Lowered:
     return lowered
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("tile", [(64, 8), (64, 24), (128, 16), (128, 176), (64, 104), (128, 72), (192, 48)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_columns_in_any_multiple_of_eight(tile, transposed):

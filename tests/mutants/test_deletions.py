@@ -91,6 +91,7 @@ def test_what_no_launch_executes_is_said() -> None:
     assert argument(subject, commit.text).startswith("executed by no launch: ")
 
 
+@pytest.mark.full
 def test_what_some_launch_executes_is_not_said_to_be_dead() -> None:
     """A proof may assume that a trap is not met: that is no argument for what stands in its place."""
     subject, commit = _commit_where("and.b32 %r_x, %r_n, 7;\n    setp.eq.u32 %p_far, %r_x, 5;")
@@ -107,6 +108,7 @@ def test_a_barrier_that_another_covers_is_said() -> None:
     assert "covered by waits: cluster barriers" in argument(subject, barrier.text)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("given", [True, False], ids=["launch", "no launch"])
 def test_a_cluster_barrier_that_orders_nothing_is_said(given: bool) -> None:
     name = "triton/sm_90a/matmul_tma_2cta_s2"
@@ -120,6 +122,7 @@ def test_a_cluster_barrier_that_orders_nothing_is_said(given: bool) -> None:
     assert argument(subject, barrier.text).startswith("nothing remote")
 
 
+@pytest.mark.full
 def test_a_fence_of_inits_that_the_clusters_barrier_has_published_is_said() -> None:
     path = _CORPUS / "gluon/sm_90a/multicast_copy.ptx"
     text = path.read_text("utf-8")

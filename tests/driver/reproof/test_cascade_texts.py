@@ -96,6 +96,7 @@ PROTOCOL = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("what", PROTOCOL)
 def test_without_a_part_of_its_protocol_the_text_is_not_proven(small_attention, what):
     lines = small_attention[0].split("\n")

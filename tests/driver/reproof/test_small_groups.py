@@ -66,6 +66,7 @@ def test_enough_rows_make_every_sort_of_group() -> None:
     assert sum(sizes) < 400
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("rows", [3, 8, 14, 15, 64, 70, 400])
 @pytest.mark.parametrize("tile_m", [64, 128])
 def test_few_rows_are_shared_by_several_groups(rows: int, tile_m: int) -> None:
