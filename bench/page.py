@@ -213,7 +213,8 @@ order beside all loads first |
 | `python -m bench.probes.multicast` | how fast the L2 cache sends what one multiprocessor, two or all ask for, and \
 what is multicast |
 | `python -m bench.probes.beginnings` | what it costs how a short kernel begins and ends, behind one of its kind |
-| `python -m bench.probes.operand_registers` | whether machine code leaves A's registers alone until the product that reads them is done; needs nvdisasm, no GPU |
+| `python -m bench.probes.operand_registers` | whether machine code leaves A's registers alone \
+until the product that reads them is done; needs nvdisasm, no GPU |
 | `python -m bench.probes.device` | the rate of a plain copy in device memory, and what the driver says of the GPU |
 | `python -m bench conversions` | [exchanges](layouts.md) between register layouts, beside Triton's |
 
