@@ -141,6 +141,8 @@ def _of_value(value: SSAValue, pair: Pair) -> str:
     if not isinstance(value.type, ValueType):
         return ""
     found = _of_axes(value.type.axis_names, pair)
+    if not found and len(pair.over(value.type.axis_names)) > MAX_RANK:
+        found = f"would have more than {MAX_RANK} axes"
     return f"a tile {found}" if found else ""
 
 
