@@ -99,12 +99,13 @@ def blur(x: tw.Tensor["M", "N"], weight: tw.Tensor["N"], y: tw.Tensor["M", "N"])
 
 @dataclass(frozen=True)
 class Lowered:
-    """One program from source to text."""
+    """One program from source to text. source: over the plan's arrays; module: the form of it that was lowered."""
 
     module: ModuleOp
     decisions: Decisions
     kernels: tuple[ModuleOp, ...]
     plan: LaunchPlan
+    source: ModuleOp
 
     @cached_property
     def ptx(self) -> str:
@@ -121,7 +122,7 @@ class Lowered:
 
 def lower_decided(module: ModuleOp, decisions: Decisions) -> Lowered:
     lowered = lower_program(the_program(module))
-    return Lowered(module, decisions, tuple(kernel.module for kernel in lowered.kernels), launch_plan(lowered))
+    return Lowered(module, decisions, tuple(kernel.module for kernel in lowered.kernels), launch_plan(lowered), module)
 
 
 def lower(
@@ -136,7 +137,7 @@ def lower(
     source = trace(kernel, dims, kinds, strides)
     module = walked(source, target(TARGET), wanted)
     lowered = lower_decided(module, decide(the_program(module), target(TARGET), wanted))
-    return replace(lowered, plan=given_arrays(lowered.plan, source))
+    return replace(lowered, plan=given_arrays(lowered.plan, source), source=source)
 
 
 def gemm(m: int, n: int, k: int, **wanted: Any) -> Lowered:
@@ -191,7 +192,7 @@ def run(lowered: Lowered, arrays: Mapping[str, NDArray[Any]], text: str | None =
 
 def reference(lowered: Lowered, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The outputs in float64, before their last rounding."""
-    return evaluate(lowered.module, arrays, rounded=False)
+    return evaluate(lowered.source, arrays, rounded=False)
 
 
 def assert_close(lowered: Lowered, arrays: Mapping[str, NDArray[Any]], text: str | None = None) -> None:

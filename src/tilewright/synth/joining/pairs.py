@@ -91,6 +91,8 @@ def _size(op: ContractOp | tile.DotOp, outer: str, inner: str, extent: int) -> i
     contracted = op.contracted if isinstance(op, tile.DotOp) else op.axis.data
     if len(held) != 1 or contracted in (outer, inner) or any(base_axis(axis) == inner for axis in other):
         return 0
+    if isinstance(op, tile.DotOp) and inner not in held[0][-2:]:
+        return 0  # the joined axis stands in the inner one's place, and this product knows its axes by theirs
     return min([block_size(axis) for axis in other], default=extent)
 
 
@@ -139,6 +141,8 @@ def _of_value(value: SSAValue, pair: Pair) -> str:
     if not isinstance(value.type, ValueType):
         return ""
     found = _of_axes(value.type.axis_names, pair)
+    if not found and len(pair.over(value.type.axis_names)) > MAX_RANK:
+        found = f"would have more than {MAX_RANK} axes"
     return f"a tile {found}" if found else ""
 
 
