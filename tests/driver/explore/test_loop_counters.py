@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.driver.checked_kernels import pipe, pipe_text
+from tests.driver.checked_kernels import pipe
 
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.rules.interpretations import tolerant
 from tilewright.driver.explore.judge_unlaunched import judge_unlaunched
-from tilewright.frontends.ptx.reader import read
 
 
 def _behind(code: str) -> Proven | Unknown | object:
@@ -64,34 +63,3 @@ def test_a_counter_in_a_loop_behind_its_loop_ends() -> None:
     grows = "    mov.u32 %r21, 0;\nAGAIN:\n    shl.b32 %r4, %r4, 1;\n    add.u32 %r4, %r4, 3;\n"
     grows += "    add.u32 %r21, %r21, 1;\n    setp.lt.u32 %p4, %r21, 9;\n    @%p4 bra AGAIN;\n"
     assert isinstance(_behind(f"{grows}    setp.eq.s32 %p5, %r4, 5000;\n"), Unknown)
-
-
-def _below_its_bound(goes_on: str, count: str = "") -> object:
-    """The pipeline, whose reader waits forever in an iteration in which its counter by the bound is 1."""
-    text = pipe_text()
-    head = "READ:\n    setp.ge.u32 %p3, %r4, %r1;\n    @%p3 bra DONE;\n"
-    tail = "    add.u32 %r4, %r4, 1;\n    bra READ;\nDONE:\n"
-    assert text.count(head) == text.count(tail) == 1
-    divides = "    div.u32 %r20, %r4, %r1;\n    setp.eq.u32 %p5, %r20, 1;\n    @%p5 bra HANG;\n"
-    never = "HANG:\n    mbarrier.try_wait.parity.shared::cta.b64 %p6, [bars+24], 0;\n    @!%p6 bra HANG;\n"
-    latch = f"    add.u32 %r4, %r4, 1;\n{count}    {goes_on};\n    @%p3 bra AGAIN;\n    bra DONE;\n"
-    text = text.replace(head, f"{head}AGAIN:\n{divides}").replace(tail, f"{latch}{never}DONE:\n")
-    module = read(text, "pipe.ptx")
-    return judge_unlaunched(module, module.kernels[0], tolerant()).verdict
-
-
-@pytest.mark.full
-def test_a_counter_is_not_divided_to_more_than_nothing_by_its_bound() -> None:
-    assert isinstance(_below_its_bound("setp.lt.u32 %p3, %r4, %r1"), Proven)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("goes_on", "count"),
-    [
-        ("setp.le.u32 %p3, %r4, %r1", ""),  # one iteration more, and the quotient is 1
-        ("setp.lt.u32 %p3, %r21, %r1", "    sub.u32 %r21, %r4, 1;\n"),  # the same by another counter
-    ],
-)
-def test_a_counter_that_comes_to_its_bound_is_not_proven_away(goes_on: str, count: str) -> None:
-    assert not isinstance(_below_its_bound(goes_on, count), Proven)
