@@ -58,15 +58,13 @@ def _equality(node: Node, holds: bool) -> tuple[Node, Node, Number] | None:
     if not width or len(words) != 2 or (words[0], holds) not in (("eq", True), ("ne", False)):
         return None
     given = dict(zip(applied.names, node.sources, strict=True))
-    sides: list[Source | int | None] = []
+    sides: list[Node | int | None] = []
     for operand in applied.instruction.operands[1:]:
         match operand:
             case Immediate(int() as value):
                 sides.append(value)
             case Register(name):
-                source = given.get(name)
-                alone = source is not None and not isinstance(source, Node) and source.size == 1
-                sides.append(int(source[0]) if alone and source.dtype.kind in "ui" else source)
+                sides.append(_side(given[name]) if name in given else None)
             case _:
                 return None
     match sides:
@@ -74,3 +72,10 @@ def _equality(node: Node, holds: bool) -> tuple[Node, Node, Number] | None:
             return one, node, Number(value & ((1 << width) - 1), width)
         case _:
             return None
+
+
+def _side(source: Source) -> Node | int | None:
+    """An expression, or a number that all lanes have; None of what is neither."""
+    if isinstance(source, Node):
+        return source
+    return int(source[0]) if source.size == 1 and source.dtype.kind in "ui" else None
