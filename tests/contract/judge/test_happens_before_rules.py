@@ -201,6 +201,20 @@ def test_a_phase_left_open_is_for_review() -> None:
     assert (finding.code, finding.level) == ("MB110", Level.REVIEW)
 
 
+def test_bytes_expected_that_no_copy_brings_are_for_review_if_nobody_waits() -> None:
+    judge = HappensBefore(ONE)
+    for event in [init(), INIT_FENCE, *sync(W[:1]), arrive(W[0], 0, 10, bytes_=512), *ends(W[0])]:
+        judge.feed(event)
+    (finding,) = judge.finish()
+    assert (finding.code, finding.level) == ("MB110", Level.REVIEW)
+    assert "512 bytes expected" in finding.message
+    # A copy that brings others is an error whoever waits, and so is a wait.
+    expects = [init(), INIT_FENCE, *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), load(W[0], 0, 11)]
+    assert codes([*expects, *done(0, 0, 11, bytes_=256), *ends(*W[:2])]) >= {"TX101"}
+    ended = [init(), INIT_FENCE, *sync(W[:2]), arrive(W[0], 0, 10, bytes_=512), end(0), wait(W[1], 0, 12)]
+    assert codes([*ended, *ends(*W[:2])]) == {"TX101"}
+
+
 def test_a_late_waiter_may_be_lapped() -> None:
     start = [init(), *sync(W[:3])]
     first = [arrive(W[0], 0, 10), end(0), wait(W[1], 0, 11), wait(W[2], 0, 12)]

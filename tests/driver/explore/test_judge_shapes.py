@@ -86,6 +86,29 @@ def test_only_a_shape_whose_counts_are_not_met_is_left_out() -> None:
     assert isinstance(combined({1: refuted("MB113"), 2: PROVEN, 4: PROVEN}, GENERIC)[0], Unknown)
 
 
+def test_a_kernel_that_stands_apart_has_clusters_of_one() -> None:
+    early = refuted("CL102", 9, "reaches into CTA 1, which may not have started")
+
+    def judge(shape: Shape, _ends: object, _effort: object) -> UnlaunchedJudgement:
+        return UnlaunchedJudgement({1: PROVEN, 2: early, 4: early}[shape.cluster[0]], (), 1)
+
+    verdict = judge_shapes(LaunchShapes(ONE, SEVERAL, apart=True), judge).verdict
+    assert isinstance(verdict, Proven)
+    assert verdict.assumptions[:2] == (
+        "clusters of 1 CTA, since no directive fixes it",
+        "not clusters of 2 CTAs (launched so, the kernel fails with CL102 at k.ptx:9)",
+    )
+    # One that waits for other CTAs somewhere is for several, and does so too late.
+    assert isinstance(judge_shapes(LaunchShapes(ONE, SEVERAL), judge).verdict, Unknown)
+    # What else goes wrong in a cluster of two counts.
+    for other in (refuted("MB113"), refuted("NB101")):
+        judged = {1: UnlaunchedJudgement(PROVEN, (), 1), 2: UnlaunchedJudgement(other, (), 1, clean=True)}
+        verdict = judge_shapes(
+            LaunchShapes(ONE, SEVERAL, apart=True), lambda shape, _e, _f, by=judged: by[shape.cluster[0]]
+        ).verdict
+        assert isinstance(verdict, Unknown), other
+
+
 TWO_BLOCKS = Choices(((128, 1, 1), (256, 1, 1)), fixed=False, generic=True, proposed=((384, 1, 1), (512, 1, 1)))
 HANG = refuted("MB113", 9, "0 of 128 arrivals")
 

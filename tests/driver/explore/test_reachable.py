@@ -8,9 +8,11 @@ from tests.driver.symbolic_instructions import Expressions, expressions
 
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach, reach_difference
+from tilewright.driver.explore.terms.equalities import equalities
 from tilewright.machine.core.lanes import FULL
 from tilewright.machine.symbolic.expression import Evaluation
 from tilewright.machine.symbolic.tracker import Condition
+from tilewright.solve.bit_vectors import Number
 
 HOLDS, FAILS = b"\x01", b"\x00"
 
@@ -112,3 +114,20 @@ def test_a_launch_that_is_found_has_small_numbers_where_that_can_be() -> None:
     assert values["%r1"] > 3_000_000_000
     assert 70 < values["%r2"] <= 1 << 12
     assert values["%r3"] == 5
+
+
+def test_what_decisions_before_say_an_expression_is_equal_to_is_that_in_all_that_follows() -> None:
+    of = expressions("add.u32 %r4, %r1, %r2; shr.u32 %r5, %r4, 2; setp.ne.u32 %p1, %r5, 3; setp.eq.u32 %p3, 3, %r5;"
+                     "and.b32 %r6, %r5, 1; setp.eq.u32 %p2, %r6, 0;")  # fmt: skip
+    goal = condition(of, "%p2", False)
+    for met in (condition(of, "%p1", False), condition(of, "%p3", True)):
+        assert equalities([met]).numbers == {of.registers["%r5"].number: Number(3, 32)}
+        assert isinstance(reach(of.table, dimensions(of), goal, (met,), (FAILS,)), Impossible)  # 3 is odd
+        assert isinstance(reach(of.table, dimensions(of), goal, (met,), (HOLDS,)), Reached)
+        # The comparison itself is still asked for.
+        assert isinstance(reach(of.table, dimensions(of, 1), goal, (met,), (HOLDS,)), Impossible)
+    for apart in (condition(of, "%p1", True), condition(of, "%p3", False)):
+        assert not equalities([apart]).numbers
+        assert isinstance(reach(of.table, dimensions(of), goal, (apart,), (FAILS,)), Reached)
+    below = expressions("setp.lt.u32 %p1, %r1, 8; setp.ne.u32 %p2, %r1, %r2;")
+    assert not equalities([condition(below, "%p1", True), condition(below, "%p2", False)]).numbers

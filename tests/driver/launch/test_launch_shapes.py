@@ -61,6 +61,28 @@ def test_what_is_given_counts() -> None:
     assert [(each.block, each.cluster, each.grid) for each in found.likely] == [((96, 1, 1), (4, 1, 1), (8, 2, 1))]
 
 
+_CLAIM = (
+    "mov.u32 %r1, %cluster_ctaid.x;\nadd.u32 %r2, %r1, 1;\nclusterlaunchcontrol.try_cancel.async.shared::cta"
+    ".mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [tile], [bars];\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "apart"),
+    [
+        (_CLAIM, True),
+        (_CLAIM + "barrier.cluster.arrive.aligned;", False),
+        (_CLAIM + "mapa.shared::cluster.u32 %r1, %r2, 1;", False),
+        (_CLAIM + _MULTICAST.format(mask="%h1"), False),
+        ("mov.u32 %r1, %cluster_ctarank;\nadd.u32 %r2, %r1, 1;", False),
+    ],
+)
+def test_what_asks_for_work_alone_stands_apart(code: str, apart: bool) -> None:
+    found = shapes(code, " .reqntid 32")
+    assert found.apart is apart and (2, 1, 1) in (each.cluster for each in (*found.likely, *found.others))
+    assert not shapes(code, " .reqntid 32 .reqnctapercluster 2").apart
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

@@ -228,3 +228,30 @@ def test_an_update_that_is_skipped_at_times_is_objected_to() -> None:
     assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
     doubled = _body("@%p2 mul.lo.s32 %r1, %r1, 2; setp.lt.s32 %p1, %r1, 40;")
     assert objections(doubled, _found(snapshots), snapshots, frozenset({"%p1"}))
+
+
+_QUOTIENT = """
+    div.s32 %r3, %r1, %r2;
+    mul.lo.u32 %r4, %r3, 8;
+    add.s32 %r1, %r1, 148;
+    setp.lt.s32 %p1, %r1, %r2;
+"""
+
+
+def _quotient(first: int, step: int, below: frozenset[int]) -> tuple[str, ...]:
+    """Why a loop does not repeat itself that divides a counter by a number that it does not write."""
+    text = _QUOTIENT.replace("148", str(step))
+    counters = [first + step * (index + 1) & 0xFFFFFFFF for index in range(20)]
+    snapshots = _snapshots(r1=counters, r2=[5000] * 20, r3=[0] * 20, r4=[0] * 20)
+    exits = frozenset({"%p1"})
+    return tuple(
+        each.reason for each in objections(_body(text), _found(snapshots), snapshots, exits, exits, below=below)
+    )
+
+
+def test_a_quotient_by_a_bound_that_the_counter_is_below_is_nothing() -> None:
+    assert _quotient(0, 148, frozenset({0})) == ()
+    # Of any other divisor, of a counter that may be negative, or that becomes so, nothing is known.
+    assert _quotient(0, 148, frozenset()) == ("a divisor that is no constant",)
+    assert _quotient(-1000, 148, frozenset({0})) == ("a quotient of what may be negative",)
+    assert "a quotient of what may be negative" in _quotient(5000, -148, frozenset({0}))

@@ -37,6 +37,8 @@ IMPOSSIBLE_CLUSTER = frozenset({"TC211", "CL202"})
 """Rules that a cluster breaks which is too small: no pair of CTAs, a multicast to CTAs that are not there."""
 IMPOSSIBLE_NAMES = frozenset({"foreign-shared-memory"})
 """As these rules, of addresses in CTAs that are not there."""
+_NOT_STARTED = "CL102"
+"""Of a kernel that stands apart from other CTAs of its cluster, and yet reaches into them."""
 IMPOSSIBLE_BLOCK = frozenset({"MF001", "MF005", "NB201", "NB202", "NB203", "TC207"})
 """Rules that a block breaks which is too large or too small for the text: arrays that are too short, a warpgroup with
 too few warps, a named barrier that counts other threads, a warp that has no rows of tensor memory."""
@@ -173,6 +175,8 @@ def _decided(trials: list[_Trial], shapes: LaunchShapes) -> bool:
 def _cannot_be(finding: Diagnostic, shapes: LaunchShapes) -> bool:
     """Does the finding alone say that the kernel is not launched so?"""
     if not shapes.clusters.fixed and (finding.code in IMPOSSIBLE_CLUSTER or finding.name in IMPOSSIBLE_NAMES):
+        return True
+    if shapes.apart and finding.code == _NOT_STARTED:
         return True
     return not shapes.blocks.fixed and finding.code in IMPOSSIBLE_BLOCK
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from tilewright.base.extra import MissingExtra
 from tilewright.driver.explore.path_search import Dimension, label
+from tilewright.driver.explore.terms.equalities import NONE, equalities
 from tilewright.driver.explore.terms.symbolic_terms import NoTerm, Terms
 from tilewright.machine.core.lanes import selector
 from tilewright.machine.symbolic.expression import (
@@ -225,7 +226,7 @@ def _reach(
     """near: the conditions before; lanes: those of which one is asked about."""
     # What decides a condition is mostly said by few expressions: those far back are asked for only where it matters.
     for loose in (False, True):
-        terms = Terms(dimensions, loose=loose, lanes=lanes)
+        terms = Terms(dimensions, loose=loose, lanes=lanes, equal=equalities(near) if lanes is None else NONE)
         try:
             wanted = goal(terms)
         except NoTerm:

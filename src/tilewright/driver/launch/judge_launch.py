@@ -474,10 +474,11 @@ def _repeats(
     # Many kernels have no loop that iterates often enough.
     from tilewright.driver.explore.loop_counters import counter_used_after
     from tilewright.machine.protocol.induction import objections, repetition
+    from tilewright.machine.protocol.latches import latch_of
 
     loop, text = report.loops[number], report.sliced.text
-    body = [
-        text.flow.instructions[position]
+    places = [
+        position
         for position in sorted(loop.positions)
         if position in report.sliced.executed
         and (text.facts[position].kept or not steers.registers.isdisjoint(text.facts[position].writes))
@@ -493,7 +494,10 @@ def _repeats(
     if found is None:
         return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
     direct, exits = _exits(report, number)
-    against = objections(body, found, snapshots[1:], exits, direct, chosen, ended=ended)
+    latch = latch_of(text.flow, text.flow.loops[number])
+    body = [text.flow.instructions[position] for position in places]
+    below = frozenset(at for at, place in enumerate(places) if latch is not None and latch.is_below(text.flow, place))
+    against = objections(body, found, snapshots[1:], exits, direct, chosen, ended=ended, below=below)
     if against:
         first = against[0]
         return Repeated(

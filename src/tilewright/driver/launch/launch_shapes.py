@@ -54,6 +54,7 @@ _FLAT_BLOCKS: tuple[Extents, ...] = ((16, 16, 1), (32, 8, 1), (32, 32, 1))
 _CLUSTERS = (1, 2, 4)
 _BLOCKS_KEPT = 3
 _OF_WARPGROUPS = ("wgmma", "setmaxnreg", "tcgen05.ld", "tcgen05.st")
+_CLAIMS_WORK = "clusterlaunchcontrol"
 _PROPOSED_MOST = 8
 _COPIED = frozenset({"mov", "cvt", "shfl.sync"})
 _COUNT_OF_BARRIER = {
@@ -101,13 +102,15 @@ class Choices:
 @dataclass(frozen=True, slots=True)
 class LaunchShapes:
     """The shapes to try. assumptions: in words, of what the text does not fix and nothing is tried in place of;
-    ctas_most: CTAs of a cluster."""
+    ctas_most: CTAs of a cluster; apart: the text neither waits for other CTAs of a cluster nor addresses their memory,
+    so that it is right in clusters of one CTA alone, wherever a cancelled launch is announced to a whole cluster."""
 
     blocks: Choices
     clusters: Choices
     grid: Extents | None = None
     assumptions: tuple[str, ...] = ()
     ctas_most: int = CTAS_MOST
+    apart: bool = False
 
     @property
     def fixed(self) -> bool:
@@ -164,7 +167,8 @@ def launch_shapes(module: Module, kernel: Kernel, given: GivenShape | None = Non
     cluster = given.cluster or three(directives.get("reqnctapercluster"))
     most_ctas = (directives.get("maxclusterrank") or (CTAS_MOST,))[0]
     clusters = Choices((cluster,)) if cluster is not None else _clusters(texts(), most_ctas, given.grid)
-    return LaunchShapes(blocks, clusters, given.grid, tuple(assumptions), most_ctas)
+    apart = not clusters.fixed and _stand_apart(texts())
+    return LaunchShapes(blocks, clusters, given.grid, tuple(assumptions), most_ctas, apart)
 
 
 _OF_GRID = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%smid", "%nsmid", "%gridid")
@@ -225,6 +229,16 @@ def _clusters(texts: tuple[_Text, ...], most: int, grid: Extents | None) -> Choi
         extents = tuple(each for each in extents if _divides(each, grid)) or ((1, 1, 1),)
         others = tuple(each for each in others if _divides(each, grid) and each not in extents)
     return Choices(extents, others, fixed=False, generic=generic)
+
+
+def _stand_apart(texts: tuple[_Text, ...]) -> bool:
+    """Whether nothing is for a cluster of several CTAs but what asks for more work, which is written in the same way
+    for a cluster of one."""
+    rows = {item.row for text in texts for item in text.instructions}
+    others = (item for text in texts for item in text.instructions if not item.row.startswith(_CLAIMS_WORK))
+    joined = "mapa" in rows or any(row.startswith("barrier.cluster") for row in rows)
+    claims = any(row.startswith(_CLAIMS_WORK) for row in rows)
+    return claims and not joined and not any("multicast::cluster" in item.modifiers for item in others)
 
 
 def _mask(text: _Text, item: Instruction) -> int | None:

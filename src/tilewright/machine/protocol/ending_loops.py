@@ -28,11 +28,11 @@ Ending = Literal["ends", "stuck", "open"]
 
 _TOWARDS = {"lt": 1, "le": 1, "lo": 1, "ls": 1, "gt": -1, "ge": -1, "hi": -1, "hs": -1}
 """Of a comparison on which a loop goes round: the sign of the steps of its left side with which it fails in the end."""
-_OPPOSITE = {
+OPPOSITE = {
     "lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "lo": "hs", "hs": "lo", "ls": "hi", "hi": "ls", "eq": "ne",
     "ne": "eq",
 }  # fmt: skip
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls"}
+MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls"}
 _DEEPEST = 8
 """Conditions within conditions, and moves between registers, that are followed."""
 
@@ -155,7 +155,7 @@ def _becomes(this: _Loop, predicate: str, now: bool, depth: int) -> bool:
         case "setp", (Register(), left, right) if instruction.modifiers:
             word = instruction.modifiers[0]
             kind = instruction.modifiers[-1]
-            return _comparison_fails(this, word if now else _OPPOSITE.get(word, ""), left, right, kind)
+            return _comparison_fails(this, word if now else OPPOSITE.get(word, ""), left, right, kind)
         case "not", (Register(), Register(name)):
             return _becomes(this, name, not now, depth - 1)
         case "mov", (Register(), Register(name)):
@@ -181,7 +181,7 @@ def _side_becomes(this: _Loop, operand: Operand, now: bool, depth: int) -> bool:
 
 def _comparison_fails(this: _Loop, word: str, left: Operand, right: Operand, kind: str) -> bool:
     """Does a comparison that holds while the loop goes round fail in the end? kind: the type of what it compares."""
-    for comparison, moving, fixed in ((word, left, right), (_MIRRORED.get(word, word), right, left)):
+    for comparison, moving, fixed in ((word, left, right), (MIRRORED.get(word, word), right, left)):
         if not isinstance(moving, Register) or not _stays(this, fixed):
             continue
         step = _step(this, moving.name)

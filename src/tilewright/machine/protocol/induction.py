@@ -15,6 +15,8 @@ compares them with the assumption after it:
 - a sum, a product or a left shift that gains a multiple of 2 to the power of its width gains nothing;
 - a product with a reciprocal, as compilers divide by constants, gains what the quotient gains;
 - `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
+- a counter's quotient by a bound that it is less than in every iteration is 0 (`machine.protocol.latches`), and gains
+  nothing, if the counter is not negative and grows;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing, and so does what is loaded from where they say;
 - the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
@@ -179,21 +181,21 @@ class _Inexact(Exception):
 def objections(
     body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
     direct: frozenset[str] = frozenset(), open_registers: frozenset[str] | None = None,
-    *, ended: bool = True,
+    *, ended: bool = True, below: frozenset[int] = frozenset(),
 ) -> tuple[Objection, ...]:  # fmt: skip
     """What in a loop keeps `found` from holding for every trip count.
 
     body: the loop's instructions that steer, address shared memory or synchronize, in text order, those without a
     result included; exits: predicates that decide whether the loop goes on; direct: those of which one outcome ends it;
     open_registers: those that may depend on what a launch chooses, None for all; ended: what no launch chooses ended
-    the loop in this run.
+    the loop in this run; below: divisions whose dividend is less than their divisor, by index in `body`.
     """
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
     problems: list[Objection] = []
     ending = exits | _at_the_exit(body, direct, found, snapshots)
-    for item in body:
+    for index, item in enumerate(body):
         moving = _moving_use(item, gains, snapshots)
         if moving:
             problems.append(Objection(item, moving))
@@ -206,6 +208,8 @@ def objections(
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
+                else _below(item, gains, snapshots)
+                if index in below
                 else _gain(item, gains, written, snapshots)
             )
         except _Inexact as doubt:
@@ -318,6 +322,15 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
             return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
         case _:
             raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
+
+
+def _below(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot]) -> Gain:
+    """What a quotient or a remainder gains whose dividend is less than its divisor. Raises _Inexact."""
+    dividend = item.operands[1]
+    gain = _gain_of(dividend, gains)
+    if item.guard is not None or gain < 0 or any((_value(dividend, each) < 0).any() for each in snapshots):
+        raise _Inexact("a quotient of what may be negative")
+    return 0 if item.row == "div" else gain
 
 
 def _is_global(item: Instruction, base: Register, snapshots: Sequence[Snapshot]) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.driver.explore.terms import bit_terms
 from tilewright.driver.explore.terms.divisions import Division, division_of, sign_of
+from tilewright.driver.explore.terms.equalities import NONE, Equalities
 from tilewright.driver.explore.terms.ordered_terms import Ordered
 from tilewright.frontends.ptx.ast import Immediate, Negated, Operand, PairOfPredicates, Register, Vector
 from tilewright.machine.core.decoder import TypeName, type_name
@@ -44,11 +45,15 @@ class Terms:
     """Terms of expressions over shared variables. inputs: of the first variables, by index; the others stand for
     expressions that have no term and may be anything. loose: words of memory at places that depend on inputs may be
     others than those that the run read; moving: there is such a word. lanes: terms are those of one lane, which may be
-    any of a set; else expressions that differ by lane have none."""
+    any of a set; else expressions that differ by lane have none. equal: what expressions are equal to, in whatever is
+    computed from them."""
 
     def __init__(
-        self, dimensions: Mapping[Input, Dimension], *, loose: bool = False, lanes: int | None = None
+        self, dimensions: Mapping[Input, Dimension], *, loose: bool = False, lanes: int | None = None,
+        equal: Equalities = NONE,
     ) -> None:  # fmt: skip
+        self._equal = equal
+        self._compared = False
         self.loose = loose
         self.moving = False
         self._words: dict[int, Variable] = {}
@@ -104,6 +109,7 @@ class Terms:
         divisions = {each.number: found for each in fresh if (found := division_of(each)) is not None}
         divided = {found.dividend.number: found for found in divisions.values()}
         for each in fresh:
+            self._compared = each.number in self._equal.comparisons
             try:
                 found = divisions.get(each.number)
                 quotient = None if found is None else self._quotients.get(found.key)
@@ -176,6 +182,9 @@ class Terms:
     def _source(self, source: Source) -> Term:
         if isinstance(source, Node):
             found = self._known[source.number]
+            number = None if self._compared else self._equal.numbers.get(source.number)
+            if number is not None and (found is None or found.width == number.width):
+                return number
             if found is None:
                 raise NoTerm
             return found
