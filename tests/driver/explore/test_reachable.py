@@ -7,7 +7,7 @@ import pytest
 from tests.driver.symbolic_instructions import Expressions, expressions
 
 from tilewright.driver.explore.path_search import Dimension
-from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach, reach_difference
+from tilewright.driver.explore.reachable import Impossible, Reached, Undecided, reach, reach_apart
 from tilewright.driver.explore.terms.equalities import equalities
 from tilewright.machine.core.lanes import FULL
 from tilewright.machine.symbolic.expression import Evaluation
@@ -64,10 +64,14 @@ def test_two_numbers_that_differ_and_two_that_never_do() -> None:
     of = expressions("add.u32 %r4, %r1, 7; shr.u32 %r5, %r4, 3; add.u32 %r6, %r1, 8; shr.u32 %r7, %r6, 3;"
                      "shl.b32 %r8, %r4, 1; add.u32 %r9, %r4, %r4;")  # fmt: skip
     nodes = of.registers
-    differ = reach_difference(of.table, dimensions(of), nodes["%r5"], nodes["%r7"], 0, ())
+
+    def apart(one: str, other: str, usual: int) -> Reached | Impossible | Undecided:
+        return reach_apart(of.table, dimensions(of), ((1, (nodes[one],)), (-1, (nodes[other],))), usual, ())
+
+    differ = apart("%r5", "%r7", 0)
     assert isinstance(differ, Reached)
-    assert isinstance(reach_difference(of.table, dimensions(of), nodes["%r8"], nodes["%r9"], 0, ()), Impossible)
-    assert isinstance(reach_difference(of.table, dimensions(of), nodes["%r6"], nodes["%r4"], 1, ()), Impossible)
+    assert isinstance(apart("%r8", "%r9", 0), Impossible)
+    assert isinstance(apart("%r6", "%r4", 1), Impossible)
 
 
 _PRODUCTS = "mul.lo.u32 %r4, %r1, %r2; mul.lo.u32 %r4, %r4, %r3; mul.lo.u32 %r5, %r2, %r1; mul.lo.u32 %r5, %r3, %r5; "

@@ -81,6 +81,7 @@ def test_lanes_must_move_together() -> None:
 
 COUNTS = list(range(1, 41))
 OUTCOMES = [index < 40 for index in COUNTS]
+ENDS = frozenset({"%p1"})
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) 
     quotient = {"r3": [index // 3 for index in COUNTS]} if text.startswith("mul.hi.s32") else {}
     snapshots = _snapshots(r1=COUNTS, r2=values, p1=OUTCOMES, **quotient)
     body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
-    assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
+    assert objections(body, _found(snapshots), snapshots, ENDS, ENDS) == ()
 
 
 @pytest.mark.parametrize(
@@ -129,12 +130,19 @@ def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) 
         ("bfe.u32 %r2, %r1, 6, 2;", "bits below 8"),
         ("setp.eq.s32 %p2, %r1, 1000;", "before they met"),
         ("setp.gt.s32 %p2, %r1, %r9;", "was not seen"),
+        ("setp.eq.s32 %p2, %r1, 40;", "before they met"),
+        ("setp.eq.s32 %p2, %r1, 1000; setp.eq.s32 %p2, %r5, 0;", "before they met"),
+        ("cvt.u32.u8 %r2, %r1;", "masked by 0xff"),
+        ("shl.b32 %r2, %r1, 24; shr.u32 %r4, %r2, 24;", "shifted out"),
+        ("mul.hi.u32 %r2, %r1, 0x55595556; shr.u32 %r4, %r2, 1;", "divided by 2"),
+        ("mul.wide.u16 %r2, %r1, 3;", "reads 16 bits"),
+        ("mov.b32 {%r2, %r4}, %r1;", "no rule"),
     ],
 )
 def test_a_trace_of_a_counter_that_the_run_did_not_show_is_objected_to(text: str, reason: str) -> None:
     snapshots = _snapshots(r1=COUNTS, r5=[0] * 40, p1=OUTCOMES, p2=[False] * 40)
     body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
-    found = objections(body, _found(snapshots), snapshots, frozenset({"%p1"}))
+    found = objections(body, _found(snapshots), snapshots, ENDS, ENDS)
     assert found and reason in found[0].reason
 
 
@@ -146,7 +154,7 @@ def _states(gained: int, text: str, first: int = 0) -> tuple[str, ...]:
         for each, state in zip(_snapshots(r1=COUNTS, p1=OUTCOMES, p2=[True] * 40), states, strict=True)
     ]
     body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
-    return tuple(each.reason for each in objections(body, _found(snapshots), snapshots, frozenset({"%p1"})))
+    return tuple(each.reason for each in objections(body, _found(snapshots), snapshots, ENDS, ENDS))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +192,7 @@ def test_a_counter_that_addresses_shared_memory_is_objected_to(text: str, moves:
     values = {"r2": [index & 3 for index in COUNTS]} if "%r2" in text else {}
     snapshots = _snapshots(r1=COUNTS, p1=OUTCOMES, **values)
     body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
-    found = objections(body, _found(snapshots), snapshots, frozenset({"%p1"}))
+    found = objections(body, _found(snapshots), snapshots, ENDS, ENDS)
     assert any("gains" in each.reason for each in found) == moves, found
 
 
@@ -195,7 +203,7 @@ def test_a_counter_that_addresses_memory_generically_is_objected_to_where_that_i
             for index, each in enumerate(_snapshots(r1=COUNTS, p1=OUTCOMES))
         ]
         body = _body("add.s32 %r1, %r1, 1; st.u32 [%d1], %r7; add.s64 %d1, %d1, 8; setp.lt.s32 %p1, %r1, 40;")
-        assert bool(objections(body, _found(snapshots), snapshots, frozenset({"%p1"}))) == moves
+        assert bool(objections(body, _found(snapshots), snapshots, ENDS, ENDS)) == moves
 
 
 def test_the_state_of_an_arrival_moves_by_phases() -> None:
@@ -219,15 +227,65 @@ def test_a_threshold_that_was_crossed_is_accepted_and_one_left_behind_too() -> N
     crossed = [index < 36 for index in COUNTS]
     snapshots = _snapshots(r1=COUNTS, p1=OUTCOMES, p2=crossed, p3=[True] * 40)
     body = _body("add.s32 %r1, %r1, 1; setp.lt.s32 %p2, %r1, 36; setp.gt.s32 %p3, %r1, 0; setp.lt.s32 %p1, %r1, 40;")
-    assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
+    assert objections(body, _found(snapshots), snapshots, ENDS, ENDS) == ()
 
 
 def test_an_update_that_is_skipped_at_times_is_objected_to() -> None:
     snapshots = _snapshots(r1=COUNTS, p1=OUTCOMES, p2=[True] * 40)
     body = _body("@%p2 add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 40;")
-    assert objections(body, _found(snapshots), snapshots, frozenset({"%p1"})) == ()
+    assert objections(body, _found(snapshots), snapshots, ENDS, ENDS) == ()
     doubled = _body("@%p2 mul.lo.s32 %r1, %r1, 2; setp.lt.s32 %p1, %r1, 40;")
-    assert objections(doubled, _found(snapshots), snapshots, frozenset({"%p1"}))
+    assert objections(doubled, _found(snapshots), snapshots, ENDS, ENDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "objected"),
+    [
+        ("add.s32 %r2, %r1, 0x7FFFFF00; setp.lt.s32 %p2, %r2, 0;", 0x7FFF_FF00, True),
+        ("add.s32 %r2, %r1, 0x7FFFFF00; shr.u32 %r3, %r2, 31;", 0x7FFF_FF00, True),
+        ("add.s32 %r2, %r1, 256; setp.lt.s32 %p2, %r2, 0;", 256, False),
+        ("add.s32 %r2, %r1, 256; shr.u32 %r3, %r2, 31;", 256, False),
+    ],
+)
+def test_a_counter_that_overflows_soon_is_objected_to(text: str, offset: int, objected: bool) -> None:
+    snapshots = _snapshots(
+        r1=COUNTS, r2=[index + offset for index in COUNTS], r3=[0] * 40, p1=OUTCOMES, p2=[False] * 40
+    )
+    body = _body(f"add.s32 %r1, %r1, 1; {text} setp.lt.s32 %p1, %r1, 40;")
+    found = objections(body, _found(snapshots), snapshots, ENDS, ENDS)
+    assert any("overflows soon" in each.reason for each in found) == objected, found
+
+
+def test_each_lane_and_each_iteration_of_a_period_must_have_passed_a_threshold() -> None:
+    def objected(thresholds: list[list[int]]) -> bool:
+        snapshots: list[Snapshot] = [
+            {**each, "%r2": np.array(thresholds[index % len(thresholds)], np.uint32)}
+            for index, each in enumerate(_snapshots(r1=COUNTS, p1=OUTCOMES, p2=[True, False] * 20))
+        ]
+        body = _body("add.s32 %r1, %r1, 1; setp.gt.s32 %p2, %r1, %r2; setp.lt.s32 %p1, %r1, 40;")
+        found = objections(body, _found(snapshots), snapshots, ENDS, ENDS)
+        return any("before they met" in each.reason for each in found)
+
+    passed = [5] * 32
+    assert not objected([passed])
+    assert objected([[*passed[:-1], 1000]])
+    assert objected([passed, [1000] * 32])
+
+
+def test_what_blocks_leave_in_a_register_must_gain_the_same() -> None:
+    snapshots = _snapshots(r1=COUNTS, r2=[0] * 40, p1=OUTCOMES)
+    body = _body("add.s32 %r1, %r1, 1; mov.b32 %r2, %r1; mov.b32 %r2, 0; setp.lt.s32 %p1, %r1, 40;")
+    assert not objections(body, _found(snapshots), snapshots, ENDS, ENDS)
+    found = objections(body, _found(snapshots), snapshots, ENDS, ENDS, blocks=(0, 0, 1, 2))
+    assert any("and 1 elsewhere" in each.reason for each in found)
+
+
+def test_a_number_that_a_launch_chooses_must_have_been_met_in_the_run() -> None:
+    snapshots = _snapshots(r1=COUNTS[:-1], r9=[40] * 39, r8=[39] * 39, p1=[True] * 39, p2=[False] * 39)
+    body = _body("setp.ge.s32 %p2, %r1, %r8; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9;")
+    chosen = frozenset({"%r8", "%r9"})
+    assert objections(body, _found(snapshots), snapshots, ENDS, ENDS, chosen)
+    assert not objections(body, _found(snapshots), snapshots, ENDS, ENDS, chosen, whole=range(3))
 
 
 _QUOTIENT = """

@@ -43,7 +43,7 @@ from tilewright.driver.explore.joint_decisions import joint_decisions
 from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups
 from tilewright.driver.explore.path_search import label
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided
-from tilewright.driver.explore.unequal_loops import unequal_loops
+from tilewright.driver.explore.unequal_loops import bound_of, unequal_loops
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, frontier, rendered
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -102,6 +102,7 @@ def cover(
             *_further(exploration, loop_span),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
             *joint_decisions(exploration, _clean(exploration), lasting, name, answers),
+            *_left_by_loops(exploration, lasting, loop_span),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
@@ -218,13 +219,26 @@ def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Mis
             continue
         (outcome,) = site.seen
         entering = site.loop >= 0 and (outcome == HOLDS) != site.stays
+        # What later iterations decide by the same instruction is another expression, which no run had.
+        moves = site.loop >= 0 and not entering and len({each.node.number for each, _ in site.examples.values()}) > 1
         where = "goes on in the loop" if entering else "leaves the loop" if site.loop >= 0 else "goes the other way"
         for some in in_groups([Sought(*each, (outcome,)) for each in site.examples.values()]):
             said = cut(rendered(some[0].condition.node, name))
             reason = f"no launch tried {where}: it would need {_not(said, outcome == FAILS)}"
-            found.append(asking_any(exploration, position, reason, some))
+            asked = asking_any(exploration, position, reason, some)
+            found.append(replace(asked, ask=_not_yet(asked.ask)) if moves else asked)
     found += _trips(exploration, name)
     return found
+
+
+def _not_yet(ask: Callable[[], Reached | Impossible | Undecided]) -> Callable[[], Reached | Impossible | Undecided]:
+    """The question where that it is impossible in the iterations that were run says nothing of later ones."""
+
+    def asked() -> Reached | Impossible | Undecided:
+        answer = ask()
+        return Undecided() if isinstance(answer, Impossible) else answer
+
+    return asked
 
 
 def _values(
@@ -328,6 +342,36 @@ def _further(exploration: Exploration, loop_span: Callable[[int], Span]) -> list
             found.append(last[loop])
         else:
             found.append(Missing(-1, _not_repeating(exploration, loop, loop_span), ("further", loop), Undecided))
+    return found
+
+
+def _left_by_loops(
+    exploration: Exploration, lasting: frozenset[int], loop_span: Callable[[int], Span]
+) -> list[Missing]:  # fmt: skip
+    """Loops after which something decides that depends on how often they iterated, beside what inputs decide otherwise:
+    not all numbers of iterations were seen with all other decisions."""
+    decisions = [each for tried in _clean(exploration) for each in tried.judged.conditions if each.kind != "value"]
+    found: list[Missing] = []
+    for loop in sorted({each.loop for each in decisions if each.loop >= 0}):
+        repeated = exploration.repetition(loop)
+        if repeated is None or repeated.reason is not None:
+            continue
+        if repeated.first + repeated.period >= MOST_ITERATIONS:
+            said = f"{loop_span(loop)}: the loop repeats itself only after {repeated.first} iterations"
+            found.append(Missing(-1, said, ("late", loop), Undecided))
+        bounds = {bound_of(each.node) for each in decisions if each.loop == loop}
+        others = any(
+            each.position in lasting
+            and each.loop != loop
+            and (each.loop < 0 or bound_of(each.node) is None or bound_of(each.node) not in bounds)
+            for each in decisions
+        )
+        if repeated.decides is not None and others:
+            said = (
+                f"{repeated.decides}: how often the loop at {loop_span(loop)} iterated decides here, and not every "
+                "number of iterations was tried with every other decision"
+            )
+            found.append(Missing(-1, said, ("left", loop), Undecided))
     return found
 
 

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Instruction
-from tilewright.machine.protocol.induction import Gain, Snapshot, gain_after, gain_of, held
+from tilewright.machine.protocol.counter_values import Gain, Snapshot, held
+from tilewright.machine.protocol.induction import gain_after, gain_of
 from tilewright.machine.protocol.protocol_run import ProtocolReport
 from tilewright.machine.protocol.slice import CONTROL_ROLES
 from tilewright.machine.protocol.steering import Steering

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -187,29 +188,26 @@ def _all(terms: Sequence[Term]) -> Term:
     return found
 
 
-def reach_difference(
+def reach_apart(
     table: Table,
     dimensions: Mapping[Input, Dimension],
-    one: Node,
-    other: Node,
+    parts: Sequence[tuple[int, Sequence[Node]]],
     usual: int,
     before: Sequence[Condition],
     barred: Sequence[Sequence[Condition]] = (),
-    *,
-    opposite: bool = False,
 ) -> Reached | Impossible | Undecided:
-    """Find a launch in which two whole numbers differ by something else than `usual`, modulo their width; opposite: in
-    which their sum does."""
-    if not (one.uniform and other.uniform) or one.opaque or other.opaque:
+    """Find a launch in which a sum of products of whole numbers, each times a factor, is something else than `usual`,
+    modulo their width."""
+    if any(not node.uniform or node.opaque for _, nodes in parts for node in nodes):
         return Undecided()
 
     def apart(of: Evaluation) -> bool:
-        first, second = of.of(one), of.of(other)
-        both = first + second if opposite else first - second
-        return bool(both[0] != np.array([usual]).astype(first.dtype)[0])
+        total = sum(factor * prod(int(of.of(node)[0]) for node in nodes) for factor, nodes in parts)
+        kind = of.of(parts[0][1][0]).dtype
+        return (total - usual) % (1 << 8 * kind.itemsize) != 0
 
     def goal(terms: Terms) -> list[Term]:
-        return [terms.apart(one, other, usual, opposite=opposite)]
+        return [terms.apart(parts, usual)]
 
     return _reach(table, dimensions, goal, _usable(before), apart, barred)
 

@@ -1,30 +1,41 @@
-"""Do two loops that iterated equally often in every launch always do so?
+"""Do loops whose numbers of iterations were related in every launch always iterate so?
 
 A producer that counts its tiles by one expression and a consumer that counts them by another agree in the launches that
-were made; whether they agree in all is a question about the two expressions. Where the difference of two loops'
-iterations was the same in all launches, though the numbers themselves were not, the difference of what bounds them must
-be the same for all inputs: they are one expression, or a solver shows it, or a launch is made in which they differ. Of
-two counters of which one counts down, it is the sum.
+were made; whether they agree in all is a question about the two expressions. Launches with large counts are not run to
+their end, so no run answers it. Where the difference of two loops' iterations was the same in all launches, though the
+numbers themselves were not, the difference of what bounds them must be the same for all inputs: they are one
+expression, or a solver shows it, or a launch is made in which they differ. Of two counters of which one counts down, it
+is the sum. The same is asked of all relations with small factors of two and of three numbers: of a loop that is
+unrolled and the one that does the rest, or of a loop that does what a loop and one inside it do (a product).
 
-Not handled: loops whose first comparison has no side that depends on inputs alone. Checked by:
-tests/driver/explore/test_unequal_loops.py.
+Not handled: loops whose first comparison has no side that depends on inputs alone; other relations of numbers of
+iterations; loops inside others that iterate differently in later visits.
+Checked by: tests/driver/explore/test_unequal_loops.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations, product
+from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.base.span import Span
 from tilewright.driver.explore.exploration import Exploration, Tried, distinct
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.path_search import comparison_of, label
-from tilewright.driver.explore.reachable import Undecided, reach_difference
+from tilewright.driver.explore.reachable import Undecided, reach_apart
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, rendered
 from tilewright.machine.symbolic.tracker import Condition
+
+_FACTOR_MOST = 16
+_POINTS = 4
+"""Different numbers of iterations that must show a relation other than a difference."""
+_COUNTS_MOST = 14
+"""Numbers of which three at a time are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,42 +51,114 @@ class _Bound:
 def unequal_loops(
     exploration: Exploration, chosen: Sequence[Tried], name: Callable[[Input], str], loop_span: Callable[[int], Span]
 ) -> list[Missing]:
-    """Pairs of loops that are not shown to keep the difference that they always had."""
+    """Loops that are not shown to keep the relation that their numbers of iterations always had."""
     bounds = [_bounds(each) for each in chosen]
     loops = sorted({loop for each in bounds for loop in each})
+    blocks = [each.blocks for each in exploration.ways.flow.loops]
+    counts: list[_Count] = [(loop,) for loop in loops]
+    counts += [(one, other) for one, other in permutations(loops, 2) if blocks[other] < blocks[one]]
     found: list[Missing] = []
-    for one, other in combinations(loops, 2):
-        both = [(index, each[one], each[other]) for index, each in enumerate(bounds) if one in each and other in each]
-        apart = {first.iterations - second.iterations for _, first, second in both}
-        if len(apart) != 1 or len({first.iterations for _, first, _ in both}) < 2:
-            continue
-        pairs: set[tuple[int, int]] = set()
-        for index, first, second in sorted(both, key=lambda each: -each[1].iterations):
-            pair = first.node.number, second.node.number
-            if first.node is second.node or pair in pairs:
+    related: set[_Count] = set()
+    for size in (2, 3):
+        left = counts if size == 2 else [each for each in counts if each not in related][:_COUNTS_MOST]
+        for some in combinations(left, size):
+            rows = _rows(bounds, some)
+            factors = _factors([tuple(map(_iterations, row)) for _, row in rows], some, rows)
+            if factors is None:
                 continue
-            pairs.add(pair)
-            alike = [chosen[at] for at, *nodes in both if [each.node for each in nodes] == [first.node, second.node]]
-            relation = _relation(exploration, [chosen[index], *alike], first.node, second.node)
-            expressions = f"{cut(rendered(first.node, name))} and {cut(rendered(second.node, name))}"
-            said = (
-                f"{loop_span(one)}: the loop iterated as often as the one at {loop_span(other)} in every launch tried, "
-                f"and it is not shown that {expressions} always go together"
-            )
-            ask = Undecided if relation is None else _asked(exploration, first, second, *relation)
-            found.append(Missing(-1, said, ("unequal", *pair), ask))
+            related.update(some[1:] if size == 2 else ())
+            found += _kept(exploration, chosen, rows, factors, name, [loop_span(loop) for loop, *_ in some])
     return found
 
 
-def _asked(exploration: Exploration, first: _Bound, second: _Bound, usual: int, opposite: bool):
-    before = (
-        *exploration.ways.needed(first.before, first.position),
-        *exploration.ways.needed(second.before, second.position),
+_Count = tuple[int, ...]
+"""A loop, or one and another inside it: how often that one iterates in all."""
+_Rows = Sequence[tuple[int, tuple[tuple[_Bound, ...], ...]]]
+"""The launches in which the loops of some counts were left, by number, with their bounds."""
+
+
+def _rows(bounds: Sequence[dict[int, _Bound]], counts: Sequence[_Count]) -> _Rows:
+    return [
+        (index, tuple(tuple(each[loop] for loop in count) for count in counts))
+        for index, each in enumerate(bounds)
+        if all(loop in each for count in counts for loop in count)
+    ]
+
+
+def _iterations(bounds: Sequence[_Bound]) -> int:
+    return prod(each.iterations for each in bounds)
+
+
+def _factors(points: Sequence[tuple[int, ...]], counts: Sequence[_Count], rows: _Rows) -> tuple[int, ...] | None:
+    """Small factors of two or three counts, with which their sum was the same in all launches, though the counts were
+    not and no fewer of them say so."""
+    known = np.array(sorted(set(points)), np.int64).reshape(-1, len(counts))
+    moves = known[1:] - known[:1]
+    factors = _normal(moves)
+    if factors is None or (moves @ factors).any():
+        return None
+    found = tuple(int(each) for each in factors)
+    plain = found == (1, -1)
+    if len(known) < (2 if plain else _POINTS) or max(map(abs, found)) > _FACTOR_MOST or min(found) > 0:
+        return None
+    inside = [place for place, count in enumerate(counts) if len(count) > 1]
+    shown = all(any(min(each.iterations for each in row[place]) > 1 for _, row in rows) for place in inside)
+    return found if shown else None
+
+
+def _normal(moves: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """What is normal to all moves, if they lie in a line or a plane and no coordinate is without a part in it: in whole
+    numbers, the first one positive."""
+    first = next((each for each in moves if each.any()), None)
+    if first is None:
+        return None
+    if len(first) == 2:
+        normal = np.array([first[1], -first[0]], np.int64)
+    else:
+        across = (np.cross(first, each) for each in moves)
+        normal = next((each for each in across if each.any()), np.zeros(3, np.int64))
+    if not normal.all():
+        return None
+    return normal // np.gcd.reduce(normal) * (1 if normal[0] > 0 else -1)
+
+
+def _kept(
+    exploration: Exploration, chosen: Sequence[Tried], rows: _Rows, factors: Sequence[int],
+    name: Callable[[Input], str], places: Sequence[Span],
+) -> list[Missing]:  # fmt: skip
+    """The questions whether the bounds of loops always have the relation that their iterations had: one for each set of
+    expressions."""
+    found: list[Missing] = []
+    asked: set[tuple[int, ...]] = set()
+    plain = tuple(factors) == (1, -1)
+    how = "as often as the one" if plain else "in a fixed relation to those"
+    for index, row in sorted(rows, key=lambda each: -_iterations(each[1][0])):
+        nodes = [tuple(each.node for each in count) for count in row]
+        numbers = tuple(each.number for count in nodes for each in count)
+        if numbers in asked or (plain and nodes[0] == nodes[1]):
+            continue
+        asked.add(numbers)
+        alike = [chosen[at] for at, other in rows if [tuple(each.node for each in count) for count in other] == nodes]
+        relation = _relation(exploration, [chosen[index], *alike], nodes, factors)
+        expressions = " and ".join(cut(rendered(each, name)) for count in nodes for each in count)
+        said = (
+            f"{places[0]}: the loop iterated {how} at {' and '.join(map(str, places[1:]))} in every launch tried, "
+            f"and it is not shown that {expressions} always go together"
+        )
+        bounds = [each for count in row for each in count]
+        ask = Undecided if relation is None else _asked(exploration, bounds, *relation)
+        found.append(Missing(-1, said, ("unequal", *factors, *numbers), ask))
+    return found
+
+
+def _asked(exploration: Exploration, row: Sequence[_Bound], parts: _Parts, usual: int):
+    # How often loops iterated before is not needed: in other launches they iterate otherwise.
+    before = tuple(
+        needed for bound in row for needed in exploration.ways.needed(bound.before, bound.position) if needed.loop < 0
     )
-    return lambda: reach_difference(
-        exploration.table, exploration.dimensions, first.node, second.node, usual, before, tuple(exploration.barred),
-        opposite=opposite,
-    )  # fmt: skip
+    return lambda: reach_apart(
+        exploration.table, exploration.dimensions, parts, usual, before, tuple(exploration.barred)
+    )
 
 
 def _bounds(tried: Tried) -> dict[int, _Bound]:
@@ -89,7 +172,7 @@ def _bounds(tried: Tried) -> dict[int, _Bound]:
         loop = condition.loop
         if loop >= 0 and condition.outcome.size == 1 and loop not in left:
             if loop not in entered:
-                node = _side(condition.node)
+                node = bound_of(condition.node)
                 if node is not None:
                     entered[loop] = (warp, node, condition.position, tuple(way[-40:]))
             if (
@@ -106,7 +189,7 @@ def _bounds(tried: Tried) -> dict[int, _Bound]:
     }
 
 
-def _side(node: Node) -> Node | None:
+def bound_of(node: Node) -> Node | None:
     """The side of a comparison that depends on inputs, if one does."""
     comparison = comparison_of(node)
     if comparison is None:
@@ -115,20 +198,35 @@ def _side(node: Node) -> Node | None:
     return sides[0] if len(sides) == 1 else None
 
 
-def _relation(exploration: Exploration, launches: Sequence[Tried], one: Node, other: Node) -> tuple[int, bool] | None:
-    """By how much two expressions differ in the first launch, and False; or their sum, and True, if that is the same
-    in all launches and the difference is not."""
+_Parts = Sequence[tuple[int, Sequence[Node]]]
+"""A sum of products, each times a factor."""
+
+
+def _relation(
+    exploration: Exploration, launches: Sequence[Tried], counts: Sequence[Sequence[Node]], factors: Sequence[int]
+) -> tuple[_Parts, int] | None:
+    """A sum of expressions, times the factors or their opposites, that is the same in all launches, and what it is. The
+    factors themselves where there is no such sum: then it differs already."""
     columns = {
         given: np.array([each.values.get(given, dimension.first) for each in launches], np.uint64)
         for given, dimension in exploration.dimensions.items()
     }
     try:
         evaluation = Evaluation(exploration.table, columns, len(launches))
-        first, second = evaluation.of(one), evaluation.of(other)
+        values = [[evaluation.of(node) for node in nodes] for nodes in counts]
     except CannotEvaluate:
         return None
-    if first.dtype != second.dtype or first.dtype.kind != "u":
+    kinds = {each.dtype for some in values for each in some}
+    if len(kinds) != 1 or values[0][0].dtype.kind != "u":
         return None
-    difference, total = first - second, first + second
-    opposite = bool((difference != difference[0]).any() and (total == total[0]).all())
-    return int((total if opposite else difference)[0]), opposite
+    width = 8 * values[0][0].dtype.itemsize
+    sums: list[tuple[tuple[int, ...], list[int]]] = []
+    for signs in product((1, -1), repeat=len(counts) - 1):
+        signed = tuple(sign * factor for sign, factor in zip((1, *signs), factors, strict=True))
+        total = [
+            sum(f * prod(int(each[at]) for each in some) for f, some in zip(signed, values, strict=True)) % (1 << width)
+            for at in range(len(launches))
+        ]
+        sums.append((signed, total))
+    signed, total = next((each for each in sums if len(set(each[1])) == 1), sums[0])
+    return tuple(zip(signed, counts, strict=True)), total[0]

@@ -28,6 +28,7 @@ from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.driver.check.work import add_steps, steps_left
 from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.frontends.ptx.ast import Module
+from tilewright.machine.barrier.mbarrier import Mbarrier
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
@@ -38,7 +39,7 @@ from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import Steering, steering
 
 if TYPE_CHECKING:
-    from tilewright.machine.protocol.induction import Snapshot
+    from tilewright.machine.protocol.counter_values import Snapshot
     from tilewright.machine.symbolic.tracker import SymbolicRun
 
 STEP_LIMIT = 3_000_000
@@ -55,19 +56,23 @@ _TRAP_CODE = "MF008"
 _TOO_LARGE = ("out-of-bounds", "mbarrier-range", "barrier-number", "barrier-count")
 """Names of faults that a number may cause by its size alone."""
 
-_Row = tuple[int, list[Any]]
-"""The lanes that turned, and the registers of their warp."""
+_Barriers = Mapping[tuple[int, int], Mbarrier]
+"""The mbarriers of a cluster, by CTA and address."""
+_Row = tuple[int, list[Any], _Barriers]
+"""The lanes that turned, the registers of their warp, and the mbarriers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
-    does so every `period` iterations from iteration `first` on; said: in words."""
+    does so every `period` iterations from iteration `first` on; said: in words; decides: where what it leaves decides
+    something behind it."""
 
     reason: str | None
     period: int = 1
     first: int = 0
     said: str = ""
+    decides: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -383,7 +388,7 @@ class _Turns:
         who = warp.cta.linear, warp.index
         if self.kept[*who, loop] < _SNAPSHOTS_KEPT:
             self.kept[*who, loop] += 1
-            self.log.setdefault(who, []).append((loop, (warp.current.mask, list(warp.r))))
+            self.log.setdefault(who, []).append((loop, (warp.current.mask, list(warp.r), _barriers(cluster))))
         return False
 
     def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[_Row]]:
@@ -418,22 +423,23 @@ class _Turns:
         loops that warps left since an input said so."""
         steers = steering(report.sliced)
         repeats: dict[int, Repeated] = {}
-        seen: set[tuple[int, int, bool]] = set()
+        seen: dict[tuple[int, bool], set[tuple[bytes, ...]]] = {}
         chosen: frozenset[str] | None = None
         for (_, warp, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
             loop = report.loops[number]
             if not loop.protocol or loop.waits or len(visit) < _TURNS_TO_REPEAT:
                 continue
             ended = not report.stopped and (warp, number) not in left
-            shape = (number, len(visit), ended)
-            if shape in seen and len(report.ctas_run) > 1:
-                continue
-            seen.add(shape)
             if chosen is None:
                 from tilewright.machine.symbolic.reached import reached_by_inputs  # many kernels have no such loop
 
                 chosen = reached_by_inputs(report.sliced, True, grid=True, data=True)
-            found = _repeats(report, steers, chosen, number, self._snapshots(visit, steers.registers), ended)
+            snapshots = self._snapshots(visit, steers.registers)
+            content = _content(snapshots)
+            if content in seen.get((number, ended), ()):
+                continue  # another warp's iterations were the same
+            seen.setdefault((number, ended), set()).add(content)
+            found = _repeats(report, steers, chosen, number, snapshots, [barriers for *_, barriers in visit], ended)
             known = repeats.get(number)
             if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
                 repeats[number] = found
@@ -442,7 +448,7 @@ class _Turns:
     def _snapshots(self, visit: list[_Row], wanted: frozenset[str]) -> list[Snapshot]:
         """The registers at each iteration. wanted: their names. Where the same lanes always turned, only theirs count:
         the others are elsewhere, and get what the last of these holds."""
-        masks = {mask for mask, _ in visit}
+        masks = {mask for mask, *_ in visit}
         mask = masks.pop() if len(masks) == 1 else FULL
         lanes = np.where(selector(mask), np.arange(WARP_SIZE), indices(mask)[-1])
         slots = [(slot, name) for slot, name in enumerate(self.names) if name in wanted]
@@ -452,8 +458,19 @@ class _Turns:
                 for slot, name in slots
                 if slot < len(row) and isinstance(value := row[slot], np.ndarray)
             }
-            for _, row in visit
+            for _, row, _ in visit
         ]
+
+
+def _barriers(cluster: Cluster) -> _Barriers:
+    return {(cta.linear, address): each for cta in cluster.ctas for address, each in cta.barriers.items()}
+
+
+def _content(snapshots: Sequence[Snapshot]) -> tuple[bytes, ...]:
+    """What snapshots hold, in full."""
+    return tuple(
+        part for each in snapshots for name, value in each.items() for part in (name.encode(), value.tobytes())
+    )
 
 
 def _left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
@@ -467,11 +484,12 @@ def _left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
 
 def _repeats(
     report: ProtocolReport, steers: Steering, chosen: frozenset[str], number: int, snapshots: list[Snapshot],
-    ended: bool,
+    barriers: Sequence[_Barriers], ended: bool,
 ) -> Repeated:  # fmt: skip
-    """Whether a loop is shown to repeat itself. chosen: the registers that inputs reach; ended: what no launch chooses
-    ended it in this run."""
+    """Whether a loop is shown to repeat itself. chosen: the registers that inputs reach; barriers: as they were at each
+    iteration; ended: what no launch chooses ended the loop in this run."""
     # Many kernels have no loop that iterates often enough.
+    from tilewright.driver.explore.left_by_loops import decided_behind, varying
     from tilewright.driver.explore.loop_counters import counter_used_after
     from tilewright.machine.protocol.induction import objections, repetition
     from tilewright.machine.protocol.latches import latch_of
@@ -483,6 +501,7 @@ def _repeats(
         if position in report.sliced.executed
         and (text.facts[position].kept or not steers.registers.isdisjoint(text.facts[position].writes))
     ]
+    body, blocks = [text.flow.instructions[at] for at in places], [text.flow.block_of[at] for at in places]
     written = {
         name
         for position in loop.positions
@@ -495,13 +514,26 @@ def _repeats(
         return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
     direct, exits = _exits(report, number)
     latch = latch_of(text.flow, text.flow.loops[number])
-    body = [text.flow.instructions[position] for position in places]
     below = frozenset(at for at, place in enumerate(places) if latch is not None and latch.is_below(text.flow, place))
-    against = objections(body, found, snapshots[1:], exits, direct, chosen, ended=ended, below=below)
+    inside = {text.flow.block_of[position] for position in loop.positions}
+    leaving = [
+        text.flow.blocks[each].end - 1 for each in inside if not inside.issuperset(text.flow.blocks[each].successors)
+    ]
+    first_exit = min(leaving, default=0) if loop.head == min(loop.positions) else 0
+    whole = [index for index, at in enumerate(places) if at < first_exit]
+    against = objections(
+        body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below
+    )
     if against:
         first = against[0]
         return Repeated(
             f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})"
+        )
+    counting = _counting_barrier(barriers[len(barriers) // 2 :], found.period)
+    if counting is not None:
+        return Repeated(
+            f"the loop at {loop.span} is not shown to repeat itself: mbarrier +{counting:#x} counts on from iteration "
+            "to iteration, and no phase ends"
         )
     stored = _counter_stored(report, steers, number, found.steps.keys())
     if stored is not None:
@@ -516,7 +548,34 @@ def _repeats(
         )
     every = "iteration" if found.period == 1 else f"{found.period} iterations"
     # The first snapshot, which is left out, is taken after one iteration.
-    return Repeated(None, found.period, found.first + 2, f"the loop at {loop.span} repeats itself every {every}")
+    first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
+    decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period))
+    return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
+
+
+def _settled(snapshots: Sequence[Snapshot], names: Collection[str], period: int) -> int:
+    """The index of the snapshot from which on registers gain the same in each period, up to the end of the run."""
+    first = 0
+    for name in names:
+        values = np.stack([np.asarray(each[name]) for each in snapshots])
+        gained = values[period:] != values[:-period] if values.dtype == np.bool_ else values[period:] - values[:-period]
+        differs = np.flatnonzero((gained != gained[-1]).any(axis=1))
+        first = max(first, int(differs[-1]) + 1 if differs.size else 0)
+    return first
+
+
+def _counting_barrier(barriers: Sequence[_Barriers], period: int) -> int | None:
+    """The address of an mbarrier that counts by as much in each period, and ends no phase in any of them: it does when
+    it has counted enough, in an iteration that was not run."""
+    for cta, address in barriers[-1] if len(barriers) > period else ():
+        states = [each[cta, address] for each in barriers if (cta, address) in each]
+        counts = np.array([(each.expected, each.pending, each.transaction_bytes) for each in states], np.int64)
+        if len(states) < len(barriers) or len({each.phase for each in states}) > 1:
+            continue
+        gained = counts[period:] - counts[:-period]
+        if gained[0].any() and (gained == gained[0]).all():
+            return address
+    return None
 
 
 def _counter_stored(report: ProtocolReport, steers: Steering, number: int, counters: Collection[str]) -> Span | None:

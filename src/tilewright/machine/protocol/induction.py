@@ -25,22 +25,30 @@ compares them with the assumption after it:
   phases that a barrier passes in a period are those of the run, or a wait for a state fails (MB219); a wait gains
   nothing by a state;
 - a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
-  That change must have been seen in the run (it is how loops end and how pipelines stop to fetch). Of several ways out
-  of a loop, those that a launch decides are covered by launches; a counter that comes to a constant must have done so.
+  So in each lane and each iteration of the last period the sides must have met and be apart for good (it is how
+  pipelines stop to fetch). Of several ways out of a loop, those that a launch decides are covered by launches; a
+  counter that comes to a constant must have done so;
+- what blocks leave in a register gains the same in all of them, since the order of the text is not that of control.
 
-Anything else that reads a counter is an objection, and the run proves nothing beyond itself. Integers are taken not to
-overflow. What is loaded from global memory at a counter's place is an input of each iteration's own.
+Sums, products and left shifts are exact modulo their width. What reads a counter otherwise (a comparison, a right
+shift, a quotient, a wider conversion) is an objection where the counter overflows within 2^20 periods, as one does that
+begins near the end of its range; and where a right shift takes what a left one has cut off. A narrower conversion is a
+mask.
+
+Anything else that reads a counter is an objection, and the run proves nothing beyond itself. Counters that gain less
+are taken not to overflow. What is loaded from global memory at a counter's place is an input of each iteration's own.
 Source: induction variables, as in any compiler text.
 Checked by: tests/machine/protocol/test_induction.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,10 +65,17 @@ from tilewright.frontends.ptx.ast import (
 )
 from tilewright.machine.barrier.mbarrier import TOKEN_PHASE
 from tilewright.machine.core.memory import FIRST_WINDOW, SHARED_WINDOW
+from tilewright.machine.protocol.counter_values import (
+    Gain,
+    Inexact,
+    Snapshot,
+    check_apart,
+    check_met,
+    check_range,
+    held,
+    value_of,
+)
 from tilewright.machine.protocol.slice_operands import Role, facts_of
-
-Snapshot = Mapping[str, npt.NDArray[Any]]
-"""Registers at the end of an iteration: 32 lanes each."""
 
 MOST_PERIOD = 64
 _AT_LEAST = 2
@@ -169,32 +184,38 @@ class Objection:
     reason: str
 
 
-Gain = int | Fraction
-"""A fraction only between a product with a reciprocal and the shift that follows it."""
-_RECIPROCAL_ERROR = Fraction(1, 1 << 12)
-
-
-class _Inexact(Exception):
-    """A gain that no rule gives."""
+_RECIPROCAL_ERROR = Fraction(1, 1 << 28)
+"""By how much of itself a quotient's gain may be wrong: reciprocals are rounded to 31 bits or more."""
+_BITS = re.compile(r"[busf]f?(\d+)(?:x\d)?")
+_FLOATING = re.compile(r"(?:f|bf|tf)\d+(?:x\d)?")
+_SHORT = 32
+"""Integers of fewer bits hold only a part of a counter."""
 
 
 def objections(
     body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
     direct: frozenset[str] = frozenset(), open_registers: frozenset[str] | None = None,
-    *, ended: bool = True, below: frozenset[int] = frozenset(),
+    *, ended: bool = True, blocks: Sequence[int] = (), whole: Collection[int] = (),
+    below: frozenset[int] = frozenset(),
 ) -> tuple[Objection, ...]:  # fmt: skip
     """What in a loop keeps `found` from holding for every trip count.
 
     body: the loop's instructions that steer, address shared memory or synchronize, in text order, those without a
     result included; exits: predicates that decide whether the loop goes on; direct: those of which one outcome ends it;
     open_registers: those that may depend on what a launch chooses, None for all; ended: what no launch chooses ended
-    the loop in this run; below: divisions whose dividend is less than their divisor, by index in `body`.
+    the loop in this run; blocks: the basic block of each instruction of the body, one for all if there are none;
+    whole: the places in the body of what is executed in the last iteration, too, before any way out; below: divisions
+    whose dividend is less than their divisor, by index in `body`.
     """
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
     assumed = {name: gain for name, gain in gains.items() if any(name in snapshot for snapshot in snapshots)}
     problems: list[Objection] = []
     ending = exits | _at_the_exit(body, direct, found, snapshots)
+    writes = Counter(name for item in body for name in _targets(item))
+    left: dict[str, Gain] = {}
+    scaled: set[str] = set()
+    lasting = _last_writes(body, blocks)
     for index, item in enumerate(body):
         moving = _moving_use(item, gains, snapshots)
         if moving:
@@ -204,15 +225,17 @@ def objections(
             continue
         try:
             gain = (
-                _comparison(item, gains, snapshots, ending, open_registers, ended)
+                _comparison(
+                    item, gains, snapshots, found.period, writes, ending, direct, open_registers, ended, index in whole
+                )
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
                 if item.row.startswith(_ARRIVALS)
-                else _below(item, gains, snapshots)
+                else _below(item, gains, snapshots, scaled)
                 if index in below
-                else _gain(item, gains, written, snapshots)
+                else _gain(item, gains, written, snapshots, scaled)
             )
-        except _Inexact as doubt:
+        except Inexact as doubt:
             problems.append(Objection(item, str(doubt)))
             continue
         gain = _returned(item, gain)
@@ -221,7 +244,10 @@ def objections(
                 problems.append(
                     Objection(item, f"it is skipped at times, and {name} would gain {gain} or {gains.get(name, 0)}")
                 )
+            if (index, name) in lasting and left.setdefault(name, gain) != gain:
+                problems.append(Objection(item, f"{name} gains {gain} a period here, and {left[name]} elsewhere"))
             gains[name] = gain
+        _note_scaled(item, gains, scaled)
     for item in reversed(body):
         for name in _targets(item):
             if name in assumed and gains[name] != assumed[name]:
@@ -230,6 +256,15 @@ def objections(
                 )
                 del assumed[name]
     return tuple(problems)
+
+
+def _last_writes(body: Sequence[Instruction], blocks: Sequence[int]) -> set[tuple[int, str]]:
+    """The writes whose results a block leaves to others, each by its place in the body and the register."""
+    found: dict[tuple[int, str], int] = {}
+    for index, item in enumerate(body):
+        for name in _targets(item):
+            found[blocks[index] if blocks else 0, name] = index
+    return {(index, name) for (_, name), index in found.items()}
 
 
 def _width(item: Instruction) -> int:
@@ -265,31 +300,53 @@ def _moving_use(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequenc
 def _state(item: Instruction, gained: int, gains: Mapping[str, Gain]) -> int:
     """What the state that an arrival returns gains a period: so many phases as in the run."""
     if any(_gain_of(operand, gains) for operand in item.operands[1:]):
-        raise _Inexact("an arrival's barrier or count is a counter")
+        raise Inexact("an arrival's barrier or count is a counter")
     if gained % TOKEN_PHASE:
-        raise _Inexact("the states of arrivals differ by more than phases")
+        raise Inexact("the states of arrivals differ by more than phases")
     return gained
 
 
-def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snapshots: Sequence[Snapshot]) -> Gain:
-    """What the result of an instruction gains a period. Raises _Inexact."""
+def _note_scaled(item: Instruction, gains: Mapping[str, Gain], scaled: set[str]) -> None:
+    """Note whether the result of an instruction is a counter that a left shift or a product has moved up, so that its
+    upper bits may be lost."""
+    for name in _targets(item):
+        moves = bool(gains.get(name, 0))
+        up = item.row == "shl" or (item.row in ("mul", "mad") and not {"hi", "wide"}.intersection(item.modifiers))
+        if moves and (up or any(each in scaled for operand in item.operands[1:] for each in _registers(operand))):
+            scaled.add(name)
+        else:
+            scaled.discard(name)
+
+
+def _gain(
+    item: Instruction, gains: Mapping[str, Gain], written: set[str], snapshots: Sequence[Snapshot],
+    scaled: Collection[str] = (),
+) -> Gain:  # fmt: skip
+    """What the result of an instruction gains a period. scaled: counters whose upper bits may be lost. Raises
+    Inexact."""
     sources = [_gain_of(operand, gains) for operand in item.operands[1:]]
     if item.guard is not None and gains.get(item.guard.register.name, 0):
-        raise _Inexact("its guard is a counter")
+        raise Inexact("its guard is a counter")
     for operand in item.operands[1:]:
         match operand:
             case Address(Register(name) as base) if gains.get(name, 0) and not _is_global(item, base, snapshots):
-                raise _Inexact("it loads from where a counter says")
+                raise Inexact("it loads from where a counter says")
             case _:
                 pass
     if not any(sources):
         return 0
+    if any(_FLOATING.fullmatch(each) for each in item.modifiers):
+        raise Inexact(f"no rule says what {item.opcode} of a counter gains")
+    if item.row in _READS_ALL_BITS or "hi" in item.modifiers or "wide" in item.modifiers:
+        _check_all_bits(item, sources, snapshots, scaled)
     match item.row, sources:
         case _, [0, gain, *rest] if (
             item.row in _WAITS and "parity" not in item.modifiers and not gain % TOKEN_PHASE and not any(rest)
         ):
             return 0
-        case "mov" | "cvt" | "cvta" | "mapa", [gain, *_]:
+        case "cvt", [gain]:
+            return _converted(item, gain, snapshots)
+        case "mov" | "cvta" | "mapa", [gain, *_] if isinstance(item.operands[0], Register):
             return gain
         case "add", [one, other]:
             return one + other
@@ -321,15 +378,54 @@ def _gain(item: Instruction, gains: Mapping[str, Gain], written: set[str], snaps
         case "bfe", [gain, 0, 0]:
             return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
         case _:
-            raise _Inexact(f"no rule says what {item.opcode} of a counter gains")
+            raise Inexact(f"no rule says what {item.opcode} of a counter gains")
 
 
-def _below(item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot]) -> Gain:
-    """What a quotient or a remainder gains whose dividend is less than its divisor. Raises _Inexact."""
+_READS_ALL_BITS = frozenset({"shr", "div", "rem", "bfe"})
+"""Instructions whose result depends on the upper bits of a number. Others are exact modulo their width."""
+
+
+def _check_all_bits(
+    item: Instruction, sources: Sequence[Gain], snapshots: Sequence[Snapshot], scaled: Collection[str]
+) -> None:  # fmt: skip
+    """Raises Inexact where an instruction reads upper bits that a counter has lost, or will soon."""
+    width = _width(item)
+    if width < _SHORT:
+        raise Inexact(f"{item.opcode} reads {width} bits of a counter")
+    if item.row == "bfe" or (item.row == "rem" and _is_power_of_two(item.operands[2])):
+        return  # of low bits: `_field` and `_quotient` see to that
+    for operand, gain in zip(item.operands[1:], sources, strict=False):
+        if gain and any(name in scaled for name in _registers(operand)):
+            raise Inexact(f"{item.opcode} reads a counter whose upper bits are shifted out")
+        check_range(operand, gain, width, snapshots)
+
+
+def _is_power_of_two(operand: Operand) -> bool:
+    return isinstance(operand, Immediate) and operand.value > 0 and not operand.value & (operand.value - 1)
+
+
+def _converted(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
+    """A conversion takes the low bits of a counter, or makes it wider."""
+    widths = [int(found[1]) for each in item.modifiers if (found := _BITS.fullmatch(each))]
+    if len(widths) != 2 or "sat" in item.modifiers:
+        raise Inexact(f"no rule says what {item.opcode} of a counter gains")
+    to, of = widths
+    if min(to, of) < _SHORT:
+        return _masked(gain, (1 << min(to, of)) - 1)
+    if to > of:
+        check_range(item.operands[1], gain, of, snapshots)
+    return gain
+
+
+def _below(
+    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], scaled: Collection[str]
+) -> Gain:  # fmt: skip
+    """What a quotient or a remainder gains whose dividend is less than its divisor. Raises Inexact."""
     dividend = item.operands[1]
     gain = _gain_of(dividend, gains)
-    if item.guard is not None or gain < 0 or any((_value(dividend, each) < 0).any() for each in snapshots):
-        raise _Inexact("a quotient of what may be negative")
+    if item.guard is not None or gain < 0 or any((value_of(dividend, each) < 0).any() for each in snapshots):
+        raise Inexact("a quotient of what may be negative")
+    _check_all_bits(item, (gain,), snapshots, scaled)
     return 0 if item.row == "div" else gain
 
 
@@ -353,7 +449,7 @@ def gain_after(
         return _gain(item, {name: gain for name, (gain, _) in counters.items()}, set(counters), [values]), _moved(
             item, values
         )
-    except _Inexact as doubt:
+    except Inexact as doubt:
         return str(doubt)
 
 
@@ -361,15 +457,7 @@ def gain_of(operand: Operand, counters: Mapping[str, tuple[Gain, npt.NDArray[np.
     """What an operand gains; None where no rule says so."""
     try:
         return _gain_of(operand, {name: gain for name, (gain, _) in counters.items()})
-    except _Inexact:
-        return None
-
-
-def held(snapshot: Snapshot, name: str) -> npt.NDArray[np.int64] | None:
-    """What a register held, as signed numbers."""
-    try:
-        return _value(Register(name), snapshot)
-    except _Inexact:
+    except Inexact:
         return None
 
 
@@ -392,7 +480,7 @@ def _nearly_whole(gain: Fraction) -> Gain:
     """Division by a constant is compiled to the high half of a product with a rounded reciprocal, and perhaps a shift.
     It is exact where compilers use it, so a gain that is whole but for the reciprocal's rounding is whole."""
     whole = round(gain)
-    return whole if abs(gain - whole) < _RECIPROCAL_ERROR else gain
+    return whole if abs(gain - whole) <= abs(whole) * _RECIPROCAL_ERROR else gain
 
 
 def _takes_the_sign(item: Instruction) -> bool:
@@ -402,17 +490,17 @@ def _takes_the_sign(item: Instruction) -> bool:
 
 def _sign(item: Instruction, gain: Gain, snapshots: Sequence[Snapshot]) -> Gain:
     """The sign bit of a counter stays as it is if the counter moves away from zero."""
-    values = _value(item.operands[1], snapshots[-1])
+    values = value_of(item.operands[1], snapshots[-1])
     if (gain > 0 and (values >= 0).all()) or (gain < 0 and (values < 0).all()):
         return 0
-    raise _Inexact("the sign of a counter that approaches zero")
+    raise Inexact("the sign of a counter that approaches zero")
 
 
 def _product(item: Instruction, one: Gain, other: Gain, written: set[str]) -> Gain:
     if not one and not other:
         return 0
     if one and other:
-        raise _Inexact("a product of two counters")
+        raise Inexact("a product of two counters")
     factor = item.operands[2] if one else item.operands[1]
     return (one or other) * _fixed(factor, "a factor")
 
@@ -423,18 +511,18 @@ def _quotient(gain: Gain, divisor: int) -> Gain:
         if isinstance(whole, int):
             return whole
     if divisor <= 0 or gain % divisor:
-        raise _Inexact(f"a counter that gains {gain} a period is divided by {divisor}")
+        raise Inexact(f"a counter that gains {gain} a period is divided by {divisor}")
     return int(gain) // divisor
 
 
 def _masked(gain: Gain, mask: int) -> Gain:
     if mask >= 0:
         if gain % (1 << mask.bit_length()):
-            raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
+            raise Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
         return 0
     low = ~mask
     if low & (low + 1) or gain % (low + 1):
-        raise _Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
+        raise Inexact(f"a counter that gains {gain} a period is masked by {mask:#x}")
     return gain
 
 
@@ -443,20 +531,20 @@ def _field(gain: Gain, position: int, length: int) -> Gain:
     the low 8 bits of both numbers count)."""
     above = (position & 0xFF) + (length & 0xFF)
     if gain % (1 << above):
-        raise _Inexact(f"bits below {above} are taken from a counter that gains {gain} a period")
+        raise Inexact(f"bits below {above} are taken from a counter that gains {gain} a period")
     return 0
 
 
 def _fixed(operand: Operand, what: str) -> int:
     if not isinstance(operand, Immediate):
-        raise _Inexact(f"{what} that is no constant")
+        raise Inexact(f"{what} that is no constant")
     return operand.value
 
 
 def _gain_of(operand: Operand, gains: Mapping[str, Gain]) -> Gain:
     found = {gains.get(name, 0) for name in _registers(operand)} - {0}
     if len(found) > 1 or (found and isinstance(operand, Vector)):
-        raise _Inexact("a vector of counters")
+        raise Inexact("a vector of counters")
     return found.pop() if found else 0
 
 
@@ -511,54 +599,51 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "
 
 
 def _comparison(
-    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], exits: frozenset[str],
-    open_registers: frozenset[str] | None, ended: bool,
+    item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], period: int,
+    writes: Mapping[str, int], exits: frozenset[str], direct: frozenset[str], open_registers: frozenset[str] | None,
+    ended: bool, executed: bool,
 ) -> int:  # fmt: skip
-    """A comparison's outcome gains nothing. Raises _Inexact if some trip count has an outcome that was never seen. Of
-    those that end the loop, one that a launch decides is a condition of its own; any other must have ended the run."""
+    """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register. Raises
+    Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one that a launch decides
+    and by which a branch leaves it is a condition of its own; any other must have ended the run. executed: it was made
+    in the last iteration as well."""
     one, other = item.operands[1], item.operands[2]
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
-        raise _Inexact("it combines a counter")
-    if not drift:
+        raise Inexact("it combines a counter")
+    moving = [(each, gain) for each in (one, other) if (gain := _gain_of(each, gains))]
+    if moving and any(_FLOATING.fullmatch(each) for each in item.modifiers):
+        raise Inexact(f"no rule says what {item.opcode} of a counter gives")
+    if not moving or (not drift and item.modifiers[0] in ("eq", "ne")):
         return 0
     sides = {name for operand in (one, other) for name in _registers(operand)}
     if any(name in gains and all(name not in snapshot for snapshot in snapshots) for name in sides):
         return 0  # nobody has written what it compares: the warp did not come here
-    seen_at_the_end = (
-        open_registers is None or sides & open_registers or (ended and _meet(one, other, drift, snapshots))
-    )
-    if exits & set(_targets(item)) and seen_at_the_end:
+    targets = _targets(item)
+    once = all(writes[name] == 1 for name in targets)
+    if drift and once and exits & set(targets):
+        chosen = open_registers is None or sides & open_registers
+        if (chosen and direct & set(targets)) or ((chosen or ended) and _meet(one, other, drift, snapshots)):
+            return 0
+    for operand, gain in moving:
+        check_range(operand, gain, _width(item), snapshots)
+    if not drift:
         return 0
-    outcome = _targets(item)[0]
-    seen = {bool(value) for snapshot in snapshots if outcome in snapshot for value in np.asarray(snapshot[outcome])}
-    if len(seen) > 1:
+    fixed = [each for each in (one, other) if not any(name in writes for name in _registers(each))]
+    if fixed and open_registers is not None and sides & open_registers:
+        check_met(one, other, drift, snapshots, executed=executed)  # each iteration's outcome is a condition of its own
         return 0
-    last = snapshots[-1]
-    distance = _value(one, last) - _value(other, last)
-    if bool((distance < 0).any() if drift > 0 else (distance > 0).any()):
-        raise _Inexact("its sides approach each other, and the run ended before they met")
+    if any(writes.get(name, 0) > 1 for name in sides):
+        raise Inexact("it compares a counter with what several instructions write")
+    check_apart(one, other, drift, snapshots, period)
     return 0
 
 
 def _meet(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot]) -> bool:
     """Whether the sides of a comparison meet within the period after the run."""
-    distance = _value(one, snapshots[-1]) - _value(other, snapshots[-1])
+    distance = value_of(one, snapshots[-1]) - value_of(other, snapshots[-1])
     after = distance + int(drift)
     return bool(((distance < 0) & (after >= 0) if drift > 0 else (distance > 0) & (after <= 0)).all())
-
-
-def _value(operand: Operand, snapshot: Snapshot) -> npt.NDArray[np.int64]:
-    match operand:
-        case Immediate(value):
-            return np.full(32, value, np.int64)
-        case Register(name) if name in snapshot:
-            row = np.asarray(snapshot[name])
-            return (
-                row.view(f"i{row.dtype.itemsize}").astype(np.int64) if row.dtype != np.bool_ else row.astype(np.int64)
-            )
-        case _:
-            raise _Inexact("what it compares was not seen")
 
 
 def _targets(item: Instruction) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ Checked by: tests/driver/explore/terms/test_symbolic_terms.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from tilewright.driver.explore.path_search import Dimension
 from tilewright.driver.explore.terms import bit_terms
@@ -85,14 +86,19 @@ class Terms:
         term = self.of(node)
         return _compare("ne", term, Number(int.from_bytes(outcome, "little"), term.width))
 
-    def apart(self, one: Node, other: Node, usual: int, *, opposite: bool = False) -> Term:
-        """That two nodes of one width differ by something else than `usual`; opposite: that their sum does. Raises
-        NoTerm."""
-        first, second = self.of(one), self.of(other)
-        if first.width != second.width:
+    def apart(self, parts: Sequence[tuple[int, Sequence[Node]]], usual: int) -> Term:
+        """That a sum of products of nodes of one width, each times a number, is something else than `usual`, modulo
+        their width. Raises NoTerm."""
+        terms = [(factor, [self.of(node) for node in nodes]) for factor, nodes in parts]
+        width = terms[0][1][0].width
+        if any(term.width != width for _, some in terms for term in some):
             raise NoTerm
-        difference = bits.Applied("add" if opposite else "sub", (first, second), first.width)
-        return _compare("ne", difference, Number(usual & ((1 << first.width) - 1), first.width))
+        total: Term = Number(0, width)
+        for factor, some in terms:
+            times = some if abs(factor) == 1 else [*some, Number(abs(factor), width)]
+            of_all = reduce(lambda one, other: bits.Applied("mul", (one, other), width), times)
+            total = bits.Applied("add" if factor > 0 else "sub", (total, of_all), width)
+        return _compare("ne", total, Number(usual & ((1 << width) - 1), width))
 
     def within_the_grid(self) -> list[Term]:
         """That a cluster's index is smaller than the number of clusters."""
