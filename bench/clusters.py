@@ -96,7 +96,7 @@ _BLOCK_SHAPES = (
     (2048, 5120, 12288),
 )
 """Layers of DeepSeek V3 with several numbers of rows, one of them at several depths, and four others;
-`synth.cluster_shape` is fitted to them."""
+`synth.work.cluster_shape` is fitted to them."""
 CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     *((Product(f"square {side}", side, side, side), _SMALL) for side in (1024, 1152, 1536, 2048)),
     (Product("square 4096", 4096, 4096, 4096), _LARGE),
@@ -182,7 +182,7 @@ def decided_for(product: Product) -> PipelineDecisions:
     from tilewright.driver.compile.compile import elements_of
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile_facts import the_program
+    from tilewright.ir.tile.facts import the_program
     from tilewright.synth.decide import decide
     from tilewright.targets import target
 

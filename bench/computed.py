@@ -55,7 +55,7 @@ def measure(torch: Any, name: str, shape: tuple[int, int, int], turns: int) -> d
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.call import Program
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     kernel = getattr(tile_programs, name)
     m, n, k = shape

@@ -31,7 +31,7 @@ from bench.record import write
 
 if TYPE_CHECKING:
     from tilewright.ir.exchange import ExchangePlan
-    from tilewright.layout.linear import LinearLayout
+    from tilewright.layout.linear.maps import LinearLayout
 
 _PTX_VERSION = 88
 _ARCHIVE = "kernels.zip"
@@ -113,9 +113,9 @@ def _prepared(share: _Share) -> tuple[str, list[dict[str, object]]]:
     """The peer's version, and what is known of each pair's kernels, which are assembled."""
     from bench.register_layouts import register_layouts
     from tilewright.ir.exchange import ExchangePlan
-    from tilewright.lower.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text
+    from tilewright.lower.exchange.kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text
     from tilewright.runtime.assemble import assemble
-    from tilewright.synth.exchange import plan_exchange
+    from tilewright.synth.exchange.search import plan_exchange
 
     layouts = {rows: register_layouts(rows) for rows in (64, 128)}
     peer = subprocess.Popen(
@@ -209,7 +209,7 @@ def _other_kind(source: LinearLayout, destination: LinearLayout, element_bytes: 
     """The cheapest plan that shuffles where the chosen one goes through memory, or the other way round; else the
     cheapest whose accesses have another form or width: what it takes says whether the estimates choose well."""
     from tilewright.layout.answer import NotExpressible
-    from tilewright.synth.exchange import candidate_plans
+    from tilewright.synth.exchange.search import candidate_plans
 
     plans = candidate_plans(source, destination, element_bytes, "sm_90a")
     if isinstance(plans, NotExpressible):

@@ -21,7 +21,7 @@ from bench.operand_shapes import Operand, dense, operands
 from bench.operand_suite import is_legal_as_it_stands
 from bench.record import write
 from tilewright.base.element import Element
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.legal.plan import form_memo, operand_plan, repairs
 from tilewright.legal.plan.engines import ALL_ENGINES, Engines
 from tilewright.legal.plan.field_choice import (

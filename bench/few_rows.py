@@ -6,8 +6,8 @@ both depths, two CTAs a multiprocessor. With `--drawn`, products of public model
 The roof knows nothing of the compiler's models. All are compiled in parallel processes and timed beside torch.mm at a
 steady clock (`bench.two_clocks`).
 
-What the factors of `synth.thin_product` are fitted to, and what its choices are held against. `--from FILE` needs no
-GPU: it asks the compiler again, and says what its choices took in that file's runs where they are among them.
+What the factors of `synth.tile.thin_product` are fitted to, and what its choices are held against. `--from FILE` needs
+no GPU: it asks the compiler again, and says what its choices took in that file's runs where they are among them.
 
     python -m bench few-rows --rows-of-b
     python -m bench few-rows --drawn 60 --seed 11
@@ -39,7 +39,7 @@ from bench.tile_runs import CHOSEN
 
 if TYPE_CHECKING:
     from bench.wished import Shape
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 SHAPES: tuple[Shape, ...] = (
     (4, 12288, 4096), (8, 13312, 16384), (16, 12288, 4096), (16, 13312, 16384), (16, 4096, 11008), (32, 22016, 4096),
@@ -184,7 +184,7 @@ def _judge(rows: list[dict[str, Any]]) -> int:
 
 def _wishes(parts: Mapping[str, Parts]) -> dict[str, Wanted]:
     """What is fixed of each; and nothing, which is the compiler's choice."""
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     return {CHOSEN: Wanted()} | {name: each.wanted() for name, each in parts.items()}
 

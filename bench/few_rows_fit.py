@@ -1,4 +1,5 @@
-"""Fit the parameters of `synth.few_rows` to stored runs: by descent from the target's values, one to three at a time.
+"""Fit the parameters of `synth.tile.few_rows` to stored runs: by descent from the target's values, one to three at a
+time.
 
 What is made least is what a choice by the model loses: of each product the logarithm of a run's time over the best
 one's, in the mean of runs weighted by how likely each is to be the first choice (a prediction is trusted to 2 %), and
@@ -21,9 +22,9 @@ from typing import Any
 from bench.few_rows_model import is_modelled, question_of, tile_of
 from bench.few_rows_runs import Parts, times_of
 from bench.random_descent import descend
-from tilewright.synth.few_rows import RowParameters, parameters_of, row_cycles, stages_of
-from tilewright.synth.model import rates_of
-from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.synth.cost.model import rates_of
+from tilewright.synth.tile.few_rows import RowParameters, parameters_of, row_cycles, stages_of
+from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.targets import target
 
 _STEPS, _STEPS_EACH = 600, 24

@@ -9,14 +9,14 @@ from bench.few_rows_runs import Parts
 
 if TYPE_CHECKING:
     from bench.wished import Shape
-    from tilewright.synth.tile_shape import TileQuestion, TileShape
+    from tilewright.synth.tile.shape import TileQuestion, TileShape
 
 _VERY_FEW = 128
 
 
 def question_of(shape: Shape, *, rows_of_b: bool) -> TileQuestion:
     """What `synth.decide` asks of bf16 operands and results, B held as (N, K) or (K, N)."""
-    from tilewright.synth.tile_shape import TileQuestion
+    from tilewright.synth.tile.shape import TileQuestion
 
     orientations = (False, True) if shape[0] <= _VERY_FEW else (False,)
     return TileQuestion(shape, 2, 2, orientations, (8, 64 if rows_of_b else 8), turnable=True)
@@ -24,8 +24,8 @@ def question_of(shape: Shape, *, rows_of_b: bool) -> TileQuestion:
 
 def is_modelled(shape: Shape) -> bool:
     """Whether the model of few rows chooses for a product."""
-    from tilewright.synth.few_rows import is_few_rows
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.few_rows import is_few_rows
+    from tilewright.synth.tile.wanted import Wanted
     from tilewright.targets import target
 
     return is_few_rows(question_of(shape, rows_of_b=True), target("sm_90a"), Wanted())
@@ -34,7 +34,7 @@ def is_modelled(shape: Shape) -> bool:
 def by_model(shape: Shape, count: int, *, rows_of_b: bool) -> list[Parts]:
     """The `count` that the model holds for quickest, no two of a kind and about as many columns; and what other models
     would choose."""
-    from tilewright.synth.few_rows import estimated
+    from tilewright.synth.tile.few_rows import estimated
     from tilewright.targets import target
 
     question = question_of(shape, rows_of_b=rows_of_b)
@@ -72,7 +72,7 @@ def parts_of(shape: TileShape, *, turns: bool = False) -> Parts:
 
 def tile_of(parts: Parts) -> TileShape:
     """The tile that parts are of."""
-    from tilewright.synth.tile_shape import TileShape
+    from tilewright.synth.tile.shape import TileShape
 
     return TileShape(
         parts.rows,
@@ -89,12 +89,12 @@ def tile_of(parts: Parts) -> TileShape:
 
 def without_model(question: TileQuestion) -> Parts:
     """What would be chosen by the other models."""
-    from tilewright.synth.long_sum import long_sum_shape
-    from tilewright.synth.model import rates_of
-    from tilewright.synth.thin_product import is_thin, thin_shape
-    from tilewright.synth.tile_shape import choose_tile_shape
-    from tilewright.synth.turns import choose_turns
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.cost.model import rates_of
+    from tilewright.synth.tile.long_sum import long_sum_shape
+    from tilewright.synth.tile.shape import choose_tile_shape
+    from tilewright.synth.tile.thin_product import is_thin, thin_shape
+    from tilewright.synth.tile.wanted import Wanted
+    from tilewright.synth.work.turns import choose_turns
     from tilewright.targets import target
 
     hopper, wanted, reasons = target("sm_90a"), Wanted(), list[str]()

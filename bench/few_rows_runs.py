@@ -15,7 +15,7 @@ from bench.tile_runs import choice
 
 if TYPE_CHECKING:
     from bench.wished import Shape
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Parts:
 
     def wanted(self) -> Wanted:
         """What fixes this and leaves the rest to the compiler."""
-        from tilewright.synth.wanted import Wanted
+        from tilewright.synth.tile.wanted import Wanted
 
         return Wanted(
             tile=(self.rows, self.columns),

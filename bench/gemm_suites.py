@@ -13,7 +13,7 @@ Dtype = Literal["bf16", "f16", "e4m3", "e5m2"]
 Scaling = Literal["none", "tensor", "row", "block"]
 Accumulation = Literal["precise", "fast"]
 Wishes = tuple[tuple[str, object], ...]
-"""Decisions that a case fixes: fields of `tilewright.synth.wanted.Wanted`, by name."""
+"""Decisions that a case fixes: fields of `tilewright.synth.tile.wanted.Wanted`, by name."""
 
 
 @dataclass(frozen=True, slots=True)

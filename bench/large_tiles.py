@@ -1,8 +1,9 @@
 """Large tiles shared by consumers and taken by them in turn, each against torch.mm beside it, on random data.
 
-What memory takes for large results (`synth.memory_bound`) is fitted to, and, with rows of B in memory, what boxes that
-cut those rows cost (`synth.tile_shape`); or, with `--orders`, the orders in which tiles are taken (`synth.tile_order`).
-The estimate of tiles itself is fitted to the runs of `tile_family`. How it is measured: `bench.wished`.
+What memory takes for large results (`synth.cost.memory_bound`) is fitted to, and, with rows of B in memory, what boxes
+that cut those rows cost (`synth.tile.shape`); or, with `--orders`, the orders in which tiles are taken
+(`synth.work.tile_order`). The estimate of tiles itself is fitted to the runs of `tile_family`. How it is measured:
+`bench.wished`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from bench import wished
 
 if TYPE_CHECKING:
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 _SHAPES = (
     (2048, 2048, 2048), (3072, 3072, 3072), (4096, 4096, 4096), (8192, 8192, 8192), (4096, 6144, 4096),
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tiles() -> dict[str, Wanted]:
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     wishes = {"chosen": Wanted()}
     wishes |= {f"{rows}x{columns} shared": Wanted(tile=(rows, columns), turns=False) for rows, columns in _SHARED}
@@ -49,7 +50,7 @@ def _tiles() -> dict[str, Wanted]:
 
 def _orders() -> dict[str, Wanted]:
     """The choice twice: what the two differ by is noise."""
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     wishes = {"chosen": Wanted(), "chosen again": Wanted()}
     wishes |= {f"groups of {group}": Wanted(tile_group=group) for group in _GROUPS}

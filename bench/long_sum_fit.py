@@ -1,4 +1,5 @@
-"""Fit the parameters of `synth.long_sum` to stored runs: by descent from the target's values, one or two at a time.
+"""Fit the parameters of `synth.tile.long_sum` to stored runs: by descent from the target's values, one or two at a
+time.
 
 What is made least is mostly what a choice by the model loses: of each product the logarithm of a run's time over the
 best one's, in the mean of runs weighted by how likely each is to be the first choice (a prediction is trusted to 2 %),
@@ -16,8 +17,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from bench.random_descent import descend
-from tilewright.synth.long_sum import SumParameters, parameters_of, sum_cycles
-from tilewright.synth.tile_shape import TileQuestion, TileShape
+from tilewright.synth.tile.long_sum import SumParameters, parameters_of, sum_cycles
+from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.targets import target
 
 _STEPS = 400

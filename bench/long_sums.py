@@ -32,7 +32,7 @@ from bench.record import write
 if TYPE_CHECKING:
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.bundle import Bundle
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ Built = tuple["Bundle", dict[str, int], float]
 
 
 def wanted_of(wish: Wish) -> Wanted:
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     return Wanted(**dict(wish))
 
@@ -237,7 +237,7 @@ def _build(work: tuple[Sum, Wish]) -> Built | str:
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.synth.time_model import predicted_time
+    from tilewright.synth.cost.time_model import predicted_time
     from tilewright.targets import target
 
     shape, wish = work
@@ -386,7 +386,7 @@ def _decided(shape: Sum, wish: Wish) -> PipelineDecisions:
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile_facts import the_program
+    from tilewright.ir.tile.facts import the_program
     from tilewright.synth.decide import decide
     from tilewright.targets import target
 

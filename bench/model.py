@@ -38,7 +38,7 @@ from bench.record import write
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 SHAPES: tuple[Shape, ...] = (
     (1024, 1024, 1024),
@@ -171,7 +171,7 @@ def family(shape: Shape) -> Iterator[tuple[tuple[str, Any], ...]]:
 
 
 def wanted_of(wishes: Sequence[tuple[str, Any]]) -> Wanted:
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     return Wanted(**dict(wishes))
 
@@ -182,7 +182,7 @@ def build(job: Job) -> tuple[Bundle, dict[str, int], float] | None:
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.synth.time_model import predicted_time
+    from tilewright.synth.cost.time_model import predicted_time
     from tilewright.targets import target
 
     m, n, k = job.shape
@@ -281,7 +281,7 @@ def predict_again(stored: Path, results: Path) -> int:
 
 
 def _predicted(run: Run) -> Run:
-    from tilewright.synth.time_model import predicted_time
+    from tilewright.synth.cost.time_model import predicted_time
     from tilewright.targets import target
 
     time = predicted_time(decisions_of(run), run.shape, target("sm_90a"))

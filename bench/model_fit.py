@@ -27,7 +27,7 @@ from bench.model_runs import Run, Shape, decisions_of, read_runs, summary
 
 if TYPE_CHECKING:
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.synth.time_model import TimeParameters
+    from tilewright.synth.cost.time_model import TimeParameters
 
     Known = Sequence[tuple[Run, PipelineDecisions]]
 Vector = NDArray[np.float64]
@@ -48,7 +48,7 @@ _AT_LEAST, _AT_MOST = {name: 1000.0 for name in _NORMS}, {"read_permille": 1000.
 
 def fit(stored: Path, held_out: Path | None = None) -> int:
     """Fit, and print what came of it. Returns 0."""
-    from tilewright.synth.time_model import parameters_of
+    from tilewright.synth.cost.time_model import parameters_of
     from tilewright.targets import target
 
     known = _known(stored)
@@ -85,7 +85,7 @@ def _say(words: str, known: Known, parameters: TimeParameters) -> None:
 
 def predictions(known: Known, parameters: TimeParameters) -> Vector:
     """Microseconds of each run."""
-    from tilewright.synth.time_model import predicted_time
+    from tilewright.synth.cost.time_model import predicted_time
     from tilewright.targets import target
 
     hopper = target("sm_90a")

@@ -17,7 +17,7 @@ _FILES = (
     ("model_fitted.json", "The runs that the model was fitted to"),
 )
 _LEAD = """
-What `synth.time_model` predicts of decided pipelines, beside their times in graphs of launches.
+What `synth.cost.time_model` predicts of decided pipelines, beside their times in graphs of launches.
 Configurations are drawn at random from a fixed seed out of those that the compiler takes, and its own choice is added.
 Told are the rank correlation of all runs and, for each product, of its own; the time of the best configuration over
 that of the one predicted to be fastest, and over that of the compiler's own choice, which rests on other estimates.

@@ -55,9 +55,9 @@ def decisions_of(run: Run) -> PipelineDecisions:
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile_facts import the_program
+    from tilewright.ir.tile.facts import the_program
     from tilewright.synth.decide import decide
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
     from tilewright.targets import target
 
     kept, kinds = run.kept, {each.name: Element.BF16 for each in matmul_kernel.parameters}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench.rows import RowCase
     from tilewright.frontends.tile.kernel import Kernel
     from tilewright.runtime.bundle import Bundle
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 
 def compile_case(case: object) -> Bundle:
@@ -60,7 +60,7 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
 
 def _wanted(wishes: Wishes) -> Wanted:
     """What a case fixes."""
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     return Wanted(**cast("dict[str, Any]", dict(wishes)))
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers_linear_tests import expressed, matrix, run_python_tests, run_unit_tests
-from tilewright.layout import bit_matrix
-from tilewright.layout.linear import (
+from tilewright.layout.linear.inverse import invert, invert_and_compose, pseudo_inverse
+from tilewright.layout.linear.maps import (
     LinearLayout,
     apply,
     compose,
@@ -35,8 +35,8 @@ from tilewright.layout.linear import (
     is_surjective,
     linear_layout,
 )
-from tilewright.layout.linear_inverse import invert, invert_and_compose, pseudo_inverse
-from tilewright.layout.linear_parts import product, sublayout
+from tilewright.layout.linear.parts import product, sublayout
+from tilewright.layout.numbers import bit_matrix
 from tilewright.legal.descriptor.instruction_layout import instruction_layout, instruction_names
 
 SUBJECT = Path(__file__).with_name("peers_linear_subject.py")

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout import bit_matrix, linear_parts
 from tilewright.layout.answer import NotExpressible
-from tilewright.layout.linear import (
+from tilewright.layout.linear import parts as linear_parts
+from tilewright.layout.linear.inverse import invert, invert_and_compose, pseudo_inverse, repeats
+from tilewright.layout.linear.maps import (
     LinearLayout,
     apply,
     compose,
@@ -32,7 +33,7 @@ from tilewright.layout.linear import (
     strided,
     zeros,
 )
-from tilewright.layout.linear_inverse import invert, invert_and_compose, pseudo_inverse, repeats
+from tilewright.layout.numbers import bit_matrix
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _USING = re.compile(r"\busing [^;]*;")

@@ -1,9 +1,9 @@
 """How many lanes do nothing in a transpose and a row reduction of odd extents: ragged layouts against padded ones?
 
-The ragged plans are `layout.piecewise` maps. A transpose takes tiles of 32 x 32 through shared memory; what is left at
-the right, at the bottom and in the corner are tiles of their own sizes, whose elements are numbered along rows to be
-loaded and along columns to be stored: lane and line to number (`blocked`), number to row and column (the inverse of
-`digits`). A row reduction takes whole runs of 32 columns, a row at a time, then the columns left over with a row for
+The ragged plans are `layout.pieces.piecewise` maps. A transpose takes tiles of 32 x 32 through shared memory; what is
+left at the right, at the bottom and in the corner are tiles of their own sizes, whose elements are numbered along rows
+to be loaded and along columns to be stored: lane and line to number (`blocked`), number to row and column (the inverse
+of `digits`). A row reduction takes whole runs of 32 columns, a row at a time, then the columns left over with a row for
 each lane. Nothing is padded; a lane is masked only where a tile's last line, or the last group of rows, is not full.
 
 Beside them: tiles of 32 x 32 under masks, and extents rounded up to powers of two. Both kernels are written as PTX too,
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from bench.record import write
 from tilewright.base.plan import Launch, PointerParam
 from tilewright.frontends.ptx.reader import read
-from tilewright.layout import piecewise as pw
 from tilewright.layout.answer import expect
-from tilewright.layout.piecewise import Piecewise
-from tilewright.layout.piecewise_algebra import compose, inverse
+from tilewright.layout.pieces import piecewise as pw
+from tilewright.layout.pieces.algebra import compose, inverse
+from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.machine.core.run import run_launch
 
 LANES = 32

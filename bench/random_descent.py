@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import TypeVar
 
-from tilewright.synth.few_rows import RowParameters
-from tilewright.synth.long_sum import SumParameters
+from tilewright.synth.tile.few_rows import RowParameters
+from tilewright.synth.tile.long_sum import SumParameters
 
 _SEED = 0
 _LAST_STEP = 0.01

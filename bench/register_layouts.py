@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.layout.linear import LinearLayout, linear_layout
+from tilewright.layout.linear.maps import LinearLayout, linear_layout
 
 COLUMN_BITS = 6
 

@@ -38,15 +38,15 @@ from tilewright.frontends.tile import language as tw
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, to_attribute
 from tilewright.ir.expression_nodes import expression_nodes
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.assemble import assemble
 from tilewright.runtime.bundle import Bundle
 from tilewright.solve.register_block import bound, fast_order, pressure
 from tilewright.synth.decide import decide
-from tilewright.synth.expression_order import block_of, loads_first
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.schedule.expression_order import block_of, loads_first
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 _TARGET = "sm_90a"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.frontends.tile.kernel import Kernel
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 _LIBRARY = "tilewright.driver.compile.kernels"
 _SCALED = "tilewright.driver.compile.kernels_scaled"

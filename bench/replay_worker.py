@@ -26,12 +26,12 @@ EARLIER: dict[str, tuple[str, ...]] = {
     "tilewright.driver.compile.compile": ("tilewright.driver.compile",),
     "tilewright.driver.compile.kernels": ("tilewright.driver.kernels",),
     "tilewright.driver.compile.kernels_scaled": ("tilewright.driver.kernels_scaled",),
-    "tilewright.synth.wanted": ("tilewright.synth.decide",),
+    "tilewright.synth.tile.wanted": ("tilewright.synth.decide",),
 }
 """Where modules stood in earlier commits, the latest first, by where they stand now."""
 ENTRY_POINTS = {
     "compile_kernel": "tilewright.driver.compile.compile",
-    "Wanted": "tilewright.synth.wanted",
+    "Wanted": "tilewright.synth.tile.wanted",
     "to_json": "tilewright.ir.decisions",
     "plan_to_json": "tilewright.base.plan_json",
     "TilewrightError": "tilewright.base.error",

@@ -25,8 +25,8 @@ from tilewright.contract.schedule.schedule_check import check_schedule
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
 from tilewright.solve.modulo import DEFAULT_SECONDS
-from tilewright.synth.loop_tasks import task_graph
-from tilewright.synth.schedules import live, lower_bounds, schedule_graph
+from tilewright.synth.schedule.loop_tasks import task_graph
+from tilewright.synth.schedule.schedules import live, lower_bounds, schedule_graph
 from tilewright.targets import target
 
 

@@ -27,7 +27,7 @@ from bench.record import write
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 _DEPTH, _SLICE = 16384, 64
 _TILES = (
@@ -114,7 +114,7 @@ def _extents(tile: tuple[int, int, int]) -> dict[str, int]:
 
 def _wish(tile: tuple[int, int, int], slots: int, distance: int | None) -> Wanted:
     """distance: None for the compiler's choice."""
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     # Of two consumers that take tiles in turn, one has the only tile.
     turns = tile[2] == 1 and tile[0] == _ROWS_IN_TURN
@@ -130,7 +130,7 @@ def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | No
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.synth.loop_schedule import LoopShape, schedule_of, slots_wanted
+    from tilewright.synth.schedule.loop_schedule import LoopShape, schedule_of, slots_wanted
     from tilewright.targets import target
 
     try:
@@ -151,7 +151,7 @@ def _build(tile: tuple[int, int, int], slots: int, distance: int) -> _Built | No
 def measure(torch: Any, tile: tuple[int, int, int], repeats: int) -> list[Variant]:
     """Every number of slots that fits with every distance, for one tile."""
     from tilewright.driver.run.run import CompiledKernel
-    from tilewright.synth.release_distance import MOST
+    from tilewright.synth.schedule.release_distance import MOST
 
     variants = [(tile, slots, distance) for slots in _STAGES for distance in range(MOST + 1)]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
@@ -217,7 +217,7 @@ def chosen_distance(tile: tuple[int, int, int], slots: int) -> int:
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile_facts import the_program
+    from tilewright.ir.tile.facts import the_program
     from tilewright.synth.decide import decide
     from tilewright.targets import target
 

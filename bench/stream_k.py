@@ -2,7 +2,7 @@
 
     python -m bench stream-k [--shape M,N,K] [--rounds N] [--results FOLDER]
 
-Does `synth.stream_k` weigh the exchange rightly? Every variant beside torch.mm, as `bench.wished` says, and the
+Does `synth.work.stream_k` weigh the exchange rightly? Every variant beside torch.mm, as `bench.wished` says, and the
 compiler's own choice among them. What the exchange costs is fitted to the runs of `tile_family`, which has more tiles.
 Tiles of which nothing is left over have no streamed variant.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bench import wished
 
 if TYPE_CHECKING:
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 _SHAPES = (
     (2048, 2048, 2048), (4096, 4096, 4096), (6144, 6144, 6144), (8192, 8192, 8192), (4096, 6144, 4096),
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def wishes() -> dict[str, Wanted]:
     """The choice, and every tile whole and streamed."""
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     found = {"chosen": Wanted()}
     for rows, columns, turns in _TILES:

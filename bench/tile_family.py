@@ -1,11 +1,11 @@
 """Tiles of every shape that the estimate holds for quick, in both orientations, whole and streamed, beside torch.mm.
 
-What the constants of `synth.tile_estimate` and `synth.stream_k` are fitted to, and what today's choices are held
-against. For each product, those of the family of tiles that are expected near the best are timed, at the clock that the
-GPU has under load and, where a product is large enough to lower it, after rests (`bench.two_clocks`). So a file tells
-how good the choice is in both states. `--from FILE` needs no GPU: it asks the compiler again and looks its choices up
-(`bench.tile_runs`). Nor does `--fit FILE`, which moves the target's facts until the estimate explains the file's times
-best (`bench.tile_family_fit`).
+What the constants of `synth.cost.tile_estimate` and `synth.work.stream_k` are fitted to, and what today's choices are
+held against. For each product, those of the family of tiles that are expected near the best are timed, at the clock
+that the GPU has under load and, where a product is large enough to lower it, after rests (`bench.two_clocks`). So a
+file tells how good the choice is in both states. `--from FILE` needs no GPU: it asks the compiler again and looks its
+choices up (`bench.tile_runs`). Nor does `--fit FILE`, which moves the target's facts until the estimate explains the
+file's times best (`bench.tile_family_fit`).
 
     python -m bench tile-family --rows-of-b
     python -m bench tile-family --from bench/results/tile_family.json
@@ -29,7 +29,7 @@ from bench.tile_runs import CHOSEN, STATES, Candidate, candidate_of, judged, que
 
 if TYPE_CHECKING:
     from bench.wished import Shape
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 _SMALL = tuple((extent, extent, extent) for extent in (768, 896, 1024, 1152, 1280, 1408, 1536))
 _SHAPES = (
@@ -125,11 +125,11 @@ def _judge(rows: list[dict[str, Any]]) -> int:
 
 def candidates(shape: Shape, *, rows_of_b: bool) -> list[Candidate]:
     """Tiles, streamed where a saving is expected, the quickest by the estimate first."""
-    from tilewright.synth.model import rates_of
-    from tilewright.synth.stream_k import expected_saving
-    from tilewright.synth.tile_estimate import expected_cycles
-    from tilewright.synth.tile_shape import TileShape
-    from tilewright.synth.turns import compared_tiles
+    from tilewright.synth.cost.model import rates_of
+    from tilewright.synth.cost.tile_estimate import expected_cycles
+    from tilewright.synth.tile.shape import TileShape
+    from tilewright.synth.work.stream_k import expected_saving
+    from tilewright.synth.work.turns import compared_tiles
     from tilewright.targets import target
 
     hopper = target("sm_90a")
@@ -149,6 +149,6 @@ def candidates(shape: Shape, *, rows_of_b: bool) -> list[Candidate]:
 
 def _wishes(tiles: list[Candidate]) -> dict[str, Wanted]:
     """What is fixed of each tile; and nothing, which is the compiler's choice."""
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     return {CHOSEN: Wanted()} | {str(tile): tile.wanted() for tile in tiles}

@@ -1,4 +1,5 @@
-"""Fit the facts that `synth.tile_estimate` knows of a target to stored runs of tiles (`python -m bench tile-family`).
+"""Fit the facts that `synth.cost.tile_estimate` knows of a target to stored runs of tiles (`python -m bench
+tile-family`).
 
 One fact after the other is moved up and down in shrinking steps while that makes least what a weighted mean of the
 estimate's errors and what its first choice loses come to. Each product's runs in one state are in a unit of their own,
@@ -19,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from bench.tile_runs import STATES, Candidate, question_of, tiles_of
 
 if TYPE_CHECKING:
-    from tilewright.synth.tile_estimate import TileFacts
-    from tilewright.synth.tile_shape import TileQuestion
+    from tilewright.synth.cost.tile_estimate import TileFacts
+    from tilewright.synth.tile.shape import TileQuestion
 
 _STEPS = (1.1, 1.03)
 _ROUNDS = 2
@@ -47,8 +48,8 @@ class Run:
 
 def runs_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[Run]:
     """All tiles of the rows in each state in which they were timed."""
-    from tilewright.synth.model import rates_of
-    from tilewright.synth.stream_k import expected_saving
+    from tilewright.synth.cost.model import rates_of
+    from tilewright.synth.work.stream_k import expected_saving
     from tilewright.targets import target
 
     hopper = target("sm_90a")
@@ -68,8 +69,8 @@ def runs_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[Run]:
 
 def cycles_of(facts: TileFacts, run: Run) -> float:
     """What the estimate says of a run by these facts."""
-    from tilewright.synth.model import rates_of
-    from tilewright.synth.tile_estimate import tile_cycles
+    from tilewright.synth.cost.model import rates_of
+    from tilewright.synth.cost.tile_estimate import tile_cycles
     from tilewright.targets import target
 
     hopper = target("sm_90a")
@@ -108,7 +109,7 @@ def error_of(facts: TileFacts, runs: Sequence[Run]) -> tuple[float, float]:
 
 def fit(rows: Sequence[Mapping[str, Any]]) -> int:
     """Print facts that explain the rows' runs, and what the estimate's first choices would reach by them. Returns 0."""
-    from tilewright.synth.tile_estimate import facts_of
+    from tilewright.synth.cost.tile_estimate import facts_of
     from tilewright.targets import target
 
     runs = list(runs_of(rows))

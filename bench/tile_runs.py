@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bench.wished import Shape
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.synth.tile_shape import TileQuestion
-    from tilewright.synth.turns import LargeTile
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.shape import TileQuestion
+    from tilewright.synth.tile.wanted import Wanted
+    from tilewright.synth.work.turns import LargeTile
 
 STATES = ("steady", "rested")
 CHOSEN = "chosen"
@@ -41,7 +41,7 @@ class Candidate:
 
     def wanted(self) -> Wanted:
         """What fixes this and leaves the rest to the compiler."""
-        from tilewright.synth.wanted import Wanted
+        from tilewright.synth.tile.wanted import Wanted
 
         return Wanted(
             tile=(self.rows, self.columns),
@@ -52,8 +52,8 @@ class Candidate:
         )
 
     def large(self) -> LargeTile:
-        from tilewright.synth.tile_shape import TileShape
-        from tilewright.synth.turns import LargeTile
+        from tilewright.synth.tile.shape import TileShape
+        from tilewright.synth.work.turns import LargeTile
 
         return LargeTile(TileShape(self.rows, self.columns, 64, self.consumers, self.transposed), self.turns)
 
@@ -66,7 +66,7 @@ def candidate_of(tile: LargeTile, *, streamed: bool) -> Candidate:
 
 def question_of(shape: Shape, *, rows_of_b: bool) -> TileQuestion:
     """What `synth.decide` asks of bf16 operands and results."""
-    from tilewright.synth.tile_shape import TileQuestion
+    from tilewright.synth.tile.shape import TileQuestion
 
     return TileQuestion(shape, 2, 2, (False,), (8, 64 if rows_of_b else 8), turnable=True)
 
@@ -91,7 +91,7 @@ def choice(shape: Shape, *, rows_of_b: bool) -> PipelineDecisions:
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.frontends.tile.trace import trace
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.ir.tile_facts import the_program
+    from tilewright.ir.tile.facts import the_program
     from tilewright.synth.decide import decide
     from tilewright.targets import target
 

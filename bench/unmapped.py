@@ -81,7 +81,7 @@ def compiled_ways(case: Case) -> dict[str, Bundle]:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     strides = {name: view.strides(rows, columns) for name, rows, columns, view in case.views}
     begins = {name: 2 * view.offset for name, _, _, view in case.views if view.misaligned}

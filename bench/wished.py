@@ -23,7 +23,7 @@ from bench.record import write
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
 Shape = tuple[int, int, int]
 Wishes = Mapping[str, "Wanted"]

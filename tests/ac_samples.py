@@ -21,10 +21,10 @@ from tilewright.driver.compile.walked import walked
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 TARGET = "sm_90a"

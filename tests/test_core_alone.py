@@ -143,7 +143,7 @@ def test_every_module_is_imported_and_none_needs_a_posix_module(packages: Path) 
     done = run_alone(packages, program=_EVERY_MODULE.format(hidden=hidden))
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split("\n")[:-1]) == {
-        "tilewright.cli.language_server: lsprotocol",
+        "tilewright.cli.editor.language_server: lsprotocol",
         "tilewright.integrations.pytest_plugin: pytest",
         "tilewright.integrations.torch_operators: torch",
         "tilewright.solve.modulo",

@@ -53,7 +53,7 @@ def beginnings() -> dict[str, object]:
 def _ways(shape: tuple[int, int, int]) -> dict[str, Bundle | str]:
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     m, n, k = shape
 

@@ -3,10 +3,10 @@
     python -m bench.probes.operand_registers
 
 PTX says that A's registers are not to be written before the wait for the product; ptxas gives them to other values
-nevertheless, unless the text keeps it from that (`lower.register_operand`). No proof of the text sees whether it does,
-so here programs that compute operands (`bench.fused`, `bench.computed`) are compiled, and their machine code read: from
-each HGMMA with a register operand on, round loops, until all groups have been waited for, nothing may write these
-registers. Needs nvdisasm (CUDA toolkit, or nvidia-cuda-nvdisasm from PyPI) on PATH, and no GPU.
+nevertheless, unless the text keeps it from that (`lower.fragment.register_operand`). No proof of the text sees whether
+it does, so here programs that compute operands (`bench.fused`, `bench.computed`) are compiled, and their machine code
+read: from each HGMMA with a register operand on, round loops, until all groups have been waited for, nothing may write
+these registers. Needs nvdisasm (CUDA toolkit, or nvidia-cuda-nvdisasm from PyPI) on PATH, and no GPU.
 
 Not handled: registers that instructions without a destination at their front write, of which ptxas emits none there.
 Checked by: tests/benchmarks/test_operand_registers.py.
@@ -75,7 +75,7 @@ def _programs() -> Iterator[tuple[str, bytes]]:
     """Names and machine code."""
     from bench import fused, our_products, tile_programs
     from tilewright.driver.compile.compile import compile_kernel
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     for case in fused.cases():
         bundle = our_products.compile_case(case)

@@ -15,7 +15,7 @@ from bench.few_rows_page import few_rows
 from bench.few_rows_runs import Parts, judged, summary, times_of
 from bench.tile_runs import CHOSEN
 
-from tilewright.synth.few_rows import parameters_of
+from tilewright.synth.tile.few_rows import parameters_of
 from tilewright.targets import target
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"

@@ -9,7 +9,7 @@ import numpy as np
 from bench.model_fit import fitted, predictions
 from bench.model_runs import decisions_of, read_runs
 
-from tilewright.synth.time_model import parameters_of
+from tilewright.synth.cost.time_model import parameters_of
 from tilewright.targets import target
 
 STORED = Path(__file__).parents[2] / "bench" / "results" / "model.json"

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from bench.random_descent import descend
 
-from tilewright.synth.long_sum import SumParameters, parameters_of
+from tilewright.synth.tile.long_sum import SumParameters, parameters_of
 from tilewright.targets import target
 
 

@@ -118,7 +118,7 @@ _FILES = {
     "__init__.py": "",
     "driver/compile/compile.py": _COMPILE,
     "driver/compile/kernels.py": "matmul_kernel = 'matmul'\n",
-    "synth/wanted.py": "class Wanted:\n"
+    "synth/tile/wanted.py": "class Wanted:\n"
     "    def __init__(self, *, tile=None): assert tile is None or type(tile) is tuple\n",
     "ir/decisions.py": "def to_json(value): return value\n",
     "base/plan_json.py": "def plan_to_json(plan): return plan\n",
@@ -128,7 +128,7 @@ _FILES = {
 _EARLIER_FILES = {
     "driver/compile/compile.py": "driver/compile.py",
     "driver/compile/kernels.py": "driver/kernels.py",
-    "synth/wanted.py": "synth/decide.py",
+    "synth/tile/wanted.py": "synth/decide.py",
 }
 
 

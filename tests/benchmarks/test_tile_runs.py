@@ -13,7 +13,7 @@ from bench.tile_family_fit import cycles_of, error_of, runs_of
 from bench.tile_family_page import tile_family
 from bench.tile_runs import CHOSEN, choice, decided_candidate, judged, summary, tiles_of
 
-from tilewright.synth.tile_estimate import facts_of
+from tilewright.synth.cost.tile_estimate import facts_of
 from tilewright.targets import target
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"

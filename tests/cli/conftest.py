@@ -72,9 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def tilewright(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Tilewright:
+def tilewright(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tilewright:
     """Calls the command line in this process, with a cache of its own."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / ".cache"))
 

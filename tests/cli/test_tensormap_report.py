@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Tilewright
 
-from tilewright.cli.tensormap_words import command_words, map_words
+from tilewright.cli.tensormap.words import command_words, map_words
 from tilewright.legal import Im2colMap, Im2colWideMap, TensorMap
 from tilewright.legal.tensor_map.im2col_map import AnyMap
 

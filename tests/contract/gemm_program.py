@@ -13,7 +13,8 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntAttr, Modul
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 
-from tilewright.ir import ac, context
+from tilewright.ir import context
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 TILE_N, TILE_K = 128, 64

@@ -15,7 +15,7 @@ from gemm_program import INDEX
 from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 
 PART = 1024
@@ -335,9 +335,7 @@ def module(program: Program) -> ModuleOp:
     kernel = ac.KernelOp.create(
         properties={
             "sym_name": StringAttr("rings"),
-            "symbols": DictionaryAttr(
-                {name: IntAttr(max(LONGEST, least)) for name, least in program.minima.items()}
-            ),
+            "symbols": DictionaryAttr({name: IntAttr(max(LONGEST, least)) for name, least in program.minima.items()}),
             "minima": DictionaryAttr({name: IntAttr(least) for name, least in program.minima.items()}),
             "grid": int_array([4, 1, 1]),
             "cluster": int_array([1, 1, 1]),

@@ -24,9 +24,9 @@ from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.listing import listing
 from tilewright.driver.views.demo import VARIANTS, Broken, Specimen, break_it
-from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
+from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.report.text import render_verdict
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 
 EXTENT = 4096
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.docs.pages import ROOT
 
-from tilewright.cli.tensormap_judge import Judged, Question, judge, null_remarks
+from tilewright.cli.tensormap.judge import Judged, Question, judge, null_remarks
 from tilewright.driver.rules.catalog import explain
 from tilewright.legal import Im2colMap, TensorMap, Want
 from tilewright.legal.tensor_map.im2col_map import AnyMap

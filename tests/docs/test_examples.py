@@ -19,7 +19,7 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.views.bank_report import bank_report_of_ptx
 from tilewright.ir.loop_body import LoopBody
-from tilewright.synth.role_assignment import schedule_body
+from tilewright.synth.schedule.role_assignment import schedule_body
 from tilewright.targets import target
 
 EXAMPLES = ROOT / "examples"

@@ -6,7 +6,7 @@ import pytest
 from tests.docs.tensormap_issues import ISSUES, Case, current, table
 
 from tilewright.base.error import TilewrightError
-from tilewright.cli.tensormap_judge import maps_of
+from tilewright.cli.tensormap.judge import maps_of
 from tilewright.legal import TensorMap, check, decode_map, encode_map, parse_where, prove
 from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 

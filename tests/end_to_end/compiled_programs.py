@@ -15,9 +15,9 @@ from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import LoweredProgram, lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target

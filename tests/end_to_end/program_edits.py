@@ -8,7 +8,7 @@ from typing import TypeVar
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr, int_array
 
 Op = TypeVar("Op", bound=Operation)

@@ -28,12 +28,12 @@ from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.tier import MemoryType
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx, the_kernel
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import kernel_launch, launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx, the_kernel
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.run import run_launch
 from tilewright.runtime.arrays import numpy_dtype

@@ -19,8 +19,8 @@ from tests.end_to_end.text_fuzz import mutate_text
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
-from tilewright.lower.ac_to_ptx import lower_to_ptx, the_kernel
 from tilewright.lower.plan import kernel_launch
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx, the_kernel
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

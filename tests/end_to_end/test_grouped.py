@@ -19,9 +19,9 @@ from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted, decide
 from tilewright.targets import target

@@ -16,7 +16,7 @@ from tests.end_to_end.program_edits import Edit, announce, bypass, chain, change
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.rules.typestate_codes import RULES
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -20,8 +20,8 @@ from tilewright.contract.judge.happens_before import Interpretations
 from tilewright.contract.replay.replay import replay
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 
 SOME = ("plain", "one-group", "direct-store")

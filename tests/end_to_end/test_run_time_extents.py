@@ -19,10 +19,10 @@ from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_axes import derived_extent
+from tilewright.ir.tile.axes import derived_extent
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.runtime.bundle import load, save
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 
 
 @tw.kernel

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.ac.reader import read_ac
-from tilewright.ir.ac_text import ac_text
+from tilewright.ir.ac.text import ac_text
 
 KERNEL = """\
 ac.kernel @k [

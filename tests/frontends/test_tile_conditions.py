@@ -13,7 +13,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.supported import refuse_unsupported
 
 CASES: dict[str, tuple[object, str]] = {}

@@ -9,8 +9,8 @@ from tilewright.base.element import Element
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import fingerprint, trace
-from tilewright.ir.tile import LoopOp
-from tilewright.ir.tile_contract import ContractOp
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.operations import LoopOp
 
 PAIRS = {}
 A, B, C = tw.Tensor["M", "K"], tw.Tensor["N", "K"], tw.Tensor["M", "N"]
@@ -167,9 +167,7 @@ def test_products_of_matrices_are_the_loop_that_computes_them(name):
 @pytest.mark.parametrize("name", ["transposed", "computed_in_float32"])
 def test_they_are_compiled_to_the_same_text(name):
     dims = {"M": 200, "N": 96, "K": 72}
-    value, loop = (
-        compile_kernel(kernel, dims=dims, rerun=False, assembled=False) for kernel in PAIRS[name]
-    )
+    value, loop = (compile_kernel(kernel, dims=dims, rerun=False, assembled=False) for kernel in PAIRS[name])
     assert value.decisions == loop.decisions
     assert value.ptx == loop.ptx
 
@@ -247,9 +245,7 @@ def test_other_products_stay(name):
 def test_both_forms_mean_the_same():
     generator = np.random.default_rng(0)
     shapes = {"x": (24, 40), "w": (16, 40), "v": (16, 40)}
-    arrays = {
-        name: generator.standard_normal(shape).astype(DTYPES[Element.BF16]) for name, shape in shapes.items()
-    }
+    arrays = {name: generator.standard_normal(shape).astype(DTYPES[Element.BF16]) for name, shape in shapes.items()}
     x, w, v = (array.astype(float) for array in arrays.values())
     gate = x @ w.T
     got = evaluate(traced(PAIRS["gated_and_stored_across"][0]), arrays, rounded=False)["y"]

@@ -11,7 +11,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import reductions, the_program
+from tilewright.ir.tile.facts import reductions, the_program
 from tilewright.synth.supported import refuse_unsupported
 from tilewright.targets import target
 

@@ -13,7 +13,8 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.ir.function import Function
-from tilewright.ir.tile import (
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.operations import (
     BinaryOp,
     BlockOp,
     BroadcastOp,
@@ -31,9 +32,8 @@ from tilewright.ir.tile import (
     UnaryOp,
     YieldOp,
 )
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import IndexType, TensorType
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import IndexType, TensorType
 
 EXTENTS = {"M": 5, "T": 7, "E": 3, "F": 4, "B": 2, "H": 6, "H/3": 2}
 AT = "m.py:1"

@@ -14,8 +14,8 @@ import tilewright.frontends.tile.language as tw
 from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.frontends.tile.tracer import span_of
 from tilewright.ir import context
-from tilewright.ir.tile import DotOp, LoadOp, ShiftOp, StoreOp, TransposeOp
-from tilewright.ir.tile_facts import Grouping, access_of, grid_axes, grouping, loads, the_program
+from tilewright.ir.tile.facts import Grouping, access_of, grid_axes, grouping, loads, the_program
+from tilewright.ir.tile.operations import DotOp, LoadOp, ShiftOp, StoreOp, TransposeOp
 
 
 @tw.kernel

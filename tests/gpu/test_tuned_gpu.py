@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.ready import compile_for
 from tilewright.runtime.alternating import alternating_times
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 
 pytestmark = pytest.mark.gpu
 

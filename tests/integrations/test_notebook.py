@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 from tilewright.integrations.notebook import html_of_choice, register, svg_of
 from tilewright.layout import parse_layout
-from tilewright.layout.linear import identity
+from tilewright.layout.linear.maps import identity
 from tilewright.legal.bank.placement import Buffer, BufferAccess, Digit
 from tilewright.legal.bank.swizzle_choice import choose_placement
 from tilewright.legal.descriptor.instruction_layout import instruction_layout

@@ -10,10 +10,10 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade_facts import cascade_axes, first_alike, multiplied_loads, products_of, rows_loaded
-from tilewright.ir.tile_facts import loads, parameter_name, the_program
+from tilewright.ir.tile.facts import loads, parameter_name, the_program
 from tilewright.synth.cascade.decide import decide_cascade
 from tilewright.synth.streaming import streamed
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 

@@ -18,15 +18,15 @@ from tilewright.driver.compile import ready
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.tile.trace import fingerprint, trace
 from tilewright.ir.refinement import Refinement, about
-from tilewright.ir.tile import Tile
-from tilewright.ir.tile_facts import the_program
-from tilewright.ir.tile_types import RuleViolation, TensorType, tensor_type
-from tilewright.layout.condition import parts_of
-from tilewright.layout.condition_parser import parse_where
-from tilewright.layout.integer_fact import IntegerFact
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.operations import Tile
+from tilewright.ir.tile.types import RuleViolation, TensorType, tensor_type
+from tilewright.layout.numbers.condition import parts_of
+from tilewright.layout.numbers.condition_parser import parse_where
+from tilewright.layout.numbers.integer_fact import IntegerFact
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.call import Program
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 
 
 def tensor(alignment_bytes: int = 16, where: str = "") -> TensorType:

@@ -17,9 +17,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from tilewright.base.element import Element
 from tilewright.ir import context
 from tilewright.ir.function import Function
-from tilewright.ir.tile import ConstantOp, FullOp, FunctionAttr
-from tilewright.ir.tile_rules import place_of, violations
-from tilewright.ir.tile_types import ELEMENT_TYPES, IndexType, RuleViolation, TensorType, ValueType
+from tilewright.ir.tile.operations import ConstantOp, FullOp, FunctionAttr
+from tilewright.ir.tile.rules import place_of, violations
+from tilewright.ir.tile.types import ELEMENT_TYPES, IndexType, RuleViolation, TensorType, ValueType
 
 PROGRAM = """builtin.module {
   tile.program @matmul ["a", "b", "c"] axes {M = 64 : i64, K = 16 : i64, N = 32 : i64} at "m.py:1" {

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.layout.layout_strategies import layouts, ordered_layouts
 
 from tilewright.layout import convert
-from tilewright.layout import piecewise as pw
 from tilewright.layout.answer import NotDecided, NotExpressible
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear import LinearLayout, images
-from tilewright.layout.piecewise import Piecewise
+from tilewright.layout.linear.maps import LinearLayout, images
+from tilewright.layout.pieces import piecewise as pw
+from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.layout.swizzle import Swizzle
 
 SWIZZLES = st.builds(Swizzle, st.integers(0, 3), st.integers(0, 4), st.sampled_from([3, 4, -3, -4]))

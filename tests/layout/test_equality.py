@@ -10,14 +10,14 @@ from tests.layout.layout_strategies import layouts, ordered_layouts
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import convert
-from tilewright.layout import piecewise as pw
 from tilewright.layout.answer import NotDecided
 from tilewright.layout.equality import AnyLayout, Different, Equal, admitted, compare, in_normal_form
-from tilewright.layout.integer_expression import IntegerExpression, variable
-from tilewright.layout.integer_fact import IntegerFact
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear import LinearLayout, images
-from tilewright.layout.piecewise import Piecewise
+from tilewright.layout.linear.maps import LinearLayout, images
+from tilewright.layout.numbers.integer_expression import IntegerExpression, variable
+from tilewright.layout.numbers.integer_fact import IntegerFact
+from tilewright.layout.pieces import piecewise as pw
+from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.layout.swizzle import Swizzle
 
 N, M = variable("N"), variable("M")

@@ -9,10 +9,10 @@ from tests.layout.layout_strategies import layouts, swizzled_layouts, swizzles
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
-from tilewright.layout.integer_expression import variable
 from tilewright.layout.layout import Layout, joined
 from tilewright.layout.layout_text import parse_layout
 from tilewright.layout.nested import Nested
+from tilewright.layout.numbers.integer_expression import variable
 from tilewright.layout.swizzle import Swizzle
 
 

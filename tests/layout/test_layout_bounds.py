@@ -13,11 +13,11 @@ from tilewright.layout.answer import NotDecided
 from tilewright.layout.coalescing import canonical, equal
 from tilewright.layout.composition import compose
 from tilewright.layout.division import logical_divide, logical_product, zipped_divide
-from tilewright.layout.integer_expression import variable
 from tilewright.layout.inverses import complement, inverse, left_inverse, right_inverse
 from tilewright.layout.layout import Layout
 from tilewright.layout.layout_properties import is_bijective, is_injective, is_surjective
 from tilewright.layout.layout_text import parse_layout
+from tilewright.layout.numbers.integer_expression import variable
 from tilewright.layout.swizzle import Swizzle
 
 _SECONDS = 10.0

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.layout.layout_strategies import swizzled_layouts
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.integer_expression import IntegerExpression, as_expression, quotient, remainder, variable
 from tilewright.layout.layout import Layout
 from tilewright.layout.layout_text import parse_layout, parse_nested
 from tilewright.layout.nested import nested_text
+from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression, quotient, remainder, variable
 
 
 @settings(max_examples=150, deadline=None)

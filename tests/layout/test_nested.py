@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
-from tilewright.layout.integer_expression import as_expression, variable
+from tilewright.layout.numbers.integer_expression import as_expression, variable
 
 
 def test_congruence() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bench import ragged
 
-from tilewright.layout import piecewise as pw
+from tilewright.layout.pieces import piecewise as pw
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(100, 257), (37, 41), (64, 96), (1, 1), (33, 31)])

@@ -9,10 +9,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tilewright.layout.rewrite import RULES, Choices, Rewrite, Step, apply, moved_start, replay, rule_named, successors
-from tilewright.layout.strided_view import StridedView
-from tilewright.layout.symbol import Symbol, text_of
-from tilewright.layout.tiled_view import FILL, Dimension, TiledView, tiled
+from tilewright.layout.numbers.symbol import Symbol, text_of
+from tilewright.layout.view.rewrite import (
+    RULES,
+    Choices,
+    Rewrite,
+    Step,
+    apply,
+    moved_start,
+    replay,
+    rule_named,
+    successors,
+)
+from tilewright.layout.view.strided_view import StridedView
+from tilewright.layout.view.tiled_view import FILL, Dimension, TiledView, tiled
 
 NUMBERS = tuple(range(1, 9))
 SURROUNDINGS = (

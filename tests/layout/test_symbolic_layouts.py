@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tilewright.layout.answer import NotDecided
 from tilewright.layout.coalescing import with_sizes
 from tilewright.layout.composition import compose
-from tilewright.layout.integer_expression import IntegerExpression, as_expression, variable
 from tilewright.layout.layout import Layout
 from tilewright.layout.layout_text import parse_layout
 from tilewright.layout.nested import Integer
+from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression, variable
 from tilewright.layout.symbolic_composition import exact_quotient
 
 M, N = variable("M"), variable("N")

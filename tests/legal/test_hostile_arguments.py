@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tilewright import legal, machine
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.legal.argument import ENTRIES_MAX, NUMBER_BITS_MAX, integer, integers, shown, target_of
 
 GOOD = legal.TensorMap("bf16", (64, 64), (128,), (64, 64), swizzle="128B")

@@ -10,9 +10,9 @@ from tilewright.driver.launch.launch_file import LaunchFile, launch_from_json
 from tilewright.driver.rules.isa import interpretations_of
 from tilewright.driver.run.run_ptx import PtxRun, buffers_for, run_on_machine
 from tilewright.ir.exchange import ExchangePlan
-from tilewright.layout import bit_matrix
-from tilewright.layout.linear import LinearLayout
-from tilewright.lower.exchange_kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text, memory_kernel_text
+from tilewright.layout.linear.maps import LinearLayout
+from tilewright.layout.numbers import bit_matrix
+from tilewright.lower.exchange.kernel import ENTRY, exchange_kernel_smem_bytes, exchange_kernel_text, memory_kernel_text
 
 
 def launch_of(

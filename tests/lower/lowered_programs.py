@@ -24,10 +24,10 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import Decisions
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
+from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.plan import run_plan
 from tilewright.synth.decide import Wanted, decide

@@ -60,9 +60,7 @@ def across_four_axes(x: tw.Tensor["A", "M", "B", "N"], y: tw.Tensor["A", "B", "N
 
 
 @tw.kernel
-def of_five_axes(
-    x: tw.Tensor["A", "B", "C", "M", "N"], z: tw.Tensor["C", "N"], y: tw.Tensor["A", "B", "C", "M", "N"]
-):
+def of_five_axes(x: tw.Tensor["A", "B", "C", "M", "N"], z: tw.Tensor["C", "N"], y: tw.Tensor["A", "B", "C", "M", "N"]):
     a, b, c, i, j = tw.axes("A B C M N")
     y[a, b, c, i, j] = tw.softmax(tw.where(j <= i + 40, x[a, b, c, i, j], -math.inf), over=j) * z[c, j]
 

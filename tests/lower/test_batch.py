@@ -12,7 +12,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted

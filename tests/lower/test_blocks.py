@@ -10,7 +10,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 

@@ -15,7 +15,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target

@@ -8,7 +8,7 @@ from lowered_programs import lower, random_inputs, reference, run
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
+from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 
 
 @tw.kernel

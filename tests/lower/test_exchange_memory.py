@@ -10,9 +10,9 @@ from tests.lower.exchange_runs import expected, launch_of, ran_through, tile
 from tilewright.driver.check.check import check_text
 from tilewright.ir.exchange import ExchangePlan, Load, Store
 from tilewright.layout.answer import NotExpressible
-from tilewright.layout.linear import LinearLayout, linear_layout
-from tilewright.lower.exchange_kernel import memory_kernel_text
-from tilewright.synth.exchange_memory import plan_load, plan_store
+from tilewright.layout.linear.maps import LinearLayout, linear_layout
+from tilewright.lower.exchange.kernel import memory_kernel_text
+from tilewright.synth.exchange.memory import plan_load, plan_store
 
 LAYOUTS = register_layouts(64)
 

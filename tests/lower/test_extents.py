@@ -10,7 +10,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents
 from tilewright.frontends.ptx.ast import Immediate
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted
 
 extent = st.one_of(st.integers(1, 300), st.integers(1, 9000), st.integers(1, 140).map(lambda tiles: 64 * tiles))

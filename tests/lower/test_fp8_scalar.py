@@ -3,11 +3,11 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from test_scalar import computed
+from tests.lower.ptx.test_scalar import computed
 
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import DTYPES, converted
-from tilewright.lower.scalar import emit_round
+from tilewright.lower.ptx.scalar import emit_round
 
 ELEMENTS = [Element.F8E4M3, Element.F8E5M2]
 

@@ -14,7 +14,7 @@ from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.frontends.tile.reference import DTYPES, converted
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 

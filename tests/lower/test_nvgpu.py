@@ -34,10 +34,10 @@ from xdsl.rewriter import Rewriter
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir import ac
-from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
-from tilewright.lower.nvgpu_elements import write_function
-from tilewright.lower.nvgpu_text import NvgpuText
+from tilewright.ir.ac import operations as ac
+from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
+from tilewright.lower.mlir.elements import write_function
+from tilewright.lower.mlir.text import NvgpuText
 from tilewright.synth.decide import Wanted
 
 

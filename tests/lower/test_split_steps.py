@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
-from tilewright.ir.ac_split import SplitPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.split import SplitPartOp
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.targets import target
 

@@ -11,10 +11,10 @@ from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.exchange import Store
-from tilewright.layout.linear import LinearLayout
+from tilewright.layout.linear.maps import LinearLayout
 from tilewright.legal.descriptor.instruction_layout import instruction_layout
 from tilewright.synth.decide import Wanted
-from tilewright.synth.staged_store import fragment_layout, staged_layout
+from tilewright.synth.store.staged_store import fragment_layout, staged_layout
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -23,10 +23,10 @@ from lowered_programs import (
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.machine.core.plan import run_plan
 from tilewright.synth.decide import Wanted
-from tilewright.synth.stream_k import leftover
+from tilewright.synth.work.stream_k import leftover
 
 COOPERATIVE: dict[str, Any] = {"tile": (128, 128), "stages": 3, "turns": False}
 IN_TURN: dict[str, Any] = {"tile": (128, 64), "stages": 3, "turns": True, "consumers": 2}

@@ -9,7 +9,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

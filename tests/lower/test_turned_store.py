@@ -10,11 +10,11 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.reproof.address_proof import OtherAddress, SameAddresses, staged_stores
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
-from tilewright.layout.linear import LinearLayout
+from tilewright.layout.linear.maps import LinearLayout
 from tilewright.synth.decide import Wanted
-from tilewright.synth.staged_store import staged_layout
+from tilewright.synth.store.staged_store import staged_layout
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

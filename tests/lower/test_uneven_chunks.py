@@ -10,9 +10,9 @@ from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.kernels import batched_kernel
 from tilewright.driver.reproof.address_proof import SameAddresses, staged_stores
 from tilewright.driver.reproof.reproof import reprove
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -21,7 +21,7 @@ from lowered_programs import (
 import tilewright.frontends.tile.language as tw
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 

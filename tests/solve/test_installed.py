@@ -10,9 +10,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.extra import EXTRA_OF, MissingExtra, install
 from tilewright.layout.answer import NotDecided
 from tilewright.layout.equality import Equal
-from tilewright.layout.integer_expression import variable
-from tilewright.layout.integer_fact import IntegerFact
 from tilewright.layout.layout import Layout
+from tilewright.layout.numbers.integer_expression import variable
+from tilewright.layout.numbers.integer_fact import IntegerFact
 from tilewright.layout.swizzle import Swizzle
 from tilewright.solve import bit_vectors, integer_set
 from tilewright.solve.bounded import Effort, Undetermined

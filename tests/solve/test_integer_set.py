@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.integer_expression import variable
-from tilewright.layout.integer_fact import IntegerFact
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.numbers.integer_expression import variable
+from tilewright.layout.numbers.integer_fact import IntegerFact
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.solve.bounded import Effort, Undetermined
 from tilewright.solve.integer_set import (
     ExclusiveOr,

@@ -12,16 +12,16 @@ from tests.layout.layout_strategies import layouts, ordered_layouts
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import convert
-from tilewright.layout import piecewise as pw
-from tilewright.layout import piecewise_algebra as algebra
 from tilewright.layout.answer import NotDecided, NotExpressible
 from tilewright.layout.coalescing import with_sizes
 from tilewright.layout.equality import AnyLayout, Different, Equal, compare, value_at
-from tilewright.layout.integer_expression import variable
-from tilewright.layout.integer_fact import IntegerFact
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear import LinearLayout
-from tilewright.layout.piecewise import Piecewise
+from tilewright.layout.linear.maps import LinearLayout
+from tilewright.layout.numbers.integer_expression import variable
+from tilewright.layout.numbers.integer_fact import IntegerFact
+from tilewright.layout.pieces import algebra
+from tilewright.layout.pieces import piecewise as pw
+from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.layout.swizzle import Swizzle
 from tilewright.solve.bounded import Effort
 from tilewright.solve.layout_relation import Relation, equal, piecewise_of_relation, relation_of

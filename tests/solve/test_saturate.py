@@ -10,11 +10,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tilewright.layout.descriptor_limits import DescriptorLimits, cost, faults
-from tilewright.layout.rewrite import replay
-from tilewright.layout.row_starts import why_impossible
-from tilewright.layout.strided_view import StridedView
-from tilewright.layout.tiled_view import FILL, Dimension, TiledView, tiled
+from tilewright.layout.view.descriptor_limits import DescriptorLimits, cost, faults
+from tilewright.layout.view.rewrite import replay
+from tilewright.layout.view.row_starts import why_impossible
+from tilewright.layout.view.strided_view import StridedView
+from tilewright.layout.view.tiled_view import FILL, Dimension, TiledView, tiled
 from tilewright.solve.breadth_first import search_forms
 from tilewright.solve.forms import Form, choices_for
 from tilewright.solve.saturate import legal_forms

@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 
-from tilewright.layout.descriptor_limits import DescriptorLimits, faults
-from tilewright.layout.rewrite import replay
-from tilewright.layout.strided_view import StridedView
-from tilewright.layout.term import Buffer, PadExtent, Rewritten, Term, Tiled, denote
-from tilewright.layout.tiled_view import tiled
+from tilewright.layout.view.descriptor_limits import DescriptorLimits, faults
+from tilewright.layout.view.rewrite import replay
+from tilewright.layout.view.strided_view import StridedView
+from tilewright.layout.view.term import Buffer, PadExtent, Rewritten, Term, Tiled, denote
+from tilewright.layout.view.tiled_view import tiled
 from tilewright.solve.saturate import legal_forms
 from tilewright.solve.stored_forms import stored_forms
 

@@ -21,7 +21,7 @@ from tilewright.ir.exchange import (
     Toggle,
     Turn,
 )
-from tilewright.layout.linear import LinearLayout, images
+from tilewright.layout.linear.maps import LinearLayout, images
 from tilewright.legal.bank.banks import wavefronts
 
 Files = NDArray[np.int64]

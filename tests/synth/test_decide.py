@@ -13,10 +13,10 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, decisions_of, to_json
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.legal.tensor_map.tensormap import cautions, violations
+from tilewright.synth.cost.model import pipeline_cycles, raster_group, rates_of
 from tilewright.synth.decide import Wanted, decide
-from tilewright.synth.model import pipeline_cycles, raster_group, rates_of
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -10,10 +10,10 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import batched_kernel, grouped_kernel, matmul_kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
 from tilewright.synth.run_time_extents import SUPPORTED, refuse_run_time, tiles_are_known
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 SOME = tw.dynamic(1, 300)

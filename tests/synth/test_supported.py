@@ -6,7 +6,7 @@ import pytest
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.supported import refuse_unsupported
 
 A, B, C = tw.Tensor["M", "K"], tw.Tensor["K", "N"], tw.Tensor["M", "N"]

@@ -12,10 +12,10 @@ from tilewright.driver.compile import kernels, kernels_scaled
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, to_json
-from tilewright.ir.tile_facts import the_program
-from tilewright.synth.alternatives import alternatives
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.alternatives import alternatives
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 from tilewright.tune.candidates import MOST, candidates
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
-from tilewright.cli.finding_flags import add_finding_flags, allowed, listed, unused_allowances, view_of
-from tilewright.cli.option_values import extents, processes, seconds
+from tilewright.cli.terminal.finding_flags import add_finding_flags, allowed, listed, unused_allowances, view_of
+from tilewright.cli.terminal.option_values import extents, processes, seconds
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import FileReport
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.options import CheckOptions
     from tilewright.driver.check.settings import Settings
     from tilewright.driver.check.several import Job
@@ -128,8 +128,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.check_report import exit_code
-    from tilewright.cli.files import require_writable, write_files
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.files import require_writable, write_files
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.folder import expand
     from tilewright.driver.check.options import DEFAULT_BUDGET_SECONDS, CheckOptions
     from tilewright.driver.check.settings import settings_of
@@ -280,7 +280,7 @@ def _fixed(
     files: tuple[FileReport, ...], jobs: Sequence[Job], arguments: argparse.Namespace
 ) -> tuple[tuple[FileReport, ...], str]:
     """Reports of the files as they are afterwards, and the patch. Files are written where --fix asks for it."""
-    from tilewright.cli.files import write_files
+    from tilewright.cli.terminal.files import write_files
     from tilewright.driver.check.check import check_text
     from tilewright.driver.check.embedded import is_embedded
     from tilewright.driver.launch.launch_file import read_launch_file
@@ -358,7 +358,7 @@ def _show(files: tuple[FileReport, ...], arguments: argparse.Namespace, view: Vi
         if text:
             print(text)
         return
-    from tilewright.cli.terminal import STYLES, say
+    from tilewright.cli.terminal.printing import STYLES, say
     from tilewright.driver.check.folder import skipped_files
     from tilewright.report.check_text import check_lines
 

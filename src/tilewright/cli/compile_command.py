@@ -74,9 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.files import require_writable, write_files
-    from tilewright.cli.progress import Progress
     from tilewright.cli.source import load_kernel, parse_dtypes, parse_ranged_shape, parse_tile
+    from tilewright.cli.terminal.files import require_writable, write_files
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.ir.decisions import PipelineDecisions
     from tilewright.runtime.bundle import to_bytes
@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(summary(compilation, written), indent=2))
     else:
-        from tilewright.cli.show import show_compilation
+        from tilewright.cli.terminal.show import show_compilation
 
         show_compilation(compilation, written)
     return 0
@@ -155,10 +155,10 @@ def parse_stages(text: str) -> list[str]:
 def emitted(compilation: Compilation, stages: list[str]) -> dict[str, bytes]:
     """Contents by file suffix."""
     from tilewright.base.plan_json import plan_to_json
-    from tilewright.ir.ac_text import ac_text
+    from tilewright.ir.ac.text import ac_text
 
     def nvgpu() -> bytes:
-        from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
+        from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 
         return lower_to_nvgpu(list(compilation.modules.values())).encode()
 

@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.cli.demo_page import demo_page
-    from tilewright.cli.files import require_writable, write_files
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.files import require_writable, write_files
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.views.demo import demonstrate
     from tilewright.report.html import render_page
 
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show_demo(demo: Demo) -> None:
     """Compilation, comparison and broken variants on the terminal."""
-    from tilewright.cli.show import say, show_compilation, show_rows, show_verdict
-    from tilewright.cli.words import comparison_rows
+    from tilewright.cli.terminal.show import say, show_compilation, show_rows, show_verdict
+    from tilewright.cli.terminal.words import comparison_rows
 
     print()
     show_compilation(demo.compilation)

@@ -6,13 +6,13 @@ from tilewright import __version__
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.cli.show import first_of_each_rule
-from tilewright.cli.words import comparison_rows, decision_rows, size_rows
+from tilewright.cli.terminal.show import first_of_each_rule
+from tilewright.cli.terminal.words import comparison_rows, decision_rows, size_rows
 from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.views.demo import Broken, Demo, Judged
 from tilewright.driver.views.history import History, Interval
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import MemoryType
 from tilewright.report.figure import Bar, Lane, LaneChart, MemoryMap, Region
 from tilewright.report.page import (

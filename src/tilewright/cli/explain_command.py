@@ -79,7 +79,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _write(folder: Path, arguments: argparse.Namespace) -> int:
     """Pages of codes that no longer exist are removed."""
-    from tilewright.cli.files import write_files
+    from tilewright.cli.terminal.files import write_files
     from tilewright.driver.rules.catalog import rule_pages
 
     if arguments.code is not None:

@@ -25,7 +25,7 @@ format. `tilewright capture` records launches of a program that runs on a GPU.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from tilewright.cli.option_values import extents, seconds
+    from tilewright.cli.terminal.option_values import extents, seconds
 
     parser.add_argument("path", metavar="FILE", help="a PTX file, or - for standard input")
     parser.add_argument("--entry", metavar="NAME", help="the kernel; needed where the text has several")
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.files import require_writable, write_files
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.files import require_writable, write_files
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.explore.example_launch import example_launch
     from tilewright.driver.launch.launch_shapes import GivenShape

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright.base.check_report import exit_code
-    from tilewright.cli.files import require_writable, write_files
+    from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.compile.lower_text import lower_text
 

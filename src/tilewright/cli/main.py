@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from tilewright import __version__
 from tilewright.base.error import TilewrightError, Undecided
-from tilewright.cli.streams import OutputLost, lasting_streams
+from tilewright.cli.terminal.streams import OutputLost, lasting_streams
 from tilewright.driver.check.defect import defects_as_errors
 
 COMMANDS = {

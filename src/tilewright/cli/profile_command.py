@@ -41,8 +41,8 @@ def _launches(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.files import require_writable, write_files
     from tilewright.cli.run_command import load_bundle
+    from tilewright.cli.terminal.files import require_writable, write_files
     from tilewright.driver.views.profile import profile_report, run_ncu
     from tilewright.driver.views.profile_runner import require_gpu
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
-from tilewright.cli.option_values import seconds
+from tilewright.cli.terminal.option_values import seconds
 
 if TYPE_CHECKING:
     from tilewright.driver.reduce.reduce import ReducedFinding
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.files import require_writable, write_files
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.files import require_writable, write_files
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.finding_filter import nearest_rule
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.launch.launch_file import read_launch_file

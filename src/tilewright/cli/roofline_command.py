@@ -29,11 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from tilewright import __version__
-    from tilewright.cli.progress import Progress
     from tilewright.cli.source import load_kernel, parse_dtypes, parse_shape, parse_tile
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.views.roofline import kernel_roofline
     from tilewright.report.roofline import roofline_lines, roofline_page, roofline_to_json
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
     from tilewright.targets import target as target_named
 
     facts = target_named(arguments.target)
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
             print(render_page(roofline_page(report, f"Tilewright {__version__}")))
         case _:
-            from tilewright.cli.terminal import say
+            from tilewright.cli.terminal.printing import say
 
             first, *rest = roofline_lines(report)
             say(first, "bold")

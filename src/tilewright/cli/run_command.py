@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.cli.finding_flags import add_finding_flags
+from tilewright.cli.terminal.finding_flags import add_finding_flags
 
 if TYPE_CHECKING:
     from tilewright.runtime.bundle import Bundle
@@ -27,8 +27,8 @@ ERROR_LIMITS = {
     Element.S8: 2e-2,
 }  # fmt: skip
 """Relative errors in the Frobenius norm up to which a result matches NumPy, by element of the output: rounding to
-8 or 16 bits; for float32 functions of the epilogue (`lower.scalar`), and long sums of 8-bit operands that are left to
-a GPU's tensor cores."""
+8 or 16 bits; for float32 functions of the epilogue (`lower.ptx.scalar`), and long sums of 8-bit operands that are left
+to a GPU's tensor cores."""
 
 EXAMPLES = """examples:
   tilewright run gemm.twb
@@ -81,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
             )
     from tilewright.base.run_time import extents_of, plan_at
     from tilewright.cli.arrays import npz_bytes, random_inputs, read_arrays, read_inputs
-    from tilewright.cli.files import require_writable, write_files
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.files import require_writable, write_files
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.compile.place import gpu_runs
     from tilewright.driver.run.run import CompiledKernel, run_on_machine
 

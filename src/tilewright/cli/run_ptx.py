@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
-from tilewright.cli.finding_flags import allowed, listed, view_of
+from tilewright.cli.terminal.finding_flags import allowed, listed, view_of
 
 if TYPE_CHECKING:
     from tilewright.base.check_report import Suppressed
@@ -25,8 +25,8 @@ def run_ptx(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from tilewright.cli.arrays import read_arrays
-    from tilewright.cli.files import require_writable, write_files
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.files import require_writable, write_files
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.check.finding_filter import finding_filter
     from tilewright.driver.check.text_file import decode_text, read_text
     from tilewright.driver.launch.launch_file import read_launch_file
@@ -101,7 +101,7 @@ def _print_json(
 
 def _say(done: PtxRun, suppressed: tuple[Suppressed, ...], summary: str, written: list[str], view: View) -> None:
     """How the run ended, then what was found, as in a check's report. Quiet, a clean run says nothing."""
-    from tilewright.cli.terminal import STYLES, say
+    from tilewright.cli.terminal.printing import STYLES, say
     from tilewright.report.finding_lines import finding_lines, statistics_lines
 
     if view.quiet and done.finished and not done.errors:

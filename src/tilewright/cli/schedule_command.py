@@ -1,7 +1,7 @@
 """`tilewright schedule FILE.py:NAME`: when does each task of a loop run, and why is no iteration shorter?
 
 Options are read and results printed here; the answers are those of `driver.compile.schedule_loop`,
-`synth.role_assignment` and `contract.schedule.schedule_check`. Checked by: tests/cli/test_schedule_command.py.
+`synth.schedule.role_assignment` and `contract.schedule.schedule_check`. Checked by: tests/cli/test_schedule_command.py.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tilewright.cli.progress import Progress
+    from tilewright.cli.terminal.progress import Progress
     from tilewright.driver.reproof.schedule_proof import prove_schedule
     from tilewright.driver.views.schedule_picture import MOST_TURNS, schedule_chart
 
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
             print(schedule_page(graph, schedule, proof, chart))
         case _:
-            from tilewright.cli.terminal import console, say
+            from tilewright.cli.terminal.printing import console, say
             from tilewright.ir.schedule import schedule_text
             from tilewright.ir.task_graph import graph_text
             from tilewright.report.schedule_figure import chart_text
@@ -135,7 +135,7 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule, list
     named = load_kernel_or(arguments.program, LoopBody)
     method: Method = "optimal" if arguments.optimal else "heuristic"
     if isinstance(named, LoopBody):
-        from tilewright.synth.role_assignment import schedule_body
+        from tilewright.synth.schedule.role_assignment import schedule_body
 
         for option in ("shape", "tile", "stages", "release_distance", "epilogue_cycles"):
             if getattr(arguments, option) not in (None, ""):
@@ -145,7 +145,7 @@ def _scheduled(arguments: argparse.Namespace) -> tuple[TaskGraph, Schedule, list
         return *schedule_body(named, facts, method, arguments.assignment, helpers=arguments.helpers), []
     from tilewright.cli.source import parse_dtypes, parse_shape, parse_tile
     from tilewright.driver.compile.schedule_loop import decided_schedule, decided_tiles
-    from tilewright.synth.wanted import Wanted
+    from tilewright.synth.tile.wanted import Wanted
 
     if arguments.assignment is not None or arguments.helpers:
         raise TilewrightError("--assignment and --helpers are for loop bodies", remedy="leave a kernel's roles to it")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _DRAWABLE = (
     ("tilewright.layout.layout", "Layout"),
-    ("tilewright.layout.linear", "LinearLayout"),
-    ("tilewright.layout.hierarchy", "Hierarchy"),
-    ("tilewright.layout.piecewise", "Piecewise"),
+    ("tilewright.layout.linear.maps", "LinearLayout"),
+    ("tilewright.layout.linear.hierarchy", "Hierarchy"),
+    ("tilewright.layout.pieces.piecewise", "Piecewise"),
     ("tilewright.legal.descriptor.instruction_layout", "InstructionLayout"),
 )
 _CHOICE = ("tilewright.legal.bank.swizzle_choice", "SwizzleChoice")

@@ -17,9 +17,9 @@ def context() -> Context:
     from xdsl.context import Context
     from xdsl.dialects.builtin import Builtin
 
-    from tilewright.ir.ac_stream import Ac
+    from tilewright.ir.ac.stream import Ac
     from tilewright.ir.tier import Tier
-    from tilewright.ir.tile import Tile
+    from tilewright.ir.tile.operations import Tile
 
     result = Context()
     for dialect in (Builtin, Tile, Tier, Ac):

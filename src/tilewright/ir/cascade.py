@@ -71,7 +71,6 @@ class Line:
     offset: int
     divisor: int
 
-
     def at(self, number: int) -> int:
         return max(self.scale * number + self.offset, 0) // self.divisor
 

@@ -17,12 +17,12 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir import tile
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import index_offset, loads, loops
-from tilewright.ir.tile_rules import place_of
-from tilewright.ir.tile_types import axes_text, tensor_type, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import index_offset, loads, loops
+from tilewright.ir.tile.rules import place_of
+from tilewright.ir.tile.types import axes_text, tensor_type, value_type
 
 
 @dataclass(frozen=True, slots=True)

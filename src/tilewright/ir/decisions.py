@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
-from tilewright.ir.ac_split import contributions, sum_parts
+from tilewright.ir.ac.split import contributions, sum_parts
 from tilewright.ir.cascade import CascadeDecisions, Line, SlotDecision, WalkRange
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.rows import RowDecision
@@ -62,7 +62,7 @@ class OperandDecision:
     side: "left" or "right" in the program. buffer: the parameter it is copied from, or the workspace it is first
     materialized in. major: "K" if the contracted axis is contiguous, else "MN". outer_shift: elements added to its
     outer coordinate. piece_bytes: 0 if the copy engine brings it, by the map; else threads copy it in pieces of so many
-    bytes (`ir.ac_async_copy`), and the map only says where it lies and which boxes are copied. read_once: 1 if no byte
+    bytes (`ir.ac.async_copy`), and the map only says where it lies and which boxes are copied. read_once: 1 if no byte
     is expected to be read a second time, so that the L2 cache need not keep any.
     """
 
@@ -169,9 +169,9 @@ class PipelineDecisions:
     two columns at a time. fill_kept: 1 if what is copied first fits the L2 cache, which is asked to keep it.
     batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
-    with its task graph, as JSON; see `synth.loop_schedule`. turns: 1 if each of two consumers computes whole tiles,
-    every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot by
-    slot, slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
+    with its task graph, as JSON; see `synth.schedule.loop_schedule`. turns: 1 if each of two consumers computes whole
+    tiles, every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot
+    by slot, slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
     computed: 1 if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance:
     products that a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits
     for each.
@@ -249,17 +249,17 @@ class PipelineDecisions:
     promoted: int = 0
     """1 if each slot's product is promoted to a total, scaled or as it is."""
     spill_slots: int = 0
-    """Registers of each of the consumers' threads that may wait in shared memory; see `lower.spill_slots`."""
+    """Registers of each of the consumers' threads that may wait in shared memory; see `lower.ptx.spill_slots`."""
     tile_order: str = "grouped"
-    """Of `ir.tile_order`."""
+    """Of `ir.tile.order`."""
     streamed: int = 0
-    """Tiles, the first ones, that are cut along the contracted axis, so that other CTAs help; see `ir.ac_stream`."""
+    """Tiles, the first ones, that are cut along the contracted axis, so that other CTAs help; see `ir.ac.stream`."""
     head_slices: int = 0
     """Slices of a streamed tile that its helper takes."""
     teams: int = 1
-    """Clusters that share the contracted axis of a tile, and add up through memory; see `ir.ac_team`."""
+    """Clusters that share the contracted axis of a tile, and add up through memory; see `ir.ac.team`."""
     ordered: int = 0
-    """1 if consumers issue the products of a slot one after the other; see `ir.ac_issue_order`."""
+    """1 if consumers issue the products of a slot one after the other; see `ir.ac.issue_order`."""
 
     @property
     def helpers(self) -> int:

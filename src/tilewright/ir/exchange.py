@@ -11,8 +11,9 @@ A parity is a pair of masks (of the lane's number, of the warp's): it is odd in 
 numbers under the masks have an odd sum. An address is a base, linear in lane and warp, exclusive-or a constant of the
 access.
 
-Not handled: elements of more than 4 bytes; threads of other CTAs. Who checks: tests/synth/test_exchange.py follows the
-elements through the steps; tests/lower/test_exchange.py runs the lowered text on the machine and has it proved.
+Not handled: elements of more than 4 bytes; threads of other CTAs. Who checks: tests/synth/exchange/test_search.py
+follows the elements through the steps; tests/lower/exchange/test_steps.py runs the lowered text on the machine and has
+it proved.
 """
 
 from __future__ import annotations

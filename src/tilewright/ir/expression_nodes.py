@@ -3,7 +3,7 @@
 Nodes are loads, operations that compute, and stores, each once, operands before what reads them and stores in the
 program's order. Broadcasts, transpositions and casts that round nothing are no nodes: they rename. Constants are none
 either: they take no register. Decisions name nodes by their numbers here. Not handled: what lies behind a loop.
-Checked by: tests/lower/test_expression_order.py.
+Checked by: tests/lower/points/test_expression_order.py.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
-from tilewright.ir.tile_facts import stores
-from tilewright.ir.tile_types import value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import stores
+from tilewright.ir.tile.types import value_type
 
-Node = (
-    tile.LoadOp | tile.PositionOp | tile.UnaryOp | tile.BinaryOp | tile.SelectOp | tile.CastOp | tile.StoreOp
-)
+Node = tile.LoadOp | tile.PositionOp | tile.UnaryOp | tile.BinaryOp | tile.SelectOp | tile.CastOp | tile.StoreOp
 
 
 @dataclass(frozen=True, slots=True)

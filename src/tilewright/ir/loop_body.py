@@ -4,7 +4,7 @@ A body is what a task graph is made from: of a program's dots by the synthesiser
 that no kernel is compiled of yet, such as attention's. Values are tiles of rows by columns; rows are divided among the
 consumer warpgroups, which therefore repeat every operation but the loads.
 
-Checked by: tests/synth/test_loop_tasks.py.
+Checked by: tests/synth/schedule/test_loop_tasks.py.
 """
 
 from __future__ import annotations

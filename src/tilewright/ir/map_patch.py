@@ -1,13 +1,13 @@
 """What does a kernel change in a tensor map before each group's copies? A template, and expressions of its sizes.
 
 In a grouped product every group has an address and extents of its own. One tensor map, encoded by the host, serves as
-template; for each group the kernel copies it, replaces the fields that differ, and publishes it. `synth.map_patch`
-decides which fields those are and proves the result legal; `lower.map_patch` writes the instructions. Here is the value
-between the two.
+template; for each group the kernel copies it, replaces the fields that differ, and publishes it.
+`synth.operand.map_patch` decides which fields those are and proves the result legal; `lower.ptx.map_patch` writes the
+instructions. Here is the value between the two.
 
 A group is a record of 64-bit integers, one for each size, in the order of `sizes`. Fields and units are those of
 `tensormap.replace` (PTX ISA 9.7.9.28): extents in elements, strides and addresses in bytes.
-Checked by tests/synth/test_map_patch.py and tests/lower/test_map_patch.py.
+Checked by tests/synth/operand/test_map_patch.py and tests/lower/ptx/test_map_patch.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.plan import TensorMap
-from tilewright.layout.condition import Condition
-from tilewright.layout.integer_expression import IntegerExpression
-from tilewright.layout.integer_fact import IntegerFact
+from tilewright.layout.numbers.condition import Condition
+from tilewright.layout.numbers.integer_expression import IntegerExpression
+from tilewright.layout.numbers.integer_fact import IntegerFact
 
 WORD_BYTES = 8
 """Of one size in a group's record."""

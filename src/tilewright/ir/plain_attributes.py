@@ -5,7 +5,7 @@ braces. An attribute of another kind stands as MLIR writes it, in angle brackets
 whatever is written reads again as the same attribute. Parameters of types are such values; numbers among them carry
 their names: `!tier.mem<SMEM, bf16, slots = 4, slot_bytes = 8192, "128B">`. Who writes a type may leave these out.
 
-Not handled: integers of a given width (they are written in angle brackets). Checked by: tests/ir/test_ac_format.py.
+Not handled: integers of a given width (they are written in angle brackets). Checked by: tests/ir/ac/test_format.py.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     @tw.kernel(align={"a": 128}, where="K % 8 == 0, 1 <= M <= 65536")
 
 Theory: refinement types over integers. The promise travels on `!tile.tensor` as an alignment in bytes and a
-conjunction of conditions on its axes (`tilewright.layout.condition`). A type whose shape contradicts its own promise
-does not verify, so that the contradiction shows where the kernel is declared; an address that contradicts it is refused
-when the program is called. What the compiler concludes from a promise it asks by `facts_of`, as intervals and
+conjunction of conditions on its axes (`tilewright.layout.numbers.condition`). A type whose shape contradicts its own
+promise does not verify, so that the contradiction shows where the kernel is declared; an address that contradicts it is
+refused when the program is called. What the compiler concludes from a promise it asks by `facts_of`, as intervals and
 congruences.
 
 Not handled: promises about strides (a program is compiled for known ones). Checked by tests/ir/test_refinement.py.
@@ -24,10 +24,10 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.condition import Condition, every, holds, names_of, parts_of
-from tilewright.layout.condition_facts import refine
-from tilewright.layout.condition_parser import parse_where
-from tilewright.layout.integer_fact import AT_LEAST_ONE, IntegerFact
+from tilewright.layout.numbers.condition import Condition, every, holds, names_of, parts_of
+from tilewright.layout.numbers.condition_facts import refine
+from tilewright.layout.numbers.condition_parser import parse_where
+from tilewright.layout.numbers.integer_fact import AT_LEAST_ONE, IntegerFact
 
 DEFAULT_ALIGNMENT_BYTES = 16
 """What is taken for granted of an array's address where nothing is promised: every allocator gives it."""

@@ -6,7 +6,7 @@ strips, of which each thread holds `pieces` runs of `run` neighbouring points; r
 each other, so that a piece of a strip is dense. Where one strip holds the row, each element is loaded once and stays in
 registers; else every fold, or several that do not depend on each other, is a walk of its own.
 
-Checked by: tests/lower/test_rows.py.
+Checked by: tests/lower/points/test_rows.py.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Times are cycles of a multiprocessor. Units are used by one task at a time: a re
 declared as several resources, or as issue slots, which are counted per iteration and not placed.
 
 Not handled: branches inside the body; durations that differ from iteration to iteration. Checked by:
-tests/synth/test_schedules.py and, for a schedule of it, `contract.schedule.schedule_check`.
+tests/synth/schedule/test_schedules.py and, for a schedule of it, `contract.schedule.schedule_check`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `!tier.mem` names a memory tier with the layout of one slot; `#tier.exec` names the unit that runs a role. The same
 program lowers to register accumulators or to tensor memory by changing tiers. Structure only: whether a layout is legal
-is for `legal`, whether an access is ordered is for `contract`. Checked by: tests/ir/test_ac_text.py.
+is for `legal`, whether an access is ordered is for `contract`. Checked by: tests/ir/ac/test_text.py.
 """
 
 from __future__ import annotations

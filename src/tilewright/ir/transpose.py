@@ -6,7 +6,7 @@ the stores run along. Both sides are linear layouts of the same tile: from the n
 place along the stored axis, the place along the loaded one, and the number of the warp's tile. Every bit of a place
 comes from one bit of element or lane, so that places are sums.
 
-Not handled: more than two axes that accesses run along. Who checks: tests/lower/test_transpose.py.
+Not handled: more than two axes that accesses run along. Who checks: tests/lower/points/test_transpose.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tilewright.ir.exchange import (
     Toggle,
     Turn,
 )
-from tilewright.layout.linear import LinearLayout
+from tilewright.layout.linear.maps import LinearLayout
 
 STORED, LOADED, WARP = "stored", "loaded", "warp"
 """Outputs of the layouts: places along the two axes in a tile, and whose tile it is."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         zipped_product,
     )
     from tilewright.layout.equality import Different, Equal, compare
-    from tilewright.layout.hierarchy import Hierarchy
     from tilewright.layout.inverses import complement, inverse, left_inverse, right_inverse
     from tilewright.layout.layout import Layout
     from tilewright.layout.layout_properties import (
@@ -40,23 +39,24 @@ if TYPE_CHECKING:
         is_tractable,
     )
     from tilewright.layout.layout_text import parse_layout, parse_nested
-    from tilewright.layout.linear import LinearLayout, linear_layout
-    from tilewright.layout.piecewise import Piecewise
+    from tilewright.layout.linear.hierarchy import Hierarchy
+    from tilewright.layout.linear.maps import LinearLayout, linear_layout
+    from tilewright.layout.linear.wreath import Wreath
+    from tilewright.layout.pieces.piecewise import Piecewise
     from tilewright.layout.swizzle import Swizzle
-    from tilewright.layout.wreath import Wreath
 
 _HOMES = {
     "Difference": "tilewright.layout.coalescing",
     "Different": "tilewright.layout.equality",
     "Equal": "tilewright.layout.equality",
-    "Hierarchy": "tilewright.layout.hierarchy",
+    "Hierarchy": "tilewright.layout.linear.hierarchy",
     "Layout": "tilewright.layout.layout",
-    "LinearLayout": "tilewright.layout.linear",
+    "LinearLayout": "tilewright.layout.linear.maps",
     "NotDecided": "tilewright.layout.answer",
     "NotExpressible": "tilewright.layout.answer",
-    "Piecewise": "tilewright.layout.piecewise",
+    "Piecewise": "tilewright.layout.pieces.piecewise",
     "Swizzle": "tilewright.layout.swizzle",
-    "Wreath": "tilewright.layout.wreath",
+    "Wreath": "tilewright.layout.linear.wreath",
     "blocked_product": "tilewright.layout.division",
     "canonical": "tilewright.layout.coalescing",
     "coalesce": "tilewright.layout.coalescing",
@@ -75,7 +75,7 @@ _HOMES = {
     "is_surjective": "tilewright.layout.layout_properties",
     "is_tractable": "tilewright.layout.layout_properties",
     "left_inverse": "tilewright.layout.inverses",
-    "linear_layout": "tilewright.layout.linear",
+    "linear_layout": "tilewright.layout.linear.maps",
     "logical_divide": "tilewright.layout.division",
     "logical_product": "tilewright.layout.division",
     "parse_layout": "tilewright.layout.layout_text",

@@ -20,9 +20,9 @@ from functools import lru_cache
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided
-from tilewright.layout.integer_expression import IntegerExpression, substitute
 from tilewright.layout.layout import Flat, Layout, joined, made, of_flat
 from tilewright.layout.nested import Integer, Nested
+from tilewright.layout.numbers.integer_expression import IntegerExpression, substitute
 from tilewright.layout.swizzle import Swizzle
 
 _MOST_ENUMERATED = 1 << 16

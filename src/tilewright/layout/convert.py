@@ -6,7 +6,7 @@ exclusive or of its bits' images exactly where no two images share a bit: there,
 meet. A swizzle, or any exclusive or, is a choice of flips: one affine piece for each value of the bits that choose.
 
 Every conversion states its domain. Outside it `NotExpressible` says why, and `NotDecided` that a bound was met; what
-is answered is the same function, proved by `layout.piecewise_algebra` or by construction. Relations of integers:
+is answered is the same function, proved by `layout.pieces.algebra` or by construction. Relations of integers:
 `solve.layout_relation`. Not handled: symbolic sizes (`layout.equality`, `solve.layout_relation` compare those).
 Checked by tests/layout/test_convert.py against enumeration.
 """
@@ -16,9 +16,9 @@ from __future__ import annotations
 from tilewright.layout.answer import NotDecided, NotExpressible
 from tilewright.layout.coalescing import canonical, coalesce
 from tilewright.layout.layout import Layout, of_flat
-from tilewright.layout.linear import MOST_BITS, LinearLayout
-from tilewright.layout.piecewise import MOST_PIECES, Piece, Piecewise, affine, digits
-from tilewright.layout.piecewise_algebra import PlaceDifference, as_one, compose, difference, inverse, simplified
+from tilewright.layout.linear.maps import MOST_BITS, LinearLayout
+from tilewright.layout.pieces.algebra import PlaceDifference, as_one, compose, difference, inverse, simplified
+from tilewright.layout.pieces.piecewise import MOST_PIECES, Piece, Piecewise, affine, digits
 from tilewright.layout.swizzle import Swizzle
 
 _MOST_CHOOSING_BITS = 10

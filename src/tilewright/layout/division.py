@@ -6,8 +6,9 @@ the other factor in the places that the layout leaves free. The names are CuTe's
 rest, `zipped_` gathers tiles and rests, `tiled_` opens the rests, `flat_` opens both; `blocked_` and `raked_product`
 pair part with part, the tile inside or outside.
 
-A tile that does not divide the layout is NotExpressible (`layout.piecewise` has ragged tails); `extend=True` rounds the
-number of tiles up as CuTe does, so that the result goes on beyond the layout. Checked by tests/layout/test_division.py.
+A tile that does not divide the layout is NotExpressible (`layout.pieces.piecewise` has ragged tails); `extend=True`
+rounds the number of tiles up as CuTe does, so that the result goes on beyond the layout. Checked by
+tests/layout/test_division.py.
 """
 
 from __future__ import annotations

@@ -19,10 +19,14 @@ from itertools import islice, product
 from typing import TypeAlias
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout import bit_matrix, coalescing, convert, nested
+from tilewright.layout import coalescing, convert, nested
 from tilewright.layout.answer import NotDecided, NotExpressible
 from tilewright.layout.coalescing import Difference, with_sizes
-from tilewright.layout.integer_expression import (
+from tilewright.layout.layout import Layout
+from tilewright.layout.linear.maps import LinearLayout
+from tilewright.layout.nested import Integer
+from tilewright.layout.numbers import bit_matrix
+from tilewright.layout.numbers.integer_expression import (
     IntegerExpression,
     Quotient,
     Remainder,
@@ -31,12 +35,9 @@ from tilewright.layout.integer_expression import (
     quotient,
     variable,
 )
-from tilewright.layout.integer_fact import ANY, IntegerFact
-from tilewright.layout.layout import Layout
-from tilewright.layout.linear import LinearLayout
-from tilewright.layout.nested import Integer
-from tilewright.layout.piecewise import Piecewise
-from tilewright.layout.piecewise_algebra import difference
+from tilewright.layout.numbers.integer_fact import ANY, IntegerFact
+from tilewright.layout.pieces.algebra import difference
+from tilewright.layout.pieces.piecewise import Piecewise
 
 AnyLayout: TypeAlias = Layout | LinearLayout | Piecewise
 Facts = Mapping[str, IntegerFact]

@@ -7,8 +7,8 @@ and be the same function: `layout.coalescing` has the canonical form.
 
 Strides may be zero or negative; extents are positive, and any of them may be symbolic, then taken to be positive. What
 is above the floor of 64-bit machine words is computed exactly. Not handled: sizes that are no product of extents
-(`layout.piecewise`), functions over F2 that no single exclusive-or of adjacent bits expresses (`layout.linear`).
-Checked by tests/layout/test_layout.py.
+(`layout.pieces.piecewise`), functions over F2 that no single exclusive-or of adjacent bits expresses
+(`layout.linear.maps`). Checked by tests/layout/test_layout.py.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout import nested
-from tilewright.layout.integer_expression import IntegerExpression
 from tilewright.layout.nested import Integer, Nested
+from tilewright.layout.numbers.integer_expression import IntegerExpression
 from tilewright.layout.swizzle import Swizzle
 
 if TYPE_CHECKING:

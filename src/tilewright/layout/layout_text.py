@@ -18,9 +18,9 @@ from typing import NoReturn
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.layout import nested
-from tilewright.layout.condition_parser import parse_expression
 from tilewright.layout.layout import Layout
 from tilewright.layout.nested import Integer, Nested
+from tilewright.layout.numbers.condition_parser import parse_expression
 from tilewright.layout.swizzle import Swizzle
 
 _MOST_CHARACTERS = 65536

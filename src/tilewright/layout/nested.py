@@ -3,7 +3,7 @@
 Theory: a nested tuple is an integer or a tuple of nested tuples; its leaves, left to right, are its flattening, and the
 parentheses alone its profile. Two are congruent where their profiles are equal; one is weakly congruent to another
 where it has a leaf wherever the other has not the same tuple, so that it describes the other coarsely. Integers may be
-symbolic (`layout.integer_expression`); what is constant is kept as Python's int.
+symbolic (`layout.numbers.integer_expression`); what is constant is kept as Python's int.
 
 Bounds: 64 levels, 1,024 leaves, numbers of 256 bits, products of 4,096 bits or 1,024 terms; beyond, TilewrightError,
 so that no input exhausts the stack or the machine. Not handled: texts (`layout.layout_text`).
@@ -18,7 +18,7 @@ from operator import index
 from typing import TypeAlias, cast
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.integer_expression import IntegerExpression, as_expression
+from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression
 
 Integer: TypeAlias = int | IntegerExpression
 Nested: TypeAlias = "int | IntegerExpression | tuple[Nested, ...]"

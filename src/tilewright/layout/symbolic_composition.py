@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from tilewright.layout import nested
 from tilewright.layout.answer import NotDecided
-from tilewright.layout.integer_expression import IntegerExpression, Monomial, as_expression
 from tilewright.layout.layout import Flat
 from tilewright.layout.nested import Integer
+from tilewright.layout.numbers.integer_expression import IntegerExpression, Monomial, as_expression
 
 _MOST_LEAVES = 128
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.layout.condition_parser import parse_expression, parse_where
+    from tilewright.layout.numbers.condition_parser import parse_expression, parse_where
     from tilewright.legal.bank.box_banks import bank_conflict_ways
     from tilewright.legal.descriptor.operand_feed import Feeds, tma_feeds_mma
     from tilewright.legal.descriptor.shared_operand import (
@@ -93,8 +93,8 @@ _HOMES = {
     "im2col_wide_rules": "tilewright.legal.tensor_map.im2col_rules",
     "layout_of": "tilewright.legal.descriptor.shared_operand",
     "loaded_layout": "tilewright.legal.tensor_map.loaded_tile",
-    "parse_expression": "tilewright.layout.condition_parser",
-    "parse_where": "tilewright.layout.condition_parser",
+    "parse_expression": "tilewright.layout.numbers.condition_parser",
+    "parse_where": "tilewright.layout.numbers.condition_parser",
     "plan_operand": "tilewright.legal.plan.operand_plan",
     "prove": "tilewright.legal.symbolic.symbolic",
     "read_map": "tilewright.legal.tensor_map.tensor_map_format",

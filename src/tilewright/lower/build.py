@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.base.size import Range, Size
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
 from tilewright.ir.sizes import ranges_attr, size_array, size_attr
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
@@ -138,7 +138,7 @@ def new_role(build: Build, name: str, unit: str, count: int, first: int, registe
 
 
 def order_properties(d: PipelineDecisions) -> dict[str, Attribute]:
-    """In which order tiles are taken; see `ir.tile_order`."""
+    """In which order tiles are taken; see `ir.tile.order`."""
     order: dict[str, Attribute] = {} if d.tile_order == "grouped" else {"order": StringAttr(d.tile_order)}
     return {"raster_group": IntAttr(d.raster_group), **order}
 

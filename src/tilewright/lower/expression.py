@@ -15,13 +15,14 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import ac, tile
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
-from tilewright.ir.tile_axes import base_axis, block_size
-from tilewright.ir.tile_facts import index_offset, loops
-from tilewright.ir.tile_products import product_of
-from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import index_offset, loops
+from tilewright.ir.tile.products import product_of
+from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import Build, affine
 
 _SCALAR = ac.ScalarType()

@@ -1,21 +1,21 @@
 """A kernel that copies one box of each group through a tensor map that it patches for the group.
 
-The smallest whole use of `lower.map_patch`: CTAs of one warp take groups in turn; for each, the warp patches and
+The smallest whole use of `lower.ptx.map_patch`: CTAs of one warp take groups in turn; for each, the warp patches and
 publishes the map, fetches the box at the group's first element, and writes its bytes, as they stand in shared memory,
 to the output's place of that group. Elements past a group's extents arrive as the fill.
 
     kernel(template: tensor map, groups: count records by value, output: u64, slots: u64, count: u32)
 
 slots: global memory for `patch.slots` maps of 128 bytes for each CTA, aligned to 128. Checked by
-tests/lower/test_map_patch.py.
+tests/lower/ptx/test_map_patch.py.
 """
 
 from __future__ import annotations
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.map_patch import MapPatch
-from tilewright.lower.emit import Text
-from tilewright.lower.map_patch import MAP_BYTES, PTX_VERSION, acquire, publish, replace_fields, stage_template
+from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.map_patch import MAP_BYTES, PTX_VERSION, acquire, publish, replace_fields, stage_template
 
 _LANES = 32
 _CHUNK_BYTES = 16

@@ -26,15 +26,16 @@ from tilewright.base.plan import (
     TensorMapParam,
 )
 from tilewright.base.size import Size, value_of
-from tilewright.ir import ac, tile
-from tilewright.ir.ac_stream import PartialAddOp
-from tilewright.ir.ac_team import TeamSumOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.stream import PartialAddOp
+from tilewright.ir.ac.team import TeamSumOp
 from tilewright.ir.sizes import ranges_of, sizes_of
-from tilewright.ir.tile_facts import buffers
-from tilewright.lower.ac_to_ptx import the_kernel
-from tilewright.lower.lowering import integers
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers
 from tilewright.lower.program import shape_of
-from tilewright.lower.run_time import passed_sizes
+from tilewright.lower.ptx.ac_to_ptx import the_kernel
+from tilewright.lower.ptx.lowering import integers
+from tilewright.lower.ptx.run_time import passed_sizes
 from tilewright.lower.tile_to_ac import LoweredProgram
 
 _Number = TypeVar("_Number")

@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.plan import Buffer
 from tilewright.base.size import Size, ceil_div, settled
-from tilewright.ir import tile
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
-from tilewright.ir.tile_types import tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.types import tensor_type
 
 
 def sources_of(program: tile.ProgramOp, arrays: dict[str, SSAValue]) -> dict[SSAValue, SSAValue]:

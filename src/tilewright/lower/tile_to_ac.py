@@ -1,8 +1,8 @@
 """How a tile program with its decisions becomes asynchronous-contract kernels.
 
-A program with a dot becomes one warp-specialized kernel (`lower.pipeline`); operands that no tensor map describes are
-first materialized in workspaces by an element-by-element kernel. A program without dot is one such kernel. One that
-walks an axis by tiles, with products and folds along it, is `lower.cascade`'s.
+A program with a dot becomes one warp-specialized kernel (`lower.pipeline.kernel`); operands that no tensor map
+describes are first materialized in workspaces by an element-by-element kernel. A program without dot is one such
+kernel. One that walks an axis by tiles, with products and folds along it, is `lower.cascade`'s.
 
 Everything chosen here was chosen by `synth` and stands in the program's `decisions` attribute; what the result means is
 proved again by `contract`, which does not read this file. Checked by: tests/lower/test_values.py.
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.plan import Buffer
 from tilewright.base.size import Range, Size, ceil_div, computed, product
-from tilewright.ir import ac, tile
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
     RUN_BYTES,
@@ -30,18 +30,19 @@ from tilewright.ir.decisions import (
     to_attribute,
 )
 from tilewright.ir.sizes import size_array
-from tilewright.ir.tile_facts import buffers, dots, grid_axes, parameter_name, stores
-from tilewright.ir.tile_types import tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers, dots, grid_axes, parameter_name, stores
+from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
 from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role, shared_buffer
 from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body, loads_in
-from tilewright.lower.expression_order import add_in_order
-from tilewright.lower.pipeline import pipeline_kernel
+from tilewright.lower.pipeline.kernel import pipeline_kernel
+from tilewright.lower.points.expression_order import add_in_order
+from tilewright.lower.points.row_kernel import row_kernel
 from tilewright.lower.program import shape_of, sources_of
-from tilewright.lower.row_kernel import row_kernel
-from tilewright.lower.stream_product import stream_workspaces
-from tilewright.lower.team_sum import team_workspaces
+from tilewright.lower.work.stream_product import stream_workspaces
+from tilewright.lower.work.team_sum import team_workspaces
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def _navigation(page: Page) -> str:
         return "<nav></nav>"
     if len(page.sections) <= _LINKS_OPEN:
         return f"<nav>{links}</nav>"
-    return f"<details class=\"contents\"><summary>{len(page.sections)} sections</summary><nav>{links}</nav></details>"
+    return f'<details class="contents"><summary>{len(page.sections)} sections</summary><nav>{links}</nav></details>'
 
 
 _LINKS_OPEN = 12

@@ -1,8 +1,8 @@
 """Which legal forms does plain search find?
 
-Breadth first over the rewrite rules of `layout.rewrite`: every view one step away, then two, until `max_nodes` views
-have been seen. Slower than the e-graph by the factor by which views are more than their parts, and easier to believe:
-`solve.saturate` is measured against it and tested against it.
+Breadth first over the rewrite rules of `layout.view.rewrite`: every view one step away, then two, until `max_nodes`
+views have been seen. Slower than the e-graph by the factor by which views are more than their parts, and easier to
+believe: `solve.saturate` is measured against it and tested against it.
 
 Checked by tests/solve/test_saturate.py against exhaustive enumeration of small cases.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from tilewright.layout.descriptor_limits import DescriptorLimits
-from tilewright.layout.rewrite import RULES, Choices, Rewrite, Step, successors
-from tilewright.layout.tiled_view import TiledView
+from tilewright.layout.view.descriptor_limits import DescriptorLimits
+from tilewright.layout.view.rewrite import RULES, Choices, Rewrite, Step, successors
+from tilewright.layout.view.tiled_view import TiledView
 from tilewright.solve.forms import Form, Forms, Order, form_of, sorted_forms
 
 

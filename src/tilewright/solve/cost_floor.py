@@ -3,8 +3,8 @@
 The intervals of a search bound a cost by its fields alone, and so never see that the box whose bytes it counts is
 limited by a constraint. Here, once at the root of a search, each comparison that must hold bounds the expressions it is
 made of (a multiple, a quotient, a sum with a known integer), by their structure; the cost is then evaluated over facts
-of integers (`layout.integer_fact`: intervals with congruences), each expression met with its bound. A search that
-reaches the floor stops.
+of integers (`layout.numbers.integer_fact`: intervals with congruences), each expression met with its bound. A search
+that reaches the floor stops.
 
 Sound, not exact: comparisons under `|` bound nothing. Checked by tests/solve/test_fields.py (no cost below its floor,
 and the optima that only a floor proves within the limit).
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import gcd
 
-from tilewright.layout.integer_fact import ANY, IntegerFact, meet
+from tilewright.layout.numbers.integer_fact import ANY, IntegerFact, meet
 from tilewright.solve.expression import (
     Binary,
     Both,

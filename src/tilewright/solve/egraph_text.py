@@ -1,20 +1,21 @@
 """How do views, rewrite rules and limits read as a program for the e-graph?
 
-Text in egglog's language, from the same functions that plain Python applies: a rule of `layout.rewrite` and a condition
-of `layout.descriptor_limits` are called with symbols. Dimensions are a list (`Cons`, `Nil`), a view is an element width
-and a list (`Tiled`). `Legal` terms are a sort of their own: `OuterOf` maps a list and its length to the legal lists of
-its class, `InnerOf` a view to its legal views; both are never extracted, what they are equal to is.
+Text in egglog's language, from the same functions that plain Python applies: a rule of `layout.view.rewrite` and a
+condition of `layout.view.descriptor_limits` are called with symbols. Dimensions are a list (`Cons`, `Nil`), a view is
+an element width and a list (`Tiled`). `Legal` terms are a sort of their own: `OuterOf` maps a list and its length to
+the legal lists of its class, `InnerOf` a view to its legal views; both are never extracted, what they are equal to is.
 
-The cost of a term, as egglog sums it, is `layout.descriptor_limits.cost` plus 1 (for `End`): egglog counts 1 for each
-number in a term, which the costs set here make up for. Not handled: numbers beyond 62 bits (`saturate` refuses them).
-Checked by tests/solve/test_saturate.py, which compares costs and rules with plain Python's.
+The cost of a term, as egglog sums it, is `layout.view.descriptor_limits.cost` plus 1 (for `End`): egglog counts 1 for
+each number in a term, which the costs set here make up for. Not handled: numbers beyond 62 bits (`saturate` refuses
+them). Checked by tests/solve/test_saturate.py, which compares costs and rules with plain Python's.
 """
 
 from __future__ import annotations
 
 import re
 
-from tilewright.layout.descriptor_limits import (
+from tilewright.layout.numbers.symbol import Symbol, text_of
+from tilewright.layout.view.descriptor_limits import (
     COPY_DOUBLING_COST,
     DIMENSION_COST,
     NARROW_ROW_COST,
@@ -23,9 +24,8 @@ from tilewright.layout.descriptor_limits import (
     inner_conditions,
     outer_conditions,
 )
-from tilewright.layout.rewrite import RULES, Choices, Rewrite
-from tilewright.layout.symbol import Symbol, text_of
-from tilewright.layout.tiled_view import Dimension, TiledView
+from tilewright.layout.view.rewrite import RULES, Choices, Rewrite
+from tilewright.layout.view.tiled_view import Dimension, TiledView
 
 LIMIT_BITS = 62
 """Products in rules stay below 2 to this."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
-from tilewright.layout.derivation import common_form
-from tilewright.layout.descriptor_limits import DescriptorLimits, cost, faults, widened
-from tilewright.layout.rewrite import Choices, Step, apply, moved_start, replay, rule_named
-from tilewright.layout.tiled_view import TiledView
+from tilewright.layout.view.derivation import common_form
+from tilewright.layout.view.descriptor_limits import DescriptorLimits, cost, faults, widened
+from tilewright.layout.view.rewrite import Choices, Step, apply, moved_start, replay, rule_named
+from tilewright.layout.view.tiled_view import TiledView
 
 Order = Literal["kept", "blocked", "any"]
 """Where a tile's bytes may land: as asked ("kept"), box after box of it ("blocked"), or dimensions permuted ("any")."""
@@ -31,8 +31,8 @@ _COFACTORS_MOST = 4096
 @dataclass(frozen=True, slots=True)
 class Form:
     """One legal form. source: the view asked about; steps: rewrites from it; view: what the descriptor states, with its
-    innermost box rounded up by `widened_bytes` bytes a tile; cost: see `layout.descriptor_limits`; order: what of the
-    landing order the steps keep.
+    innermost box rounded up by `widened_bytes` bytes a tile; cost: see `layout.view.descriptor_limits`; order: what of
+    the landing order the steps keep.
     """
 
     source: TiledView

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.extra import MissingExtra
-from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder
-from tilewright.layout.integer_fact import IntegerFact
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.numbers.integer_expression import IntegerExpression, Quotient, Remainder
+from tilewright.layout.numbers.integer_fact import IntegerFact
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.solve.bounded import DEFAULT_EFFORT, Effort, Undetermined
 from tilewright.solve.installed import solver
 

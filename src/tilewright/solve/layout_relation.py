@@ -32,12 +32,12 @@ from tilewright.layout.equality import (
     in_normal_form,
     value_at,
 )
-from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder
-from tilewright.layout.integer_fact import ANY, IntegerFact
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear import LinearLayout
+from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.nested import Integer
-from tilewright.layout.piecewise import MOST_PIECES, Piece, Piecewise
+from tilewright.layout.numbers.integer_expression import IntegerExpression, Quotient, Remainder
+from tilewright.layout.numbers.integer_fact import ANY, IntegerFact
+from tilewright.layout.pieces.piecewise import MOST_PIECES, Piece, Piecewise
 from tilewright.layout.swizzle import Swizzle
 from tilewright.solve.bounded import Effort
 from tilewright.solve.installed import solver

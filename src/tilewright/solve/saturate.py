@@ -3,21 +3,21 @@
     legal_forms(view, tile, limits, *, steps=None, order="any", max_nodes=4000, most=4, engine="egraph") -> Forms
 
 Theory: equality saturation. Dimensions are a list in an e-graph, so that what is found for a list's tail is found once
-for every head; the rewrite rules of `layout.rewrite`, read with symbols in place of integers, are its equations.
+for every head; the rewrite rules of `layout.view.rewrite`, read with symbols in place of integers, are its equations.
 Legality is an analysis of e-classes: a second sort of terms holds, for each class of lists and each length, the lists
 whose every dimension a descriptor accepts; extraction is from that sort, so that what it yields is legal, and cheapest
-by the additive cost of `layout.descriptor_limits`. Landing order comes in three stages: first the rules that keep it,
-then those that cut a tile into boxes, then those that permute dimensions; the first stage with a legal form ends it,
-save that copies are tried beside rows so narrow that they cost more.
+by the additive cost of `layout.view.descriptor_limits`. Landing order comes in three stages: first the rules that keep
+it, then those that cut a tile into boxes, then those that permute dimensions; the first stage with a legal form ends
+it, save that copies are tried beside rows so narrow that they cost more.
 
 Growth is bounded: `max_nodes` e-nodes (asked after every run of a set of rules; a run that at its last rate would more
 than double them is not begun) and a number of iterations. A bound that was reached shows in `Forms.complete` and
 `Forms.note`; all is deterministic. No answer of the e-graph is believed: its steps are derived afresh
-(`layout.derivation`), replayed, and judged by `faults` in plain Python.
+(`layout.view.derivation`), replayed, and judged by `faults` in plain Python.
 
-What cannot be legal (`layout.row_starts`) is not searched. Not handled: what changes where the tensor stands (padding,
-copies: `layout.term`), several maps for one tensor, negative strides. Numbers whose products leave 62 bits are refused
-with a note. Checked by tests/solve/test_saturate.py against plain search and exhaustive enumeration.
+What cannot be legal (`layout.view.row_starts`) is not searched. Not handled: what changes where the tensor stands
+(padding, copies: `layout.view.term`), several maps for one tensor, negative strides. Numbers whose products leave 62
+bits are refused with a note. Checked by tests/solve/test_saturate.py against plain search and exhaustive enumeration.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
-from tilewright.layout.derivation import derive
-from tilewright.layout.descriptor_limits import COPY_DOUBLING_COST, DescriptorLimits
-from tilewright.layout.rewrite import Choices
-from tilewright.layout.row_starts import why_impossible
-from tilewright.layout.strided_view import StridedView
-from tilewright.layout.tiled_view import TiledView, tiled
+from tilewright.layout.view.derivation import derive
+from tilewright.layout.view.descriptor_limits import COPY_DOUBLING_COST, DescriptorLimits
+from tilewright.layout.view.rewrite import Choices
+from tilewright.layout.view.row_starts import why_impossible
+from tilewright.layout.view.strided_view import StridedView
+from tilewright.layout.view.tiled_view import TiledView, tiled
 from tilewright.solve.breadth_first import search_forms
 from tilewright.solve.egglog_bindings import bindings
 from tilewright.solve.egraph_text import LIMIT_BITS, program_text, question_text, read_view

@@ -1,11 +1,11 @@
 """How must a tensor be stored, at the fewest bytes of padding, so that a descriptor can state its tiles?
 
-Theory: storages are terms (`layout.term`): the buffer as it is, with the pitch of some dimensions rounded up, with its
-outermost dimension made longer, or copied. They are tried in the order of their bytes, and each is asked of
+Theory: storages are terms (`layout.view.term`): the buffer as it is, with the pitch of some dimensions rounded up, with
+its outermost dimension made longer, or copied. They are tried in the order of their bytes, and each is asked of
 `saturate.legal_forms`; the first with a form has the fewest bytes of all that are tried. Where that form takes several
 copies or narrow rows, the next storages are asked too, and a form that does better for more bytes is an answer as well:
 fewer bytes or fewer copies is the asker's choice. Rounding a pitch to anything
-but the stride's multiple cannot help: a pitch matters where a run of bytes begins (`layout.row_starts`), and there
+but the stride's multiple cannot help: a pitch matters where a run of bytes begins (`layout.view.row_starts`), and there
 nothing less will do. So for each dimension around the innermost there are two choices, and few dimensions.
 
 Not handled: storages in another order of dimensions, a first byte moved (a copy is aligned), views that overlap
@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from tilewright.layout.descriptor_limits import COPY_DOUBLING_COST, DescriptorLimits
-from tilewright.layout.strided_view import StridedView
-from tilewright.layout.term import Buffer, Copied, Meaning, PadExtent, PadPitch, Term, denote, nesting
+from tilewright.layout.view.descriptor_limits import COPY_DOUBLING_COST, DescriptorLimits
+from tilewright.layout.view.strided_view import StridedView
+from tilewright.layout.view.term import Buffer, Copied, Meaning, PadExtent, PadPitch, Term, denote, nesting
 from tilewright.solve.forms import Form, Order
 from tilewright.solve.saturate import Engine, legal_forms
 

@@ -8,8 +8,8 @@ how late slots are released; last, which tiles idle CTAs help with. Each step is
 module of its own, and may be replaced alone.
 
 Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
-rows in groups (`synth.grouped`); programs without a dot. What the language has beyond is refused at the author's line
-(`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
+rows in groups (`synth.work.grouped`); programs without a dot. What the language has beyond is refused at the author's
+line (`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import math
 from dataclasses import replace
 from functools import partial
 
-from tilewright.ir import tile
-from tilewright.ir.ac_split import sum_parts
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.decisions import (
     RUN_BYTES,
     Decisions,
@@ -29,51 +28,60 @@ from tilewright.ir.decisions import (
     StoreDecision,
     to_attribute,
 )
-from tilewright.ir.tile_facts import dots, grid_axes, grouping, reductions, stores
-from tilewright.ir.tile_products import SharedProducts, shared_products
-from tilewright.ir.tile_types import tensor_type, value_type
-from tilewright.synth.async_plan import plan_load, plan_store, plan_words
-from tilewright.synth.batch import b_sides, batched_operand, batched_store
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import dots, grid_axes, grouping, reductions, stores
+from tilewright.ir.tile.products import SharedProducts, shared_products
+from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cascade.decide import decide_cascade, is_cascade
-from tilewright.synth.cluster_parts import require_equal_parts
-from tilewright.synth.cluster_shape import choose_cluster, taken_by_clusters
-from tilewright.synth.early_launch import begins_early, with_waiter
-from tilewright.synth.expression_order import choose_order
-from tilewright.synth.few_rows import few_rows_shape, is_few_rows
-from tilewright.synth.further_operands import further_operands
-from tilewright.synth.grouped import decide_grouped
-from tilewright.synth.issue_order import choose_issue_order
-from tilewright.synth.loads_ahead import choose_loads_ahead
-from tilewright.synth.long_sum import long_sum_shape
-from tilewright.synth.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
-from tilewright.synth.model import Rates, rates_of
-from tilewright.synth.operands import Site, decide_operand, decide_store
-from tilewright.synth.paired_loads import choose_paired_loads
-from tilewright.synth.prefetch import prefetched_slices
-from tilewright.synth.register_budget import register_budget
-from tilewright.synth.register_operand import raw_operand
-from tilewright.synth.rows import decide_rows
+from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.cost.tile_estimate import turn_row
+from tilewright.synth.operand.async_plan import plan_load, plan_store, plan_words
+from tilewright.synth.operand.batch import b_sides, batched_operand, batched_store
+from tilewright.synth.operand.further_operands import further_operands
+from tilewright.synth.operand.operands import Site, decide_operand, decide_store
+from tilewright.synth.operand.paired_loads import choose_paired_loads
+from tilewright.synth.operand.register_operand import raw_operand
+from tilewright.synth.operand.scaled_product import choose_promotion
+from tilewright.synth.operand.turned_copy import turned_copy
+from tilewright.synth.operand.unmapped_operands import choose_unmapped
 from tilewright.synth.run_time_extents import refuse_run_time_detours, tiles_are_known
-from tilewright.synth.scaled_product import choose_promotion
-from tilewright.synth.scaled_tile import choose_scaled_shape
-from tilewright.synth.shared_memory import divide_shared_memory
-from tilewright.synth.spill_slots import refuse_spill_slots
-from tilewright.synth.split import clusters_at_once, require_split, require_teams
-from tilewright.synth.staged_store import planned
-from tilewright.synth.store_chunks import staged_row
-from tilewright.synth.stream_k import streamed
+from tilewright.synth.schedule.early_launch import begins_early, with_waiter
+from tilewright.synth.schedule.expression_order import choose_order
+from tilewright.synth.schedule.issue_order import choose_issue_order
+from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
+from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
+from tilewright.synth.schedule.prefetch import prefetched_slices
+from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.store.rows import decide_rows
+from tilewright.synth.store.shared_memory import divide_shared_memory
+from tilewright.synth.store.spill_slots import refuse_spill_slots
+from tilewright.synth.store.staged_store import planned
+from tilewright.synth.store.store_chunks import staged_row
+from tilewright.synth.store.transpose import decide_turned, transpose_words, turning_ctas
+from tilewright.synth.store.turned_store import turned_boxes, turned_store
 from tilewright.synth.supported import refuse_unsupported
-from tilewright.synth.thin_product import is_thin, thin_shape
-from tilewright.synth.tile_estimate import turn_row
-from tilewright.synth.tile_order import choose_tile_order
-from tilewright.synth.tile_question import ask
-from tilewright.synth.tile_shape import TileShape, choose_tile_shape
-from tilewright.synth.transpose import decide_turned, transpose_words, turning_ctas
-from tilewright.synth.turned_copy import turned_copy
-from tilewright.synth.turned_store import turned_boxes, turned_store
-from tilewright.synth.turns import EVERY_STAGE, Compared, LargeTile, choose_turns, require_turns, unit_shape, with_turns
-from tilewright.synth.unmapped_operands import choose_unmapped
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.few_rows import few_rows_shape, is_few_rows
+from tilewright.synth.tile.long_sum import long_sum_shape
+from tilewright.synth.tile.question import ask
+from tilewright.synth.tile.scaled_tile import choose_scaled_shape
+from tilewright.synth.tile.shape import TileShape, choose_tile_shape
+from tilewright.synth.tile.thin_product import is_thin, thin_shape
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.synth.work.cluster_parts import require_equal_parts
+from tilewright.synth.work.cluster_shape import choose_cluster, taken_by_clusters
+from tilewright.synth.work.grouped import decide_grouped
+from tilewright.synth.work.split import clusters_at_once, require_split, require_teams
+from tilewright.synth.work.stream_k import streamed
+from tilewright.synth.work.tile_order import choose_tile_order
+from tilewright.synth.work.turns import (
+    EVERY_STAGE,
+    Compared,
+    LargeTile,
+    choose_turns,
+    require_turns,
+    unit_shape,
+    with_turns,
+)
 from tilewright.targets import Target
 
 _COPYING_CTAS = 5

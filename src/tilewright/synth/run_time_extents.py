@@ -16,14 +16,14 @@ from xdsl.ir import Operation
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import ceil_div, settled
 from tilewright.base.span import Span
-from tilewright.ir import tile
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import dots, grid_axes, grouping, parameter_name, the_grid
-from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_rules import place_of
-from tilewright.ir.tile_types import axes_text, tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import dots, grid_axes, grouping, parameter_name, the_grid
+from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.rules import place_of
+from tilewright.ir.tile.types import axes_text, tensor_type
 
 SUPPORTED = "a run-time extent is that of one axis, the outermost of each array that has it, which nothing sums over"
 

@@ -13,15 +13,15 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES
-from tilewright.ir.tile_axes import base_axis, block_size, blocks_of
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import dots, grid_axes, grouping, index_offset, loads, reductions, stores, the_grid
-from tilewright.ir.tile_products import shared_products
-from tilewright.ir.tile_rules import place_of
-from tilewright.ir.tile_types import IndexType, axes_text, tensor_type, value_type
-from tilewright.synth.scaled_product import scale_loads
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import dots, grid_axes, grouping, index_offset, loads, reductions, stores, the_grid
+from tilewright.ir.tile.products import shared_products
+from tilewright.ir.tile.rules import place_of
+from tilewright.ir.tile.types import IndexType, axes_text, tensor_type, value_type
+from tilewright.synth.operand.scaled_product import scale_loads
 
 
 def refuse_unsupported(program: tile.ProgramOp) -> None:

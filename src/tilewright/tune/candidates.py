@@ -1,8 +1,8 @@
 """Which kernels of a program are worth timing? The compiler's own choice, and others that its models hold for near it.
 
-Every candidate is a request (`synth.wanted.Wanted`), so it is decided, lowered and proven as if a user had asked for
-it. One that the synthesiser refuses, or decides as another one, is left out here, before anything is compiled.
-Not handled: what `synth.alternatives` does not. Checked by: tests/tune/test_candidates.py.
+Every candidate is a request (`synth.tile.wanted.Wanted`), so it is decided, lowered and proven as if a user had asked
+for it. One that the synthesiser refuses, or decides as another one, is left out here, before anything is compiled.
+Not handled: what `synth.tile.alternatives` does not. Checked by: tests/tune/test_candidates.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import to_json
-from tilewright.ir.tile_facts import the_program
-from tilewright.synth.alternatives import alternatives
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.alternatives import alternatives
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 MOST = 8

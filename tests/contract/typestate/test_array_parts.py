@@ -9,7 +9,7 @@ from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.array_parts import ArrayView
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.typestate import judge
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
 from tilewright.targets import target
 

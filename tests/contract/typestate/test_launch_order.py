@@ -14,7 +14,7 @@ from tilewright.contract.typestate.finding import Findings, ordinal_places
 from tilewright.contract.typestate.launch_order import check_launch_order
 from tilewright.contract.typestate.program import read_kernel
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr
 from tilewright.targets import target
 

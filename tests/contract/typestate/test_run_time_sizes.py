@@ -18,12 +18,13 @@ from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac, context
+from tilewright.ir import context
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import RangeAttr, SizeAttr, size_array, size_attr, sizes_of
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 FACTS = target("sm_90a")

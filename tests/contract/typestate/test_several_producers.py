@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import protocol_claims, verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -14,13 +14,13 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.staged_places import Chunk, Elsewhere, NotUnderstood, judge_plan
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import exchange_of, to_attribute
 from tilewright.ir.exchange import Access, ExchangePlan, Rearrange, Store
 from tilewright.ir.tier import int_array
-from tilewright.synth.exchange_memory import plan_store
-from tilewright.synth.staged_store import fragment_layout, staged_layout
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.exchange.memory import plan_store
+from tilewright.synth.store.staged_store import fragment_layout, staged_layout
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

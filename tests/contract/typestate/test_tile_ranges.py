@@ -13,7 +13,7 @@ from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.claims import RangeClaim
 from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target

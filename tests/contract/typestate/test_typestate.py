@@ -19,7 +19,7 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.claims import RingClaim
 from tilewright.contract.typestate.polynomial import variable
 from tilewright.contract.typestate.typestate import protocol_claims, verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr, int_array
 from tilewright.targets import target
 

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
 from tilewright.targets import target
 

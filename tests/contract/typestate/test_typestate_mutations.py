@@ -17,7 +17,7 @@ from xdsl.irdl import AttrSizedOperandSegments
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.rules.typestate_codes import RULES
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
 from tilewright.targets import target
 

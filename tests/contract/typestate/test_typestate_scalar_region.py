@@ -14,9 +14,9 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
 from tilewright.targets import target

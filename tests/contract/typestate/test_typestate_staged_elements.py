@@ -9,7 +9,7 @@ import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

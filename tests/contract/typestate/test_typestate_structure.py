@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr, int_array
 from tilewright.targets import target
 

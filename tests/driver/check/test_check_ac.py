@@ -17,7 +17,7 @@ from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.text_file import is_ac
 from tilewright.driver.compile.lower_text import lower_text
 from tilewright.driver.launch.given_launch import LaunchFile
-from tilewright.ir.ac_text import ac_text
+from tilewright.ir.ac.text import ac_text
 
 PROGRAM = Path(__file__).parents[3] / "docs/rules/examples/programs/two-consumers.ac.mlir"
 TEXT = PROGRAM.read_text("utf-8")

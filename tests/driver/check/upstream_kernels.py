@@ -135,9 +135,7 @@ def pipelined():
       %fills = arith.andi %first, %is_any : i1
       %coming_slot = arith.remui %coming, %c2 : index
 """
-    coming = _filled(_VIEWS, 6, SLOT="coming_slot") + _filled(
-        _FILL, 6, SLOT="coming_slot", STEP="coming", WHO="fills"
-    )
+    coming = _filled(_VIEWS, 6, SLOT="coming_slot") + _filled(_FILL, 6, SLOT="coming_slot", STEP="coming", WHO="fills")
     for name in ("a_at", "b_at", "b_half_at", "a_tile", "b_half", "b_other_half", "b_tile"):
         coming = coming.replace(f"%{name}", f"%coming_{name}")
     body += coming + _filled(_TURN, 6)

@@ -22,7 +22,7 @@ from tilewright.driver.reproof.thread_form import NoForm, ThreadForm, ThreadForm
 from tilewright.frontends.ptx.ast import Address, Instruction, Module
 from tilewright.ir.exchange import Access, ExchangePlan, Load, Stage, Store
 from tilewright.layout.answer import NotDecided
-from tilewright.layout.linear import LinearLayout, images
+from tilewright.layout.linear.maps import LinearLayout, images
 
 _LANES = 32
 _LANE_BITS = 5

@@ -13,8 +13,8 @@ from tests.driver.compile.exchange_addresses import ExchangeAddresses, WrongExch
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.exchange import ExchangePlan, Stage
 from tilewright.layout.answer import NotDecided
-from tilewright.lower.exchange_kernel import exchange_kernel_text
-from tilewright.synth.exchange import candidate_plans
+from tilewright.lower.exchange.kernel import exchange_kernel_text
+from tilewright.synth.exchange.search import candidate_plans
 
 LAYOUTS = register_layouts(64)
 PAIRS = sorted(itertools.product(LAYOUTS, LAYOUTS))

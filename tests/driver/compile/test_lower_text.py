@@ -7,8 +7,8 @@ from tests.ac_samples import NAMES, TARGET, modules_of
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.lower_text import lower_text
-from tilewright.ir.ac_text import ac_text
-from tilewright.lower.ac_to_ptx import lower_to_ptx, the_kernel
+from tilewright.ir.ac.text import ac_text
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx, the_kernel
 
 
 @pytest.mark.sample(16)

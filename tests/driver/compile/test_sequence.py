@@ -33,14 +33,14 @@ from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
-from tilewright.ir import tile
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import sequence_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.cut.handover import Cut
 from tilewright.synth.cut.split import in_parts
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 _TARGET = target("sm_90a")

@@ -12,7 +12,7 @@ import tilewright.driver.reproof.reproof as reproof
 from tilewright.base.verdict import Proven, Unknown, Verdict
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.frontends.ptx.reader import read
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 
 _WANTED = Wanted(tile=(64, 16), depth=64, stages=2, spill_slots=2, stream_k=False)
 _REGISTERS = ["\t.reg .pred %odd;", "\t.reg .b32 %number;", "\t.reg .b64 %elsewhere;"]

@@ -13,7 +13,7 @@ from tilewright.driver.compile.spills import roomier, without_spills
 from tilewright.frontends.tile import language as tw
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 

@@ -9,8 +9,8 @@ from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.upstream import writable
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.lower.ac_to_nvgpu import lower_to_nvgpu
-from tilewright.synth.wanted import Wanted
+from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
+from tilewright.synth.tile.wanted import Wanted
 
 STREAMED = {"M": 4096, "N": 2112, "K": 7168}
 SPLIT = {"M": 128, "N": 4096, "K": 7168}

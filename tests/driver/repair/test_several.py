@@ -128,9 +128,7 @@ def test_a_wait_for_another_parity_does_not_hide_a_hang(goes_on: str, shown: boo
     assert (repair is not None and repair.remaining == 1) is shown
 
 
-def test_fix_writes_what_is_fixed_and_says_what_remains(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fix_writes_what_is_fixed_and_says_what_remains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, report = in_part()
     repair = repair_of(report.kernels[0])
     assert repair is not None

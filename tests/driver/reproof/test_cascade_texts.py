@@ -16,11 +16,11 @@ from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir import ac
-from tilewright.ir.ac_fragment import AccumulatorStartOp, FragmentIssueOp, FragmentMapOp
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentIssueOp, FragmentMapOp
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target

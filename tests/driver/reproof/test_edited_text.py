@@ -12,11 +12,11 @@ from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 TARGET = "sm_90a"

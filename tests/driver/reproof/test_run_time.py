@@ -26,12 +26,12 @@ from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import LoweredProgram, lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 FACTS = target("sm_90a")

@@ -12,11 +12,11 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.loop_schedule import RING, schedule_of
+from tilewright.synth.schedule.loop_schedule import RING, schedule_of
 from tilewright.targets import target
 
 

@@ -10,7 +10,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.reproof.small_batch import moved_together
-from tilewright.ir.tile_types import TensorType
+from tilewright.ir.tile.types import TensorType
 
 
 @tw.kernel

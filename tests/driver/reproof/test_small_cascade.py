@@ -9,7 +9,7 @@ from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extent
 from tilewright.driver.reproof.small_cascade import reduced
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import decisions_of
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
 from cascade_programs import PROGRAMS, dims_of

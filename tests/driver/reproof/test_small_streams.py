@@ -16,12 +16,12 @@ from tilewright.driver.reproof.small_streams import SmallStream, happenings, sma
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

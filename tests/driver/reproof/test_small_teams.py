@@ -20,9 +20,9 @@ from tilewright.driver.reproof.small import small_extents, small_instance
 from tilewright.driver.reproof.small_cursors import Happening, Kind, of_cta
 from tilewright.driver.reproof.small_teams import TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.targets import target
 

@@ -13,8 +13,8 @@ from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_text import read_beside
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 
 

@@ -6,7 +6,7 @@ import gc
 import re
 
 import pytest
-from tests.lower.test_async_copy import matmul
+from tests.lower.ptx.test_async_copy import matmul
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.element import Element
@@ -20,13 +20,13 @@ from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.state import Warp
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -22,13 +22,13 @@ from tilewright.driver.reproof.tile_places import misplaced_tiles
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
-from tilewright.lower.run_time import last_height, reciprocal
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
+from tilewright.lower.ptx.run_time import last_height, reciprocal
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 
@@ -113,7 +113,7 @@ def test_a_fault_of_the_lowering_that_no_small_instance_shows(monkeypatch: pytes
     """The last band is taken to be as high as the others: right where there is one band alone."""
     module, text, *_ = made("plain")
     assert isinstance(reprove(module, text, "sm_90a", "plain"), Proven)
-    monkeypatch.setattr("tilewright.lower.run_time.last_height", min)
+    monkeypatch.setattr("tilewright.lower.ptx.run_time.last_height", min)
     wrong = lower_to_ptx([item.module for item in lower_program(the_program(module)).kernels], "sm_90a")
     assert wrong != text
     verdict = reprove(module, wrong, "sm_90a", "plain")

@@ -17,7 +17,7 @@ from tilewright.driver.reproof.whole_results import results_in_groups, whole_res
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted
 
 ELEMENTS: dict[str, Element] = dict.fromkeys("abc", Element.BF16)

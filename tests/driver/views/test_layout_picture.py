@@ -11,9 +11,9 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.views.bank_picture import bank_picture
 from tilewright.driver.views.layout_picture import Window, corner, picture
 from tilewright.layout import parse_layout
-from tilewright.layout.hierarchy import hierarchy
-from tilewright.layout.linear import linear_layout
-from tilewright.layout.piecewise import blocked
+from tilewright.layout.linear.hierarchy import hierarchy
+from tilewright.layout.linear.maps import linear_layout
+from tilewright.layout.pieces.piecewise import blocked
 from tilewright.legal.bank.banks import wavefronts
 from tilewright.legal.descriptor.instruction_layout import instruction_layout
 from tilewright.report.layout_grid import LayoutGrid

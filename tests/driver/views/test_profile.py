@@ -19,12 +19,12 @@ from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.driver.views.profile import METRICS, ncu_command, profile_report, read_table, run_ncu
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.report.profile import KernelProfile
 from tilewright.runtime.bundle import Bundle
 from tilewright.runtime.nsight_compute import find_ncu
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 DATA = Path(__file__).parents[2] / "data" / "profile"

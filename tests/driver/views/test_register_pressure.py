@@ -15,7 +15,7 @@ from tilewright.frontends.ptx.ast import Kernel
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile import language as tw
 from tilewright.runtime.assemble import assemble
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 
 _NEAR = 8
 _DATA = Path(__file__).parents[2] / "data" / "ptx"

@@ -10,7 +10,7 @@ from tests.synth.graphs import attention_body, gemm_body
 from tilewright.base.error import TilewrightError
 from tilewright.driver.views.schedule_picture import schedule_chart
 from tilewright.ir.loop_body import LoopBody
-from tilewright.synth.role_assignment import schedule_body
+from tilewright.synth.schedule.role_assignment import schedule_body
 from tilewright.targets import target
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear import linear_layout
+from tilewright.layout.linear.maps import linear_layout
 from tilewright.layout.swizzle import Swizzle
 from tilewright.legal.bank.access_kind import access_kind, lane_groups
 from tilewright.legal.bank.bank_linear import (

@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout import hierarchy, linear
-from tilewright.layout.hierarchy import Hierarchy
-from tilewright.layout.linear import LinearLayout, is_bijective, is_injective
+from tilewright.layout.linear import hierarchy
+from tilewright.layout.linear import maps as linear
+from tilewright.layout.linear.hierarchy import Hierarchy
+from tilewright.layout.linear.maps import LinearLayout, is_bijective, is_injective
 from tilewright.legal.bank.access_kind import access_kind, lane_groups
 from tilewright.legal.descriptor.instruction_layout import (
     InstructionLayout,

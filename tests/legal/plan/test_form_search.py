@@ -9,7 +9,7 @@ import pytest
 from tests.legal.reading_places import faults_of, starts_of
 
 from tilewright.base.element import Element
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.legal.plan.engines import Engines
 from tilewright.legal.plan.form_search import may_have_exact_form, saturated_choices
 from tilewright.legal.plan.operand_plan import plan_operand

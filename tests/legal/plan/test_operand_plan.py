@@ -7,7 +7,7 @@ from tests.legal.reading_places import faults_of, starts_of
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.legal.descriptor.operand_feed import tma_feeds_mma
 from tilewright.legal.descriptor.shared_operand import OperandDescriptor
 from tilewright.legal.plan.operand_plan import OperandPlan, plan_operand

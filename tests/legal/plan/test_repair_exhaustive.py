@@ -14,7 +14,7 @@ import pytest
 from tests.legal.reading_places import faults_of, starts_of
 
 from tilewright.base.element import Element
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.legal.plan.operand_plan import OperandPlan, plan_operand
 from tilewright.legal.plan.reading import Reading
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.condition import at_least_zero, either, is_zero
-from tilewright.layout.condition_parser import parse_where
-from tilewright.layout.integer_expression import variable
-from tilewright.layout.integer_fact import IntegerFact
+from tilewright.layout.numbers.condition import at_least_zero, either, is_zero
+from tilewright.layout.numbers.condition_parser import parse_where
+from tilewright.layout.numbers.integer_expression import variable
+from tilewright.layout.numbers.integer_fact import IntegerFact
 from tilewright.legal.symbolic.guard import Guard
 
 M, N = variable("M"), variable("N")

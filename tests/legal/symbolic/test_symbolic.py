@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.integer_expression import IntegerExpression
-from tilewright.layout.integer_fact import IntegerFact, Truth
+from tilewright.layout.numbers.integer_expression import IntegerExpression
+from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
 from tilewright.legal.symbolic.symbolic import decide_fields, prove
 from tilewright.legal.symbolic.symbolic_map import Dim, Symbolic, SymbolicMap
 from tilewright.legal.tensor_map.rule import Fields

@@ -14,9 +14,9 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.reproof.reproof import reprove
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import to_attribute
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 

@@ -28,16 +28,16 @@ from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core.event import Access, Event, WarpActor
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.run import run_launch
 from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

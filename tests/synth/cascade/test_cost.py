@@ -6,7 +6,7 @@ from grouped_programs import MASKS, attention
 from tilewright.base.element import Element
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.decide import decide
 from tilewright.targets import target

@@ -8,7 +8,7 @@ from tilewright.base.element import Element
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade_facts import cascade_axes
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cascade.masked_tiles import empty_tiles
 from tilewright.targets import target
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lowered_programs import lower
 
 from tilewright.ir.cascade import RASTER_GROUP, Line, WalkRange, walked_part
-from tilewright.ir.tile_order import matrix_of, place_in_order, taken
+from tilewright.ir.tile.order import matrix_of, place_in_order, taken
 from tilewright.synth.cascade.tile_order import places_together
 from tilewright.targets import target
 

@@ -17,10 +17,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.ir import tile
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import buffers, reductions, stores, the_program
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers, reductions, stores, the_program
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.handover import Cut, cuts
 

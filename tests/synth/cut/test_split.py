@@ -13,10 +13,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile import language as tw
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import buffers, loops, reductions, the_program
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers, loops, reductions, the_program
+from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.split import in_parts, splits
 

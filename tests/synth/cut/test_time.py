@@ -6,9 +6,9 @@ from tests.synth.cut.cut_programs import layers, norm_of_product, product_of_nor
 
 from tilewright.driver.compile.sequence import decided
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cut.time import least_microseconds, microseconds
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 _TARGET = target("sm_90a")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright.ir.tile_types import TensorType
+from tilewright.ir.tile.types import TensorType
 
 WINDOW = 7
 

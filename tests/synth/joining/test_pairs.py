@@ -6,7 +6,7 @@ from grouped_programs import attention, batched_product, no_mask, numbered
 import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.pairs import Pair, obstacle, pairs
 

@@ -9,8 +9,8 @@ from grouped_programs import MASKS, attention, batched_product, viewed
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import buffers, the_program
-from tilewright.ir.tile_types import TensorType, tensor_type
+from tilewright.ir.tile.facts import buffers, the_program
+from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.pairs import Pair
 from tilewright.synth.joining.rewrite import require_same_places

@@ -4,10 +4,10 @@ import pytest
 from tests.synth.streaming.tracing import Program, exp
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import the_program
-from tilewright.ir.tile_types import ValueType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.types import ValueType
 from tilewright.synth.streaming.along_axis import AlongAxis, normal_form, without
 from tilewright.synth.streaming.graph import Graph, read
 

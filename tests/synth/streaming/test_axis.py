@@ -5,9 +5,9 @@ from tests.synth.streaming.tracing import Program
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir import tile
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import loops, the_program
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import loops, the_program
 from tilewright.synth.streaming import streamed
 
 BF16 = Element.BF16

@@ -22,7 +22,7 @@ from tests.synth.streaming.tracing import Program
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.certificate import broken_laws, compared, differences, require
 from tilewright.synth.streaming.emit import emitted

@@ -9,7 +9,7 @@ from tests.synth.streaming.test_streamed import inputs
 from tests.synth.streaming.tracing import exp, log
 
 from tilewright.frontends.tile.reference import evaluate
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.streaming import streamed
 
 INF, NAN = np.inf, np.nan

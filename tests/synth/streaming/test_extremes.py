@@ -7,7 +7,7 @@ from tests.synth.streaming.tracing import Program, exp, neg, rsqrt, sigmoid, una
 
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.streaming import streamed
 
 CASES = {

@@ -5,7 +5,7 @@ from tests.synth.streaming.tracing import INFINITY, Program, exp, log, neg, sigm
 
 from tilewright.base.element import Element
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.affine import affine
 from tilewright.synth.streaming.graph import read

@@ -6,10 +6,10 @@ import pytest
 from tests.synth.streaming.programs import attention, logsumexp
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import the_program
-from tilewright.ir.tile_types import ValueType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.types import ValueType
 from tilewright.synth.streaming.graph import Graph, below, constant_of, read
 
 

@@ -12,7 +12,7 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.streaming import streamed
 
 B16, F32 = Element.BF16, Element.F32

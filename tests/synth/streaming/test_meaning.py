@@ -8,7 +8,7 @@ import pytest
 from tests.synth.streaming.programs import PROGRAMS
 
 from tilewright.frontends.tile.reference import DTYPES, evaluate
-from tilewright.ir.tile_facts import buffers, the_program
+from tilewright.ir.tile.facts import buffers, the_program
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.exact import exact
 from tilewright.synth.streaming.meaning import cuts, filled, meaning

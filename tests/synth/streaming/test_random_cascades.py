@@ -9,7 +9,7 @@ from tests.synth.streaming.tracing import INFINITY, Program, exp, log, neg, rsqr
 
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import evaluate
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.streaming import streamed
 
 

@@ -11,11 +11,11 @@ from tests.synth.streaming.tracing import INFINITY, Program
 
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import evaluate
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_facts import the_program
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import ValueType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import ValueType
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.graph import Graph, constant_of
 from tilewright.synth.streaming.scales import scales_outward

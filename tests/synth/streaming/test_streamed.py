@@ -10,7 +10,7 @@ from xdsl.printer import Printer
 
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.ir import context
-from tilewright.ir.tile_facts import buffers, grid_axes, loops, the_program
+from tilewright.ir.tile.facts import buffers, grid_axes, loops, the_program
 from tilewright.synth.streaming import streamed
 
 

@@ -9,7 +9,7 @@ import pytest
 from tilewright.base.element import Element
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile_facts import loops, the_program
+from tilewright.ir.tile.facts import loops, the_program
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.whole import in_one_tile
 
@@ -37,7 +37,7 @@ def test_the_meaning_is_the_same(name):
 
 def _arrays(random, module):
     from tilewright.frontends.tile.reference import DTYPES
-    from tilewright.ir.tile_facts import buffers
+    from tilewright.ir.tile.facts import buffers
 
     inputs = [each for each in buffers(the_program(module)) if each.role == "input"]
     return {each.name: random.standard_normal(each.shape).astype(DTYPES[each.element]) for each in inputs}

@@ -10,11 +10,11 @@ from xdsl.ir import Block, Region
 from xdsl.rewriter import InsertPoint
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_contract import ContractOp, contracted_axes
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import TensorType, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp, contracted_axes
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import TensorType, value_type
 
 INFINITY = math.inf
 

@@ -219,6 +219,7 @@ def split(ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
     if part:
         yield index, tuple(part)
 
+
 def renewed(numbers: NDArray[np.int32], new: dict[int, int]) -> NDArray[np.int32]:
     """What `new` has for each of `numbers`."""
     least = min(new)

@@ -19,7 +19,7 @@ from tilewright.contract.typestate.program import type_of
 from tilewright.contract.typestate.run_time_sizes import least_each
 from tilewright.contract.typestate.token import Index, Part
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 
 
 @dataclass(frozen=True, slots=True)

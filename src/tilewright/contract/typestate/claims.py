@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.polynomial import Monomial, Polynomial
-from tilewright.ir.tile_order import taken
+from tilewright.ir.tile.order import taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class StreamClaim:
 class RangeClaim:
     """Of tiles that each have their own number of iterations: the symbol that counts these, and the one that counts
     tiles. lengths: by the number of a tile among those of all matrices; ctas, together: by which CTA takes which
-    (`ir.tile_order.taken`)."""
+    (`ir.tile.order.taken`)."""
 
     symbol: str
     tiles: str

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tilewright.contract.typestate.program import Map
 from tilewright.contract.typestate.token import UNIT, Index
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 
 
 def check_start(

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.element import Element
 from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import sizes_of
 
 

@@ -24,8 +24,8 @@ from xdsl.ir import Block, Operation
 
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel
-from tilewright.ir import ac
-from tilewright.ir.ac_fragment import (
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import (
     AccumulatorStartOp,
     FragmentFoldOp,
     FragmentFullOp,
@@ -33,10 +33,10 @@ from tilewright.ir.ac_fragment import (
     FragmentMapOp,
     FragmentReadOp,
 )
-from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
-from tilewright.ir.ac_split import SplitPartOp
-from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
-from tilewright.ir.ac_team import TeamAfterOp
+from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.ac.split import SplitPartOp
+from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac.team import TeamAfterOp
 
 _LEAVE_GLOBAL_ALONE = (
     ac.AffineOp, ac.IndexDivideOp, ac.RangeOp, ac.SplitIndexOp, SplitPartOp, ac.CursorStartOp, ac.AdvanceOp,

@@ -27,7 +27,7 @@ from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import Kernel, Ring
 from tilewright.contract.typestate.summary import RingEvent, RoleSummary
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from tilewright.base.size import Computed, Extent, Size, bounds
 from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.run_time_sizes import is_multiple, least_each, most_each, ranges_at
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import size_of, sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
-from tilewright.ir.tile_order import fits_order
+from tilewright.ir.tile.order import fits_order
 from tilewright.legal.symbolic.symbolic import prove
 from tilewright.legal.symbolic.symbolic_map import Dim, SymbolicMap
 from tilewright.legal.tensor_map.tensormap import violations

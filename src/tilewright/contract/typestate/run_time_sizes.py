@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Computed, Range, Size, bounds
 from tilewright.contract.typestate.finding import Findings
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import AnySize, RangeAttr, SizeAttr, ranges_of, size_of, sizes_of
 
 _WORD = 1 << 32

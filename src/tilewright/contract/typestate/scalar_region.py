@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.base.element import parse_element
 from tilewright.base.plural import counted
 from tilewright.contract.typestate.finding import Findings
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.function import Function
 
 

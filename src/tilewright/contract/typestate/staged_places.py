@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, Buffer
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import BLOCK_ROWS, exchange_of
 from tilewright.ir.exchange import Access, ExchangePlan, Store
 from tilewright.machine.tensor_core.fragment import accumulator_coordinates, matrix_fragment

@@ -24,8 +24,8 @@ from tilewright.contract.typestate.run_time_sizes import most_of
 from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import UNIT, Index
-from tilewright.ir import ac
-from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
 
 
 def check_places(

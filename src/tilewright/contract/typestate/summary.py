@@ -15,7 +15,7 @@ from tilewright.contract.typestate.footprint import Ranges
 from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.program import Ring, Role
 from tilewright.contract.typestate.token import Index
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 
 WAIT = "wait:"
 """What the name of an event begins with that counts waits on a side of a ring."""

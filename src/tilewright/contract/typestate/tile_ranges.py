@@ -35,8 +35,8 @@ from tilewright.contract.typestate.run_time_sizes import most_each, most_of
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Index
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.tile_order import TileOrder, matrix_of, place_in_order
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.tile.order import TileOrder, matrix_of, place_in_order
 
 _INDEX_END = 1 << 31
 _LINE = 3

@@ -57,7 +57,7 @@ from tilewright.contract.typestate.tile_ranges import check_ranges, range_claim,
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.contract.typestate.well_formed import is_well_formed
 from tilewright.contract.words.token_machine import run_boundary_counts
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.targets import Target
 
 SCOPE = "all trip counts"

@@ -48,11 +48,11 @@ from tilewright.contract.typestate.token import (
     is_linear,
     moved,
 )
-from tilewright.ir import ac
-from tilewright.ir.ac_fragment import AccumulatorStartOp, FragmentIssueOp, taken_over
-from tilewright.ir.ac_promotion import PromotedType, ScalesType
-from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, VectorType
-from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentIssueOp, taken_over
+from tilewright.ir.ac.promotion import PromotedType, ScalesType
+from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, VectorType
+from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""

@@ -239,9 +239,7 @@ def pieces_of(walk: Walk, allocation: str, ranges: list[tuple[int, int]]) -> Reg
         begin, end = min(begin for begin, _ in own), max(end for _, end in own)
         return Region(allocation, ((begin, end),), len(own) == 1)
     members = acting(walk)
-    pieces = sorted(
-        Piece(begin, end, place) for place, (begin, end) in enumerate(ranges) if members >> place & 1
-    )
+    pieces = sorted(Piece(begin, end, place) for place, (begin, end) in enumerate(ranges) if members >> place & 1)
     box = (pieces[0].begin, max(piece.end for piece in pieces))
     return Region(allocation, (box,), True, False, tuple(pieces))
 

@@ -47,9 +47,9 @@ from tilewright.contract.words.token_program import (
     Turns,
     Wait,
 )
-from tilewright.ir import ac
-from tilewright.ir.ac_async_copy import COPYING_THREADS
-from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import COPYING_THREADS
+from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
 
 _OVER_TILES = (
     ac.TilesOp, ac.TurnTilesOp, ac.GroupTilesOp, ac.TurnGroupTilesOp, StreamPartOp, TurnStreamPartOp

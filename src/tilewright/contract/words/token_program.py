@@ -17,12 +17,12 @@ from typing import cast
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.contract.typestate.program import Kernel, Map, Ring
-from tilewright.ir import ac
-from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
-from tilewright.ir.ac_fragment import FragmentIssueOp, FragmentReadOp
-from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
-from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp
-from tilewright.ir.ac_stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
+from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
+from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
+from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 
 
 @dataclass(frozen=True, slots=True)

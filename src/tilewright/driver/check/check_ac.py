@@ -16,8 +16,8 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.check.judge_kernel import Judgement
 from tilewright.frontends.ac.reader import AcKernel, read_ac
-from tilewright.ir import ac
-from tilewright.ir.ac_text import TARGET_ATTRIBUTE
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.text import TARGET_ATTRIBUTE
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 
@@ -32,9 +32,7 @@ class CheckedAc:
     judge: Callable[[], Judgement]
 
 
-def ac_kernels(
-    text: str, file: str, *, entry: str | None = None, target: str | None = None
-) -> tuple[CheckedAc, ...]:
+def ac_kernels(text: str, file: str, *, entry: str | None = None, target: str | None = None) -> tuple[CheckedAc, ...]:
     """Every kernel of `text`, or `entry` alone, ready to be judged for the target that is given, else for the one that
     the text names.
 

@@ -153,9 +153,7 @@ def judgement_of(verdict: StructuredVerdict, assumptions: tuple[str, ...], sourc
         _diagnostic(trouble, source, f"where the loop makes no trip: {trouble.message}", Level.REVIEW)
         for trouble in verdict.reviews
     )
-    reviews += tuple(
-        _diagnostic(trouble, source, trouble.message, Level.REVIEW) for trouble in verdict.contested
-    )
+    reviews += tuple(_diagnostic(trouble, source, trouble.message, Level.REVIEW) for trouble in verdict.contested)
     errors = tuple(_diagnostic(trouble, source, trouble.message, Level.ERROR) for trouble in verdict.troubles)
     doubts = tuple(f"{file}:{line}: {reason}" if line else reason for line, reason in verdict.doubts)
     floors = tuple(f"the loop at {file}:{line} makes at least one trip" for line in verdict.floors)

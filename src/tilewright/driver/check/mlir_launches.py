@@ -69,9 +69,7 @@ class _Host:
     arguments: tuple[Argument, ...] = ()
 
 
-def _kernels(
-    top: Operation, target: str, launches: dict[str, list[tuple[_Host, Operation]]]
-) -> Iterator[Launched]:
+def _kernels(top: Operation, target: str, launches: dict[str, list[tuple[_Host, Operation]]]) -> Iterator[Launched]:
     if top.name == "gpu.module" and (chip := _CHIP.search(joined(top.tokens))):
         target = chip[1]
     if top.name == "gpu.func":
@@ -268,4 +266,3 @@ def _host_values(program: Program, host: _Host) -> Environment:
             integer = is_integer(operation.types)
             given[name] = program.atoms.of("argument", name) if integer else OPAQUE
     return given
-

@@ -45,16 +45,16 @@ from tilewright.ir.decisions import (
     turned_arrays,
 )
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_facts import axes_of, dots, grid_axes, parameter_name, the_program
-from tilewright.ir.tile_types import tensor_type
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import axes_of, dots, grid_axes, parameter_name, the_program
+from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.plan import sequence_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.assemble import Assembly, find_ptxas
 from tilewright.runtime.bundle import Bundle, tilewright_version
 from tilewright.synth.decide import Wanted
-from tilewright.synth.demanded_maps import check_demanded_maps
+from tilewright.synth.operand.demanded_maps import check_demanded_maps
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 

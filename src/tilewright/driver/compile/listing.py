@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 
 from tilewright.base.span import Span
 from tilewright.contract.typestate.finding import Places
-from tilewright.ir.ac_names import name_values
+from tilewright.ir.ac.names import name_values
 
 _RESULTS = re.compile(r"\s*(%[^=]* = )?")
 

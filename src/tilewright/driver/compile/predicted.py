@@ -1,6 +1,6 @@
 """How long will a compiled program take, as its bundle says it?
 
-The time of `synth.time_model`, in microseconds, of a launch that follows another; `tilewright profile` puts the
+The time of `synth.cost.time_model`, in microseconds, of a launch that follows another; `tilewright profile` puts the
 measured one beside it. Not handled, and not reported: programs without a product, groups of rows, sums in two levels,
 operands that a launch before writes anew. Checked by: tests/driver/views/test_profile.py.
 """
@@ -8,9 +8,9 @@ operands that a launch before writes anew. Checked by: tests/driver/views/test_p
 from __future__ import annotations
 
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile import ProgramOp
-from tilewright.synth.roofline import product_extents
-from tilewright.synth.time_model import predicted_time
+from tilewright.ir.tile.operations import ProgramOp
+from tilewright.synth.cost.roofline import product_extents
+from tilewright.synth.cost.time_model import predicted_time
 from tilewright.targets import Target
 
 

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import Range
 from tilewright.driver.run.run import CompiledKernel
-from tilewright.ir.tile_types import MAX_TENSOR_ELEMENTS
+from tilewright.ir.tile.types import MAX_TENSOR_ELEMENTS
 from tilewright.runtime.arrays import ArrayView
 
 Rows = Literal["exact", "range"]

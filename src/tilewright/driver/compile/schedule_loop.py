@@ -18,11 +18,11 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.schedule import Schedule
 from tilewright.ir.task_graph import TaskGraph
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
+from tilewright.synth.cost.tile_loop import TileCosts, TileSchedule, schedule_tiles
 from tilewright.synth.decide import decide
-from tilewright.synth.loop_schedule import schedule_of
-from tilewright.synth.tile_loop import TileCosts, TileSchedule, schedule_tiles
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.schedule.loop_schedule import schedule_of
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 

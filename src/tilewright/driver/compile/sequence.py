@@ -23,10 +23,10 @@ from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.tile.loop_form import in_loop_form
-from tilewright.ir import tile
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, to_attribute
-from tilewright.ir.tile_facts import reductions, the_program
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import reductions, the_program
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.handover import Cut, cuts
 from tilewright.synth.cut.split import splits
@@ -34,7 +34,7 @@ from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, 
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.run_time_extents import refuse_run_time
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 _WORTH = 0.85

@@ -1,12 +1,12 @@
 """A kernel spills registers to local memory: which configuration is tried next, and what is said where none is left?
 
 No accepted kernel spills. What spills is known once the text is assembled. Then registers get slots in shared memory
-(`synth.spill_slots`), which may cost a stage, yet on an H200 a tile as chosen with slots took at most 1.5 % longer than
-the best narrower one without (`python -m bench registers --speeds`). Where the assembler spills all the same, a tile
-that the compiler chose gives way to one whose accumulators leave more registers, narrower ones of the same kind first,
-so that as little as possible changes. What still spills is refused, with the place where most registers live
-(`driver.views.register_pressure`). Tiles of a last wave that were to be streamed are taken whole before any of this
-(`driver.compile.compile`).
+(`synth.store.spill_slots`), which may cost a stage, yet on an H200 a tile as chosen with slots took at most 1.5 %
+longer than the best narrower one without (`python -m bench registers --speeds`). Where the assembler spills all the
+same, a tile that the compiler chose gives way to one whose accumulators leave more registers, narrower ones of the same
+kind first, so that as little as possible changes. What still spills is refused, with the place where most registers
+live (`driver.views.register_pressure`). Tiles of a last wave that were to be streamed are taken whole before any of
+this (`driver.compile.compile`).
 Checked by: tests/driver/compile/test_spills.py.
 """
 
@@ -20,8 +20,8 @@ from tilewright.driver.views.register_pressure import register_pressure
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.synth.spill_slots import slots_to_try
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.store.spill_slots import slots_to_try
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 _STEP = 16

@@ -27,7 +27,7 @@ from tilewright.runtime import device as gpu
 from tilewright.runtime.alternating import alternating_times
 from tilewright.runtime.assemble import find_ptxas
 from tilewright.runtime.bundle import Bundle
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target as target_named
 from tilewright.tune.candidates import candidates
 from tilewright.tune.fastest import fastest

@@ -1,9 +1,9 @@
 """Which choices are left out where a program is to be written in the upstream dialects, which do not have them all?
 
-`lower.ac_to_nvgpu` writes less than `lower.ac_to_ptx`. What it lacks is in part the program's own (groups of rows,
-floats of 8 bits), which ends in its error; in part a choice that has another, which is taken instead: then the bundle
-and every text beside it are of one and the same program. Programs are decided until nothing of the kind is left: with
-one choice gone, another may have become the better one.
+`lower.mlir.ac_to_nvgpu` writes less than `lower.ptx.ac_to_ptx`. What it lacks is in part the program's own (groups of
+rows, floats of 8 bits), which ends in its error; in part a choice that has another, which is taken instead: then the
+bundle and every text beside it are of one and the same program. Programs are decided until nothing of the kind is left:
+with one choice gone, another may have become the better one.
 Checked by: tests/driver/compile/test_upstream.py.
 """
 
@@ -20,9 +20,9 @@ from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target as target_named
 
 

@@ -20,13 +20,13 @@ from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile_facts import buffers, the_program
+from tilewright.ir.tile.facts import buffers, the_program
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.whole import in_one_tile
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 

@@ -268,4 +268,3 @@ def _phases_for_groups(subject: Subject, loads: list[Place], ends: list[Place]) 
         unused = [dropped(subject, each) for each in ends if each is not wait]
         title = f"wait for the phase of the mbarrier instead of a bulk group (line {wait.line})"
         yield Candidate(title, (replaced(wait, "\n\t".join(lines)), *unused))
-

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
-from tilewright.ir import tile
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
-from tilewright.ir.tile_facts import access_of, grouping, loads, parameter_name, stores
-from tilewright.ir.tile_types import tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
+from tilewright.ir.tile.types import tensor_type
 
 Interval = tuple[int, int]
 Places = dict[str, Interval]

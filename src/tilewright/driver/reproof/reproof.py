@@ -52,10 +52,10 @@ from tilewright.driver.reproof.tile_places import miscounted_points, misplaced_a
 from tilewright.driver.reproof.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir import tile
-from tilewright.ir.tile_facts import buffers, the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers, the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_copies, lower_program
 from tilewright.machine.core.event import Access, Event
 from tilewright.machine.core.model import model_of

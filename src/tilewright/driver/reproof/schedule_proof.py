@@ -2,7 +2,7 @@
 
 The schedule on the decisions is judged by `contract.schedule.schedule_check`, which shares nothing with whoever made
 it, and compared with the decisions: as many slots as it needs, registers as it was promised, slots released as late.
-What is refused tightens the graph, which is scheduled again (`synth.schedule_refinement`). Checked by:
+What is refused tightens the graph, which is scheduled again (`synth.schedule.refinement`). Checked by:
 tests/driver/reproof/test_schedule_proof.py.
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.schedule.schedule_check import check_schedule
-from tilewright.ir import tile
 from tilewright.ir.decisions import Decisions, PipelineDecisions, to_attribute
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
-from tilewright.synth.loop_schedule import RING, distance_of, schedule_of, with_schedule
-from tilewright.synth.schedule_refinement import Refusal, refine
+from tilewright.ir.tile import operations as tile
+from tilewright.synth.schedule.loop_schedule import RING, distance_of, schedule_of, with_schedule
+from tilewright.synth.schedule.refinement import Refusal, refine
 
 
 def prove_schedule(graph: TaskGraph, schedule: Schedule) -> Proven:

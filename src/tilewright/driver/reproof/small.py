@@ -37,7 +37,6 @@ from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, compact_st
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
 from tilewright.driver.reproof.small_teams import TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction, Kernel, Label, Module
-from tilewright.ir import tile
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
     RUN_BYTES,
@@ -49,13 +48,14 @@ from tilewright.ir.decisions import (
     decisions_of,
     to_attribute,
 )
-from tilewright.ir.tile_axes import derived_extent
-from tilewright.ir.tile_facts import grid_axes, parameter_name, the_program
-from tilewright.ir.tile_types import TensorType, tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import derived_extent
+from tilewright.ir.tile.facts import grid_axes, parameter_name, the_program
+from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
 from tilewright.lower.program import stands_in_line
-from tilewright.lower.raster import raster_quantities
-from tilewright.lower.turns import skip_quantities
+from tilewright.lower.work.raster import raster_quantities
+from tilewright.lower.work.turns import skip_quantities
 
 _POINTS_PER_AXIS = 48
 _ROWS_OF_CTAS = 2

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ir import tile
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import first_alike, load_number
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_facts import loads, parameter_name
-from tilewright.ir.tile_types import TensorType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import loads, parameter_name
+from tilewright.ir.tile.types import TensorType
 
 _MULTIPLE_BYTES = 16
 """Of a tensor map's strides (CUDA driver, cuTensorMapEncodeTiled)."""

@@ -14,13 +14,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.ir import tile
 from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, SlotDecision, WalkRange, walked_part
-from tilewright.ir.tile_axes import base_axis, block_size
-from tilewright.ir.tile_facts import loads
-from tilewright.ir.tile_types import tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import loads
+from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.cascade.place import tile_counts, tiles_walked
-from tilewright.lower.raster import raster_quantities
+from tilewright.lower.work.raster import raster_quantities
 
 _TILES = 2
 _PLACES = 2

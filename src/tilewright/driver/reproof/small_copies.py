@@ -33,9 +33,9 @@ from xdsl.dialects.builtin import ModuleOp
 from tilewright.base.plan import Buffer
 from tilewright.contract.history.byte_ranges import without
 from tilewright.driver.reproof.small import reduced_extent, small_extents, small_instance
-from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES, OperandDecision, PipelineDecisions, decisions_of, to_attribute
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_program
 from tilewright.machine.core.event import Ranges
 
 _CTAS = 2

@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.ir.decisions import GroupDecision, PipelineDecisions, decisions_of
-from tilewright.ir.tile_facts import the_program
-from tilewright.ir.tile_types import TensorType
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.types import TensorType
 
 GROUPS_MOST = 5
 CTAS = 2

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from tilewright.base.size import Computed, Extent, Range, Size
 from tilewright.driver.reproof.small import small_extents
-from tilewright.ir import tile
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.tile import operations as tile
 
 
 def run_time_instances(program: tile.ProgramOp) -> tuple[dict[str, int], ...]:

@@ -47,10 +47,10 @@ from tilewright.frontends.ptx.ast import (
     Symbol,
     TensorAddress,
 )
-from tilewright.ir import tile
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, decisions_of
-from tilewright.ir.tile_facts import grid_axes
-from tilewright.lower.run_time import CLUSTERS, POINTS, TILES, extent_name
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import grid_axes
+from tilewright.lower.ptx.run_time import CLUSTERS, POINTS, TILES, extent_name
 
 Words: TypeAlias = "NDArray[np.uint64]"
 _MOST_TILES = 1 << 17

@@ -22,9 +22,9 @@ from tilewright.base.diagnostic import Diagnostic, Repair
 from tilewright.base.plan import Buffer, LaunchPlan
 from tilewright.contract.replay.unwritten import UnwrittenBuffers
 from tilewright.contract.rules.replay_codes import REPLAY_RULES
-from tilewright.ir import tile
-from tilewright.ir.tile_facts import access_of, grid_axes, grouping, stores
-from tilewright.ir.tile_types import tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import access_of, grid_axes, grouping, stores
+from tilewright.ir.tile.types import tensor_type
 
 _CODE = "UM103"
 

@@ -31,10 +31,10 @@ from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.run.run import CompiledKernel, run_on_machine
 from tilewright.driver.views.history import History, ring_history
 from tilewright.frontends.ptx.reader import read
-from tilewright.ir import ac
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.targets import Target

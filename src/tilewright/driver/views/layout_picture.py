@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.hierarchy import Hierarchy
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear import LinearLayout
-from tilewright.layout.piecewise import Piecewise
+from tilewright.layout.linear.hierarchy import Hierarchy
+from tilewright.layout.linear.maps import LinearLayout
+from tilewright.layout.pieces.piecewise import Piecewise
 from tilewright.legal.descriptor.instruction_layout import InstructionLayout
 from tilewright.report.layout_grid import MOST_CELLS, Cell, LayoutGrid, too_large
 
@@ -158,8 +158,8 @@ def _listed(
     """Every place, by input, with its row and its column, which packs all outputs but the first."""
     import numpy as np
 
-    from tilewright.layout.hierarchy import coordinates as of_hierarchy
-    from tilewright.layout.linear import coordinates as of_linear
+    from tilewright.layout.linear.hierarchy import coordinates as of_hierarchy
+    from tilewright.layout.linear.maps import coordinates as of_linear
 
     found = of_hierarchy(layout) if isinstance(layout, Hierarchy) else of_linear(layout)
     rows, *others = found.values()

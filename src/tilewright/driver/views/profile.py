@@ -31,11 +31,11 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.ir import context
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.report.profile import Compared, Group, KernelProfile, ProfileReport, Reading, Roofline, Stall
 from tilewright.runtime.bundle import Bundle, save
 from tilewright.runtime.nsight_compute import find_ncu
-from tilewright.synth.model import pipeline_cycles, rates_of
+from tilewright.synth.cost.model import pipeline_cycles, rates_of
 from tilewright.targets import Target
 from tilewright.targets import target as target_named
 

@@ -19,7 +19,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
 from tilewright.base.run_time import largest_extents
 from tilewright.ir import context
-from tilewright.ir.tile_facts import grouping, the_program
+from tilewright.ir.tile.facts import grouping, the_program
 from tilewright.runtime import device as gpu
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.runtime.bundle import Bundle, load

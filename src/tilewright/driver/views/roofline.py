@@ -15,15 +15,15 @@ from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import tile
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
-from tilewright.ir.tile_facts import dots, grouping, the_program
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.report.roofline import ResourceLine, RooflineReport
+from tilewright.synth.cost.roofline import Survivors, product_extents, program_roofline, survivors
+from tilewright.synth.cost.time_model import least_microseconds, predicted_time
 from tilewright.synth.decide import decide
-from tilewright.synth.roofline import Survivors, product_extents, program_roofline, survivors
-from tilewright.synth.time_model import least_microseconds, predicted_time
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 _ROWS = (64, 128, 192, 256)

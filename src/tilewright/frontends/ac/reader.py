@@ -1,6 +1,6 @@
 """How is a text of `ac` kernels read? Into modules of one kernel each, with the place of every operation.
 
-xDSL's parser reads the dialect's form (`ir.ac_format`) and MLIR's generic one; every operation is verified against its
+xDSL's parser reads the dialect's form (`ir.ac.format`) and MLIR's generic one; every operation is verified against its
 definition. A text that is not of the dialect is refused at the first place where that shows. Whether the protocol of
 what was read is right is for `contract`.
 
@@ -22,8 +22,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir import ac, context
-from tilewright.ir.ac_text import TARGET_ATTRIBUTE
+from tilewright.ir import context
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.text import TARGET_ATTRIBUTE
 
 _REMEDY = "write it as `tilewright compile --emit ac` does; docs/how-to/write-an-ac-kernel.md has an example"
 

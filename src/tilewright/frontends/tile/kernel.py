@@ -21,7 +21,7 @@ from typing import cast, overload
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir.tile_axes import base_axis, is_axis_name
+from tilewright.ir.tile.axes import base_axis, is_axis_name
 
 MAX_TENSOR_AXES = 5
 
@@ -239,9 +239,7 @@ def tensor_axes(axes: object) -> TensorAxes:
             )
         checked.append(name)
     if not 1 <= len(checked) <= MAX_TENSOR_AXES:
-        raise TilewrightError(
-            f"a tensor with {len(checked)} axes", remedy=f"give it one to {MAX_TENSOR_AXES} axes"
-        )
+        raise TilewrightError(f"a tensor with {len(checked)} axes", remedy=f"give it one to {MAX_TENSOR_AXES} axes")
     if len(set(checked)) != len(checked):
         raise TilewrightError(
             f"a tensor names axis {checked[0]} twice", remedy="name the axes apart; two may have the same extent"
@@ -257,8 +255,8 @@ def promised(
     if not align and not where:
         return parameters
     from tilewright.ir.refinement import about, alignment_problem
-    from tilewright.layout.condition import condition_text, names_of, parts_of
-    from tilewright.layout.condition_parser import parse_where
+    from tilewright.layout.numbers.condition import condition_text, names_of, parts_of
+    from tilewright.layout.numbers.condition_parser import parse_where
 
     names = [parameter.name for parameter in parameters]
     for name, alignment in align.items():

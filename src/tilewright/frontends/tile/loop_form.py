@@ -21,7 +21,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import dce
 
 from tilewright.base.element import Element
-from tilewright.ir.tile import (
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import axes_of, grouping, stores, the_grid, the_program
+from tilewright.ir.tile.operations import (
     BinaryOp,
     BlockOp,
     BroadcastOp,
@@ -40,12 +42,10 @@ from tilewright.ir.tile import (
     UnaryOp,
     YieldOp,
 )
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import axes_of, grouping, stores, the_grid, the_program
-from tilewright.ir.tile_products import shared_products
-from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_rules import place_of, violations
-from tilewright.ir.tile_types import IndexType, value_type
+from tilewright.ir.tile.products import shared_products
+from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.rules import place_of, violations
+from tilewright.ir.tile.types import IndexType, value_type
 
 _ELEMENTWISE = (LoadOp, ShiftOp, BlockOp, ConstantOp, BroadcastOp, TransposeOp, CastOp, UnaryOp, BinaryOp)
 """What an operand may be computed by."""

@@ -28,7 +28,20 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.ir.function import Function
-from tilewright.ir.tile import (
+from tilewright.ir.tile.axes import base_axis, block_size, covers, derived_extent
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import (
+    Access,
+    Grouping,
+    access_of,
+    axes_of,
+    buffers,
+    grouping,
+    index_offset,
+    stores,
+    the_program,
+)
+from tilewright.ir.tile.operations import (
     BinaryOp,
     BlockOp,
     BroadcastOp,
@@ -49,21 +62,8 @@ from tilewright.ir.tile import (
     UnaryOp,
     YieldOp,
 )
-from tilewright.ir.tile_axes import base_axis, block_size, covers, derived_extent
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import (
-    Access,
-    Grouping,
-    access_of,
-    axes_of,
-    buffers,
-    grouping,
-    index_offset,
-    stores,
-    the_program,
-)
-from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_types import IndexType, tensor_type, value_type
+from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.types import IndexType, tensor_type, value_type
 
 Array = NDArray[Any]
 

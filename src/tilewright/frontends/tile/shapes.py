@@ -19,12 +19,12 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.size import Range
 from tilewright.frontends.tile.kernel import Kernel, Parameter, nearest_name
 from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES, Refinement
-from tilewright.ir.tile_axes import base_axis, derived_extent
-from tilewright.ir.tile_types import VALUE_TYPES, RuleViolation, TensorType
-from tilewright.layout.condition import names_of, parts_of
-from tilewright.layout.condition_facts import decide
-from tilewright.layout.condition_parser import parse_where
-from tilewright.layout.integer_fact import IntegerFact, Truth
+from tilewright.ir.tile.axes import base_axis, derived_extent
+from tilewright.ir.tile.types import VALUE_TYPES, RuleViolation, TensorType
+from tilewright.layout.numbers.condition import names_of, parts_of
+from tilewright.layout.numbers.condition_facts import decide
+from tilewright.layout.numbers.condition_parser import parse_where
+from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
 
 Dims: TypeAlias = Mapping[str, "int | Range"]
 """The extent of each axis, or what it may be."""

@@ -4,7 +4,7 @@ Theory: handles stand for SSA values. Each handle remembers the scope it was mad
 using it anywhere that scope is not open is the author's mistake of carrying a value out of a loop. Accumulators are the
 one mutable handle: the first `+=` in a loop makes the accumulator a carried value of that loop, the loop's end makes it
 the loop's result. Equal pure ops in open scopes are recorded once. What the dialect's own rules refuse is reported at
-the author's line, which every op carries; so the rules stand in one place, `ir.tile` and `ir.tile_rules`.
+the author's line, which every op carries; so the rules stand in one place, `ir.tile` and `ir.tile.rules`.
 
 Not handled: Python control flow on tiles, loops in loops, kernels calling kernels.
 Checked by tests/frontends/test_tile_trace.py and test_tile_errors.py.
@@ -41,7 +41,9 @@ from tilewright.frontends.tile.language import (
 from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.frontends.tile.shapes import element_name
 from tilewright.ir.function import Function
-from tilewright.ir.tile import (
+from tilewright.ir.tile.axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
+from tilewright.ir.tile.contract import ContractOp, contracted_axes
+from tilewright.ir.tile.operations import (
     BinaryOp,
     BlockOp,
     BroadcastOp,
@@ -63,12 +65,10 @@ from tilewright.ir.tile import (
     UnaryOp,
     YieldOp,
 )
-from tilewright.ir.tile_axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
-from tilewright.ir.tile_contract import ContractOp, contracted_axes
-from tilewright.ir.tile_product import check_contraction, check_scale, product_type
-from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_rules import place_of, violations
-from tilewright.ir.tile_types import (
+from tilewright.ir.tile.product import check_contraction, check_scale, product_type
+from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.rules import place_of, violations
+from tilewright.ir.tile.types import (
     ELEMENT_TYPES,
     MAX_RANK,
     GroupType,

@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout import bit_matrix
 from tilewright.layout.layout import Layout
-from tilewright.layout.linear import LinearLayout
+from tilewright.layout.linear.maps import LinearLayout
+from tilewright.layout.numbers import bit_matrix
 from tilewright.layout.swizzle import Swizzle
 from tilewright.legal.bank.access_kind import AccessKind, access_kind, lane_groups, lanes_together, pair_distances
 from tilewright.legal.bank.banks import wavefronts

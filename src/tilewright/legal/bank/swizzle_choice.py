@@ -33,7 +33,7 @@ from typing import Literal
 import numpy as np
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout import bit_matrix
+from tilewright.layout.numbers import bit_matrix
 from tilewright.legal.bank.access_kind import access_kind, lane_groups, lanes_together, pair_distances
 from tilewright.legal.bank.bank_linear import group_basis, lane_count, residues
 from tilewright.legal.bank.banks import wavefronts

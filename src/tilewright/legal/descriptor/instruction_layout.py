@@ -30,9 +30,9 @@ from typing import cast
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
 from tilewright.layout.answer import NotExpressible
-from tilewright.layout.hierarchy import Hierarchy, Level, Mode, linear_of
-from tilewright.layout.linear import LinearLayout
-from tilewright.layout.linear_parts import rename, transpose_inputs
+from tilewright.layout.linear.hierarchy import Hierarchy, Level, Mode, linear_of
+from tilewright.layout.linear.maps import LinearLayout
+from tilewright.layout.linear.parts import rename, transpose_inputs
 from tilewright.legal.bank.access_kind import AccessKind, access_kind
 from tilewright.legal.descriptor.matrix_descriptor import Major
 from tilewright.legal.descriptor.shared_places import operand_places, served_lanes, swizzle_layout

@@ -21,10 +21,10 @@ import numpy as np
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Swizzle
-from tilewright.layout import bit_matrix
 from tilewright.layout.answer import NotExpressible
-from tilewright.layout.linear import LinearLayout
-from tilewright.layout.linear_table import linear_from_table
+from tilewright.layout.linear.maps import LinearLayout
+from tilewright.layout.linear.table import linear_from_table
+from tilewright.layout.numbers import bit_matrix
 from tilewright.legal.bank.access_kind import AccessKind, lane_groups
 from tilewright.legal.descriptor.matrix_descriptor import Major
 from tilewright.legal.descriptor.shared_operand import CORE_ROWS, OperandDescriptor, layout_of

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from tilewright.layout.derivation import common_form
-from tilewright.layout.descriptor_limits import DescriptorLimits
-from tilewright.layout.tiled_view import Dimension, TiledView
+from tilewright.layout.view.derivation import common_form
+from tilewright.layout.view.descriptor_limits import DescriptorLimits
+from tilewright.layout.view.tiled_view import Dimension, TiledView
 
 if TYPE_CHECKING:
     from tilewright.solve.memo import Memo

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilewright.layout.derivation import derive
-from tilewright.layout.descriptor_limits import DescriptorLimits
-from tilewright.layout.integer_fact import IntegerFact, Truth
-from tilewright.layout.rewrite import Step, replay
-from tilewright.layout.strided_view import StridedView
-from tilewright.layout.tiled_view import TiledView, tiled
+from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
+from tilewright.layout.view.derivation import derive
+from tilewright.layout.view.descriptor_limits import DescriptorLimits
+from tilewright.layout.view.rewrite import Step, replay
+from tilewright.layout.view.strided_view import StridedView
+from tilewright.layout.view.tiled_view import TiledView, tiled
 from tilewright.legal.plan.box_choice import BoxChoice
 from tilewright.legal.plan.engines import ALL_ENGINES, Engines
 from tilewright.legal.plan.form_memo import remembered

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.layout.strided_view import StridedView
+from tilewright.layout.view.strided_view import StridedView
 from tilewright.legal.argument import integers, shown, target_of
 from tilewright.legal.plan.box_choice import choices
 from tilewright.legal.plan.costs import Cost

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.condition import (
+from tilewright.layout.numbers.condition import (
     Comparison,
     Condition,
     Either,
@@ -24,9 +24,9 @@ from tilewright.layout.condition import (
     holds,
     sides,
 )
-from tilewright.layout.condition_facts import refine
-from tilewright.layout.integer_expression import IntegerExpression, Quotient, Remainder, atom_fact
-from tilewright.layout.integer_fact import ANY, IntegerFact, as_fact, meet
+from tilewright.layout.numbers.condition_facts import refine
+from tilewright.layout.numbers.integer_expression import IntegerExpression, Quotient, Remainder, atom_fact
+from tilewright.layout.numbers.integer_fact import ANY, IntegerFact, as_fact, meet
 
 INT64 = IntegerFact(-(2**63), 2**63 - 1)
 """What a signed 64-bit word holds."""

@@ -4,9 +4,9 @@
 or maybe, with the guard: the condition on the sizes under which the map is legal.
 
 Theory: the rules that judge concrete maps (`tilewright.legal.tensor_map.tiled_rules`) are read over expressions; each
-gives a condition, normal and solved for its unknown where that is exact (`tilewright.layout.condition`). What intervals
-and congruences decide is decided first. The conditions left are equivalent to legality, not merely sufficient; those
-that follow from the others are dropped, and the guard is then assumed and every rule proved again.
+gives a condition, normal and solved for its unknown where that is exact (`tilewright.layout.numbers.condition`). What
+intervals and congruences decide is decided first. The conditions left are equivalent to legality, not merely
+sufficient; those that follow from the others are dropped, and the guard is then assumed and every rule proved again.
 
 Not handled: symbolic enumerations and ranks; im2col maps. Legality is the encoder's: what it lets pass is judged per
 concrete map. Checked by tests/legal/symbolic/test_symbolic.py, against `tiled_rules` on every size of small ranges.
@@ -20,9 +20,9 @@ from functools import lru_cache
 from typing import Any, Literal, cast
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.condition import Comparison, Condition, Either, Every, names_of, parts_of
-from tilewright.layout.condition_facts import refine, simplify
-from tilewright.layout.integer_fact import IntegerFact, Truth
+from tilewright.layout.numbers.condition import Comparison, Condition, Either, Every, names_of, parts_of
+from tilewright.layout.numbers.condition_facts import refine, simplify
+from tilewright.layout.numbers.integer_fact import IntegerFact, Truth
 from tilewright.legal.argument import target_of
 from tilewright.legal.symbolic.guard import Guard
 from tilewright.legal.symbolic.symbolic_map import SymbolicMap, fields_of

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import cast
 
 from tilewright.base.error import TilewrightError
-from tilewright.layout.condition import Condition, names_of
-from tilewright.layout.condition_parser import parse_expression, parse_where
-from tilewright.layout.integer_expression import IntegerExpression, as_expression, variable
-from tilewright.layout.integer_fact import IntegerFact
+from tilewright.layout.numbers.condition import Condition, names_of
+from tilewright.layout.numbers.condition_parser import parse_expression, parse_where
+from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression, variable
+from tilewright.layout.numbers.integer_fact import IntegerFact
 from tilewright.legal.argument import integer, shown
 from tilewright.legal.symbolic.symbolic_term import FactTerm, Term
 from tilewright.legal.tensor_map.rule import Fields

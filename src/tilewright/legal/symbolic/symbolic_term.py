@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.layout.condition import Condition, at_least_zero, is_zero, negation
-from tilewright.layout.integer_expression import IntegerExpression, as_expression
-from tilewright.layout.integer_fact import IntegerFact, Truth, as_fact, equal
+from tilewright.layout.numbers.condition import Condition, at_least_zero, is_zero, negation
+from tilewright.layout.numbers.integer_expression import IntegerExpression, as_expression
+from tilewright.layout.numbers.integer_fact import IntegerFact, Truth, as_fact, equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,9 +45,7 @@ _LARGEST = (1 << 63) - 1
 Column = NDArray[np.int64]
 
 
-def check_rows(
-    columns: Mapping[str, NDArray[Any]], target: str | Target, driver: object = None
-) -> NDArray[np.bool_]:
+def check_rows(columns: Mapping[str, NDArray[Any]], target: str | Target, driver: object = None) -> NDArray[np.bool_]:
     """Of each row, whether `cuTensorMapEncodeTiled` accepts it. [rows]
 
     columns: one-dimensional integer arrays of one length, by the names in `COLUMNS`; lists and object arrays may hold

@@ -23,8 +23,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import ac, tile
-from tilewright.ir.ac_fragment import (
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import (
     AccumulatorStartOp,
     FragmentFoldOp,
     FragmentFullOp,
@@ -36,11 +36,12 @@ from tilewright.ir.cascade import CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
-from tilewright.ir.tile_axes import base_axis, block_size
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import index_offset, loops, parameter_name
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import index_offset, loops, parameter_name
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
 from tilewright.lower.cascade.point_values import bare, emit_exponentials, numbered_axis, position_at, users
@@ -286,9 +287,7 @@ class Consumer:
 
     def kind(self, kept: frozenset[str], element: Element = Element.F32) -> ac.FragmentType:
         columns, axes = self.shape(kept)
-        return ac.FragmentType(
-            IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(element.value)
-        )
+        return ac.FragmentType(IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(element.value))
 
     def keep(self, value: SSAValue) -> None:
         """Have a value of outside a loop before it, where it takes computing or loading."""

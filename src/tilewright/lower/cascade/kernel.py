@@ -16,11 +16,12 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
-from tilewright.ir import ac, tile
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.tier import MemoryType
-from tilewright.ir.tile_facts import buffers, loads, loops, parameter_name
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
 from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
@@ -95,9 +96,7 @@ def _turned(buffer: Buffer, axes: Sequence[str], d: CascadeDecisions) -> Buffer:
     )
 
 
-def _add_producer(
-    build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
-) -> None:
+def _add_producer(build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
     listed = list(rings)
     starts = [rings[load].start(role, "empty") for load in listed]

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from tilewright.ir import ac, tile
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, Line, SlotDecision
 from tilewright.ir.tier import int_array
-from tilewright.ir.tile_axes import base_axis, block_size
-from tilewright.ir.tile_types import tensor_type
-from tilewright.lower.array_part import part_at
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.cascade.slots import Ring, fill
+from tilewright.lower.points.array_part import part_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,7 @@ def _divided(build: Build, index: SSAValue, size: int) -> SSAValue:
     )
 
 
-def part_of_batch(
-    build: Build, axes: Sequence[str], array: SSAValue, place: Place, d: CascadeDecisions
-) -> SSAValue:
+def part_of_batch(build: Build, axes: Sequence[str], array: SSAValue, place: Place, d: CascadeDecisions) -> SSAValue:
     """The array's part at the tile's place along the batch's axes. axes: the array's, in order."""
     dimension = 0
     for axis in axes:

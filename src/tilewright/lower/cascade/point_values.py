@@ -15,11 +15,12 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import ac, tile
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import base_axis, block_size
-from tilewright.ir.tile_facts import index_offset
-from tilewright.ir.tile_types import value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import index_offset
+from tilewright.ir.tile.types import value_type
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -91,9 +92,7 @@ def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) 
     owner = value.owner
     if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
         left, right = (_times_number(side, leaves) for side in (owner.left, owner.right))
-        less = scalar_function(
-            build, "mul", point_value(build, right[0], leaves), constant(build, -_LOG2E * right[1])
-        )
+        less = scalar_function(build, "mul", point_value(build, right[0], leaves), constant(build, -_LOG2E * right[1]))
         factor = constant(build, _LOG2E * left[1])
         return scalar_function(build, "fma", point_value(build, left[0], leaves), factor, less)
     inner, number = _times_number(value, leaves)

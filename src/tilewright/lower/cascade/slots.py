@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.ir import ac, tile
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.decisions import MapDecision
 from tilewright.ir.tier import MemoryType, int_array
-from tilewright.ir.tile_facts import loads
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import loads
 from tilewright.lower.build import Build, tensor_map
 
 _BARRIER_BYTES = 8
@@ -134,9 +135,7 @@ def matrix_layout(slot: SlotDecision, contracted: str, depth: int) -> tuple[str,
     return "MN", slot.box_bytes, 1024, [SPAN_BYTES * _STEP_ROWS * step for step in steps]
 
 
-def wgmma_wait(
-    build: Build, reading: SSAValue, accumulator: SSAValue | None, pending: int = 0
-) -> tuple[SSAValue, ...]:
+def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, pending: int = 0) -> tuple[SSAValue, ...]:
     """Wait for all products but the newest `pending`; (the slot, and the accumulator if one is given)."""
     kind = reading.type
     assert isinstance(kind, ac.ReadingType)

@@ -206,7 +206,11 @@ def store_box(
 
 
 def store_reach(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, facts: Target,
+    tensor_map: TensorMap,
+    coordinates: tuple[int, ...],
+    shared_bytes: int,
+    source_address: int,
+    facts: Target,
     mode: CopyMode = "tile",
 ) -> tuple[Ranges, Ranges, int]:
     """The bytes that `store_box` reads and writes, moving nothing; the latter as ranges, with how far beyond the
@@ -225,7 +229,11 @@ def store_reach(
 
 
 def _placed_store(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], shared_bytes: int, source_address: int, facts: Target,
+    tensor_map: TensorMap,
+    coordinates: tuple[int, ...],
+    shared_bytes: int,
+    source_address: int,
+    facts: Target,
     mode: CopyMode,
 ) -> tuple[_Placed, Ranges]:
     """Where a store writes, and what it reads of shared memory."""
@@ -426,4 +434,3 @@ def _fill(tensor_map: TensorMap, byte_count: int, facts: Target) -> NDArray[np.u
             "MF007", "tensor-map", f"NaN fill needs a floating-point element, not {tensor_map.element.value}"
         )
     return np.full(byte_count // 2, facts.limit("tensor_copy.fill_nan_half"), np.uint16).view(np.uint8)
-

@@ -46,7 +46,6 @@ class Strength:
     read_only: bool = False
 
 
-
 @dataclass(frozen=True, slots=True)
 class AccessForm:
     """A load's or a store's row and modifiers. operands: how many it has; count: elements that it moves."""

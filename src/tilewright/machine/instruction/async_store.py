@@ -46,6 +46,8 @@ from tilewright.machine.numbers.reduction import OPERATIONS, reduction
 WORD128 = TypeName("b128", 128)
 RESPONSE_BYTES = 16
 _SENT_KEPT = 1024
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Copied:
     """The stores of one copy: where each writes, ascending, the lane of each, and all their bytes. issuer: the lane

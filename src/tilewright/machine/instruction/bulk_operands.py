@@ -175,7 +175,6 @@ class Tensor:
             self._known[content] = fields, tensor_map, buffer
         return TensorPlace(fields, tensor_map, buffer, at, in_memory)
 
-
     def _content(self, warp: Warp, address: int) -> bytes | None:
         """What stands at the map's address: read each time, since it may have been written, but found once."""
         memory = warp.cta.cluster.memory

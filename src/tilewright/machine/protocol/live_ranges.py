@@ -7,7 +7,7 @@ a file of their own. Budgets follow `setmaxnreg` along the flow.
 
 Not handled: calls, indirect branches and unknown instructions, for which there is no flow (None); uniform registers.
 Sources: PTX ISA, State Spaces, Types, and Variables; setmaxnreg. Checked by:
-tests/driver/views/test_register_pressure.py, tests/lower/test_spill_slots.py.
+tests/driver/views/test_register_pressure.py, tests/lower/ptx/test_spill_slots.py.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
-from tilewright.ir import tile
 from tilewright.ir.cascade import CascadeDecisions, walked_part
 from tilewright.ir.cascade_facts import cascade_axes
+from tilewright.ir.tile import operations as tile
 from tilewright.synth.cascade.decide import estimated_time
 from tilewright.targets import Target
 

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
-from tilewright.ir import tile
 from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
@@ -30,16 +29,17 @@ from tilewright.ir.cascade_facts import (
     rows_loaded,
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_facts import index_offset, loops, parameter_name, stores
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import axes_text, tensor_type, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import index_offset, loops, parameter_name, stores
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import axes_text, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.tile_order import places_together
 from tilewright.synth.cascade.walk_range import walk_range
-from tilewright.synth.register_budget import register_budget
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
 _CONSUMERS = 2

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import base_axis, block_size
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import index_offset, loops
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import index_offset, loops
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import value_type
 
 _MOST_PAIRS = 1 << 22
 _EXACT_INDICES = 1 << 24

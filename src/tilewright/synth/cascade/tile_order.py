@@ -1,7 +1,7 @@
 """In which order does a grid take tiles whose walks have different lengths?
 
 A CTA's time is about the iterations of all its tiles, and the kernel's that of the CTA with the most. Of the orders
-that `ir.tile_order` has, which CTA walks how far can be counted: one place of the batch after the other, or the tiles
+that `ir.tile.order` has, which CTA walks how far can be counted: one place of the batch after the other, or the tiles
 of several places together, the longest first. Places that are taken together are read together, so no more of them
 than a share of the L2 cache holds. The order with the least longest share is taken, of equal ones the simplest.
 
@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from tilewright.ir.cascade import WalkRange, walked_part
-from tilewright.ir.tile_order import matrix_of, place_in_order, taken
+from tilewright.ir.tile.order import matrix_of, place_in_order, taken
 from tilewright.targets import Target
 
 _SHARE_OF_CACHE = 2

@@ -15,9 +15,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.ir import tile
 from tilewright.ir.cascade import Line, WalkRange
 from tilewright.ir.cascade_facts import CascadeAxes
+from tilewright.ir.tile import operations as tile
 from tilewright.synth.cascade.masked_tiles import empty_tiles
 
 _INDEX_END = 1 << 31

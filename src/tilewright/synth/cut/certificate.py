@@ -15,10 +15,10 @@ from fractions import Fraction
 import numpy as np
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir import tile
-from tilewright.ir.tile_axes import base_axis, block_size, blocks_of
-from tilewright.ir.tile_facts import buffers, positions, the_program
-from tilewright.ir.tile_types import tensor_type, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
+from tilewright.ir.tile.facts import buffers, positions, the_program
+from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cut.handover import Cut
 from tilewright.synth.streaming.certificate import made_up_inputs
 from tilewright.synth.streaming.meaning import Array, cuts, meaning

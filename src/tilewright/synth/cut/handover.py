@@ -24,15 +24,15 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.decisions import RUN_BYTES
-from tilewright.ir.tile_axes import base_axis, blocks_of
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import grouping, loops, the_grid
-from tilewright.ir.tile_product import DOT_ELEMENTS
-from tilewright.ir.tile_reduce import ArgReduceOp
-from tilewright.ir.tile_rules import violations
-from tilewright.ir.tile_types import GroupType, IndexType, RuleViolation, TensorType, ValueType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, blocks_of
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import grouping, loops, the_grid
+from tilewright.ir.tile.product import DOT_ELEMENTS
+from tilewright.ir.tile.reduce import ArgReduceOp
+from tilewright.ir.tile.rules import violations
+from tilewright.ir.tile.types import GroupType, IndexType, RuleViolation, TensorType, ValueType
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
 
 _HANDED = (Element.F32, Element.BF16, Element.F16)

@@ -25,13 +25,13 @@ from xdsl.ir import Block, Region
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir import tile
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_facts import grouping, loops, the_grid, the_program
-from tilewright.ir.tile_reduce import ArgReduceOp
-from tilewright.ir.tile_types import IndexType, RuleViolation, TensorType, ValueType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import grouping, loops, the_grid, the_program
+from tilewright.ir.tile.reduce import ArgReduceOp
+from tilewright.ir.tile.types import IndexType, RuleViolation, TensorType, ValueType
 from tilewright.synth.cut.handover import Cut, array_bytes, free_name, padded_strides, program_of
 from tilewright.synth.streaming.axis import streamed_axes
 from tilewright.synth.streaming.derive import State, Streaming, Walked, derived

@@ -2,13 +2,13 @@
 
 One estimate for every kind of program, in one unit, so that sequences of kernels compare with a single kernel:
 
-- a pipeline takes what `synth.time_model` says, and what copying operands before it moves;
+- a pipeline takes what `synth.cost.time_model` says, and what copying operands before it moves;
 - threads that fold rows or compute elements move bytes, each array once, and once more for every further walk, at the
   device memory's rate or, where few multiprocessors have work, at what those get from the L2 cache;
 - a walk along an axis by tiles takes, for each of its tiles, its products and what threads compute of their results,
   which hide each other where two consumers alternate, and what its slots fetch. The tensor cores' part is that of
-  `time_model`; special functions and arithmetic are counted at the rates of `synth.roofline`. All tiles of the CTA with
-  most of them, or the bytes of device memory, whichever is longer, make the kernel.
+  `time_model`; special functions and arithmetic are counted at the rates of `synth.cost.roofline`. All tiles of the CTA
+  with most of them, or the bytes of device memory, whichever is longer, make the kernel.
 
 Against an H200 (`python -m bench fused`): sequences of a product and rows take 0.99 to 1.06 of their estimate, split
 attention of one query 0.83 to 1.02, attention 0.95 to 1.2, walks whose consumers compute an operand or are alone up to
@@ -23,18 +23,18 @@ import math
 
 from xdsl.ir import SSAValue
 
-from tilewright.ir import tile
 from tilewright.ir.cascade import CascadeDecisions, walked_part
 from tilewright.ir.cascade_facts import CascadeAxes, cascade_axes, contractions, loads_of_walk, products_of
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import axes_of, dots, loads, loops, reductions, stores
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import tensor_type, value_type
-from tilewright.synth.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
-from tilewright.synth.roofline import ARITHMETIC_PER_CYCLE, SPECIAL, compulsory_bytes, product_extents
-from tilewright.synth.time_model import multiply_cycles, parameters_of, predicted_time
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import axes_of, dots, loads, loops, reductions, stores
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.synth.cost.roofline import ARITHMETIC_PER_CYCLE, SPECIAL, compulsory_bytes, product_extents
+from tilewright.synth.cost.time_model import multiply_cycles, parameters_of, predicted_time
+from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
 from tilewright.targets import Target
 
 _ALTERNATING = 1.25

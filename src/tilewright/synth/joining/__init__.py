@@ -21,8 +21,8 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.ir import tile
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.joining.pairs import obstacle, pairs
 from tilewright.synth.joining.rewrite import joined
 

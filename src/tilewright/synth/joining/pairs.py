@@ -15,13 +15,13 @@ from itertools import permutations
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.ir import tile
-from tilewright.ir.tile_axes import base_axis, block_axis, block_size
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import axes_of, parameter_name, the_grid
-from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_types import MAX_RANK, IndexType, TensorType, ValueType, axes_text, tensor_type
-from tilewright.layout.condition import names_of
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_axis, block_size
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import axes_of, parameter_name, the_grid
+from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.types import MAX_RANK, IndexType, TensorType, ValueType, axes_text, tensor_type
+from tilewright.layout.numbers.condition import names_of
 
 
 @dataclass(frozen=True, slots=True)

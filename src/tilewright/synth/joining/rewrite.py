@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import base_axis, derived_extent
-from tilewright.ir.tile_facts import index_offset
-from tilewright.ir.tile_types import IndexType, TensorType, ValueType, tensor_type, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, derived_extent
+from tilewright.ir.tile.facts import index_offset
+from tilewright.ir.tile.types import IndexType, TensorType, ValueType, tensor_type, value_type
 from tilewright.synth.joining.pairs import Pair
 
 

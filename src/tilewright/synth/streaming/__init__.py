@@ -20,11 +20,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir import tile
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import grouping, the_grid, the_program
-from tilewright.ir.tile_reduce import ArgReduceOp
-from tilewright.ir.tile_rules import place_of
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import grouping, the_grid, the_program
+from tilewright.ir.tile.reduce import ArgReduceOp
+from tilewright.ir.tile.rules import place_of
 from tilewright.synth.streaming.axis import streamed_axes
 from tilewright.synth.streaming.certificate import require
 from tilewright.synth.streaming.derive import Streaming, Wait, derived

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tilewright.ir import tile
 from tilewright.ir.function import Function
+from tilewright.ir.tile import operations as tile
 from tilewright.synth.streaming.graph import Graph, Node, constant_of, is_finite_constant
 
 Terms = dict[Node | None, Fraction]
@@ -23,7 +23,7 @@ def affine(node: Node) -> Terms:
     if constant is not None and is_finite_constant(node):
         return {None: Fraction(constant)} if constant else {}
     match node.what, node.function:
-        case (tile.BroadcastOp | tile.TransposeOp), _:
+        case ((tile.BroadcastOp | tile.TransposeOp), _):
             return affine(node.operands[0])
         case tile.UnaryOp, Function.NEG:
             return _scaled(affine(node.operands[0]), Fraction(-1))
@@ -67,7 +67,7 @@ def _slope(graph: Graph, node: Node, term: Node, step: Node) -> Node | None:
         return step
     place, function = node.place, node.function
     match node.what, function:
-        case (tile.BroadcastOp | tile.TransposeOp), _:
+        case ((tile.BroadcastOp | tile.TransposeOp), _):
             return _slope(graph, node.operands[0], term, step)
         case tile.UnaryOp, Function.NEG:
             part = _slope(graph, node.operands[0], term, step)

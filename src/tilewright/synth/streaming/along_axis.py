@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir import tile
-from tilewright.ir.tile_axes import base_axis, covers
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import GroupType, IndexType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, covers
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import GroupType, IndexType
 from tilewright.synth.streaming.graph import Graph, Node
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.synth.streaming.graph import Node, below
 
 

@@ -28,12 +28,12 @@ from fractions import Fraction
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import blocks_of
-from tilewright.ir.tile_facts import buffers
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import tensor_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import blocks_of
+from tilewright.ir.tile.facts import buffers
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.streaming.derive import State, Streaming
 from tilewright.synth.streaming.exact import FUNCTIONS, ONE, ZERO, Exact, exact, scrambled
 from tilewright.synth.streaming.graph import Node, below, constant_of

@@ -22,10 +22,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_product import DOT_ELEMENTS
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.synth.streaming.affine import slope
 from tilewright.synth.streaming.along_axis import AlongAxis, normal_form
 from tilewright.synth.streaming.extremes import peeled, reapplied
@@ -262,9 +262,7 @@ class _Deriver:
         )
         return Correction(reference, self.plain[reference.extreme], step, aim)
 
-    def _finish(
-        self, node: Node, state: State, parts: Sequence[Factored], corrections: Sequence[Correction]
-    ) -> Node:
+    def _finish(self, node: Node, state: State, parts: Sequence[Factored], corrections: Sequence[Correction]) -> Node:
         """The sum's value: what the state holds at the end, aimed at the final references and times the factors."""
         graph, place = self.graph, node.place
         over = [self.final(factor) for part in parts for factor in part.over]

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from tilewright.ir import tile
-from tilewright.ir.tile_axes import base_axis
-from tilewright.ir.tile_facts import the_grid
-from tilewright.ir.tile_types import GroupType, IndexType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import the_grid
+from tilewright.ir.tile.types import GroupType, IndexType
 from tilewright.synth.streaming.derive import State, Streaming, Walked
 from tilewright.synth.streaming.graph import Node
 
@@ -105,9 +105,7 @@ def _grid(program: tile.ProgramOp, streaming: Streaming, emitter: _Emitter) -> N
     return next(leaf for leaf in leaves if leaf.type == IndexType.of(streaming.axis))
 
 
-def _loop(
-    emitter: _Emitter, the_axis: Node, axis: str, states: Sequence[State], stores: Sequence[Walked]
-) -> Operation:
+def _loop(emitter: _Emitter, the_axis: Node, axis: str, states: Sequence[State], stores: Sequence[Walked]) -> Operation:
     place = states[0].place if states else stores[0].store.place
     initial = [_initial(emitter, state) for state in states]
     body = Block(arg_types=[IndexType.of(axis), *(value.type for value in initial)])

@@ -69,9 +69,7 @@ class Exact:
             return NAN if self.is_zero else special(math.copysign(math.inf, self.about))
         if math.isinf(self.about):
             return special(math.copysign(math.inf, self.about) * math.copysign(1, other.about))
-        inverse = tuple(
-            None if not a else pow(a, -1, p) for a, p in zip(other.residues, PRIMES, strict=True)
-        )
+        inverse = tuple(None if not a else pow(a, -1, p) for a, p in zip(other.residues, PRIMES, strict=True))
         about = self.about / other.about if other.about else math.inf
         return Exact(_each(lambda a, b: a * b, self.residues, inverse), about)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir import tile
 from tilewright.ir.function import Function
+from tilewright.ir.tile import operations as tile
 from tilewright.synth.streaming.along_axis import without
 from tilewright.synth.streaming.factors import Mixed, Moving, described
 from tilewright.synth.streaming.graph import Graph, Node, constant_of

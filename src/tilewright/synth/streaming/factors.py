@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.synth.streaming.affine import affine, slope
 from tilewright.synth.streaming.along_axis import AlongAxis
 from tilewright.synth.streaming.graph import Graph, Node, constant_of
@@ -123,9 +123,7 @@ def _product(node: Node, moving: Moving) -> Factored:
     assert node.function is not None
     inner = moving.graph.binary(node.function, left.inner, right.inner, node.place)
     if node.function is Function.MUL:
-        return Factored(
-            inner, left.over + right.over, left.under + right.under, left.references + right.references
-        )
+        return Factored(inner, left.over + right.over, left.under + right.under, left.references + right.references)
     if right.references:
         raise Mixed("a division by an exponential that follows a running extreme", node.place)
     return Factored(inner, left.over + right.under, left.under + right.over, left.references)

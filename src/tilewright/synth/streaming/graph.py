@@ -21,12 +21,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_elementwise import FunctionAttr, number
-from tilewright.ir.tile_reduce import ReduceOp
-from tilewright.ir.tile_types import ValueType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.elementwise import FunctionAttr, number
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import ValueType
 
 Leaf = tuple[str, int]
 """("tensor", parameter), ("grid", axis's number), ("carried" | "final", state's number)."""

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_axes import base_axis, block_size
-from tilewright.ir.tile_contract import ContractOp
-from tilewright.ir.tile_facts import index_offset, parameter_name
-from tilewright.ir.tile_reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile_types import IndexType, tensor_type, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import index_offset, parameter_name
+from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.types import IndexType, tensor_type, value_type
 from tilewright.synth.streaming.exact import FUNCTIONS, ZERO, Exact, exact, scrambled
 
 Array = NDArray[Any]

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tilewright.ir import tile
 from tilewright.ir.function import Function
-from tilewright.ir.tile_reduce import ReduceOp
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.synth.streaming.graph import Graph, Node, constant_of
 
 _EXTREMES = (Function.MAX, Function.MIN)

@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.base.element import Element
-from tilewright.ir import tile
-from tilewright.ir.tile_facts import the_grid, the_program
-from tilewright.ir.tile_types import IndexType, value_type
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import the_grid, the_program
+from tilewright.ir.tile.types import IndexType, value_type
 
 
 def in_one_tile(program: tile.ProgramOp, axis: str) -> ModuleOp:

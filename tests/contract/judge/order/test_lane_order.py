@@ -24,13 +24,13 @@ from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.machine.core import event as ev
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 # ---------------------------------------------------------------- texts

@@ -10,13 +10,13 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.steps.async_copy import ALIGNED_SOURCE
 from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
-from tilewright.ir.ac_async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
 from tilewright.ir.tier import int_array
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

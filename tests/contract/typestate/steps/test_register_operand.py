@@ -9,13 +9,13 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
-from tilewright.ir.ac_register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
 from tilewright.ir.tier import int_array
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

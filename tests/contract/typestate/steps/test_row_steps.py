@@ -12,11 +12,11 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import rows_of, to_attribute
 from tilewright.ir.rows import RowDecision
 from tilewright.ir.tier import MemoryType, int_array
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
 from tilewright.targets import target

@@ -20,15 +20,15 @@ from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
-from tilewright.ir.ac_stream import PartialAddOp, PartialStoreOp, StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.stream import PartialAddOp, PartialStoreOp, StreamPartOp, TurnStreamPartOp
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
-from tilewright.ir.tile_facts import the_program
-from tilewright.lower.ac_to_ptx import lower_to_ptx
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.plan import launch_plan
+from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.contract.typestate.typestate import verify
-from tilewright.ir import ac
-from tilewright.ir.ac_team import TeamAfterOp, TeamSumOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
 from tilewright.ir.tier import int_array
 from tilewright.targets import target
 

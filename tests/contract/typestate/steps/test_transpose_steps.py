@@ -12,11 +12,11 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.typestate import verify
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import to_attribute, transpose_of
 from tilewright.ir.exchange import ExchangePlan, Stage
 from tilewright.ir.tier import MemoryType, int_array
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.ir.transpose import TransposeDecision
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide

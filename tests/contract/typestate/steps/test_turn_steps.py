@@ -13,11 +13,11 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import protocol_claims, verify
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir import ac
-from tilewright.ir.tile_facts import the_program
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.tile.facts import the_program
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
-from tilewright.synth.wanted import Wanted
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -3,7 +3,7 @@
 A prefetch of a tensor map changes nothing that a thread or a copy sees: L2 is the point of coherence of a device's
 memory, so it may come before `griddepcontrol.wait`. What remains is that the engine takes its coordinates: along the
 innermost dimension only multiples of 16 bytes, as for copies. Which boxes are asked for is of no consequence.
-Source: PTX ISA, cp.async.bulk.prefetch.tensor. Checked by: tests/lower/test_prefetch.py.
+Source: PTX ISA, cp.async.bulk.prefetch.tensor. Checked by: tests/lower/pipeline/test_prefetch.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from tilewright.base.size import bounds
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.run_time_sizes import ranges_at
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import size_of
-from tilewright.ir.tile_order import fits_order
+from tilewright.ir.tile.order import fits_order
 from tilewright.targets import Target
 
 

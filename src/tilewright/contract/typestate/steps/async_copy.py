@@ -35,8 +35,8 @@ from tilewright.contract.typestate.program import (
 )
 from tilewright.contract.typestate.token import Filling, Index, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_async_copy import (
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import (
     COPYING_THREADS,
     AsyncCopyArriveOp,
     AsyncCopyFenceOp,

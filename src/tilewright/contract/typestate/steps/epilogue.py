@@ -45,7 +45,7 @@ from tilewright.contract.typestate.token import (
     describe,
 )
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.sizes import sizes_of
 

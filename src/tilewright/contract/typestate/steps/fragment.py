@@ -46,8 +46,8 @@ from tilewright.contract.typestate.token import (
     describe,
 )
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_fragment import (
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import (
     AccumulatorStartOp,
     FragmentFoldOp,
     FragmentFullOp,

@@ -22,7 +22,7 @@ from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.steps.epilogue import require_own_places, require_rows, take_fragment
 from tilewright.contract.typestate.summary import GroupLoop, StorePlace
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 
 VECTOR_BYTES = 16
 """What one thread stores at once at most (PTX ISA, st: vectors of 128 bits)."""

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_fragment import FragmentIssueOp
-from tilewright.ir.ac_issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentIssueOp
+from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 
 LEAST_UNITS = 2
 _ISSUES = (ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.AffineOp, FragmentIssueOp)

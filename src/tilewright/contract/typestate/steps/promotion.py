@@ -15,7 +15,7 @@ from tilewright.contract.typestate.program import integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.token import Index, Promoted, Scales, Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir.ac_promotion import (
+from tilewright.ir.ac.promotion import (
     PromotedReadOp,
     PromotedStartOp,
     PromotedType,

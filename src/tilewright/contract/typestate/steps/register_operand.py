@@ -29,9 +29,9 @@ from tilewright.contract.typestate.steps.tensor_core import MAJORS, fence, read_
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Accumulating, Computed, Fragment, Reading, Slot, Vector, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_fragment import FragmentIssueOp, FragmentReadOp
-from tilewright.ir.ac_register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
+from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
 
 ELEMENTS = ("bf16", "f16")
 """Of A in registers."""

@@ -20,7 +20,7 @@ from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, Buffer, 
 from tilewright.contract.typestate.summary import WAIT, FillSite
 from tilewright.contract.typestate.token import Cursor, Filling, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 
 PEER_RELEASES = "a wgmma that has been waited for reads nothing later: a slot's release to another CTA is no fence"
 """It is emitted at the scope of the CTA, as by vendor libraries: what it orders are reads by the tensor core alone."""

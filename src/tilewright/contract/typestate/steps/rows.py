@@ -22,7 +22,7 @@ from tilewright.base.size import Size, ceil_div, product
 from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import rows_of
 from tilewright.ir.function import ARG_REDUCERS, REDUCERS
 from tilewright.ir.rows import RowDecision

@@ -30,8 +30,8 @@ from tilewright.contract.typestate.program import Buffer, Kernel, Ring, integers
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import Cursor, Index, Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_split import SplitPartOp, contributions
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.split import SplitPartOp, contributions
 
 SPLIT = "split"
 """The atom that is a CTA's place along z in its cluster."""

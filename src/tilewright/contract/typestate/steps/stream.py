@@ -41,8 +41,8 @@ from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
 from tilewright.contract.typestate.token import Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_stream import PartialAddOp, PartialStoreOp, StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.stream import PartialAddOp, PartialStoreOp, StreamPartOp, TurnStreamPartOp
 
 ASSUMPTION = "all CTAs of a grid that shares tiles among CTAs can run at once, and its flags are zero at launch"
 _SLOT = 2

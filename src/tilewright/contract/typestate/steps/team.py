@@ -1,6 +1,6 @@
 """Tiles that teams of CTAs sum together through memory: is every partial sum handed over once and taken once?
 
-By the definition of `ac.team.sum` (`ir.ac_team`). What has to be shown, for any numbers of tiles and CTAs:
+By the definition of `ac.team.sum` (`ir.ac.team`). What has to be shown, for any numbers of tiles and CTAs:
 
 - Slots. The operation stands in the body of the role's one loop over tiles, outside of any other loop, and takes the
   loop's own indices, of as many matrices as there are teams. So each (team, tile, CTA of a cluster, unit) comes to it
@@ -35,9 +35,9 @@ from tilewright.contract.typestate.steps.split import kept_in_array, stored_plac
 from tilewright.contract.typestate.steps.stream import ASSUMPTION
 from tilewright.contract.typestate.token import Index, Settled, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_stream import StreamPartOp, TurnStreamPartOp
-from tilewright.ir.ac_team import TeamAfterOp, TeamSumOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
 
 AFTER = "teams after "
 """What an atom begins with that says how many teams come after the one that the rest of its name names."""

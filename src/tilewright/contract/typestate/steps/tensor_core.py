@@ -19,9 +19,9 @@ from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Accumulating, Computed, Reading, Settled, Slot, Token, describe
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
-from tilewright.ir.ac_fragment import FragmentIssueOp
-from tilewright.ir.ac_register_operand import ComputedIssueOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentIssueOp
+from tilewright.ir.ac.register_operand import ComputedIssueOp
 
 """Rows of one wgmma."""
 MAJORS = {

@@ -19,11 +19,11 @@ from tilewright.base.element import parse_element
 from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.run_time_sizes import fixed
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.ir import ac
+from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import transpose_of
 from tilewright.ir.exchange import Access, ExchangePlan, Load, Stage, Store
 from tilewright.ir.transpose import TransposeDecision
-from tilewright.layout import bit_matrix
+from tilewright.layout.numbers import bit_matrix
 
 _VECTOR_BYTES = 16
 _LANES = 32

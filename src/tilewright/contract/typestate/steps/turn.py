@@ -49,8 +49,8 @@ from tilewright.contract.typestate.program import Kernel
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.token import UNIT, Cursor, Token
 from tilewright.contract.typestate.walk import RoleWalk, Turns
-from tilewright.ir import ac
-from tilewright.ir.ac_stream import TurnStreamPartOp
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.stream import TurnStreamPartOp
 
 UNITS = 2
 LEAST_SLOTS = 2

@@ -1,0 +1,1 @@
+"""`tilewright banks`: what accesses of shared memory cost."""

@@ -1,0 +1,1 @@
+"""PTX in an editor: the language server and the command that starts it."""

@@ -1,0 +1,1 @@
+"""`tilewright layout`: what a layout is, and what operations make of it."""

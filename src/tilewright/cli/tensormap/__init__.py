@@ -1,0 +1,1 @@
+"""`tilewright tensormap`: whether a tensor map is legal, and the nearest that is."""

@@ -1,0 +1,1 @@
+"""What every command shares: files, options, progress, colours, findings shown."""

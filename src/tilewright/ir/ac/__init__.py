@@ -1,0 +1,1 @@
+"""The asynchronous contract: operations, types and text of the `ac` dialect."""

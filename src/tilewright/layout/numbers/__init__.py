@@ -1,0 +1,1 @@
+"""Integers that layouts rest on: expressions, facts, conditions, boxes, matrices of bits."""

@@ -1,0 +1,1 @@
+"""Piecewise-affine layouts: any size, with flips, slices, tails and joints."""

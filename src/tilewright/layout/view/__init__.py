@@ -1,0 +1,1 @@
+"""Tiled views of strided buffers: which bytes, in which order, and which rewritings mean the same."""

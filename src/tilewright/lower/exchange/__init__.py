@@ -1,0 +1,1 @@
+"""How the plan of an exchange between register layouts becomes PTX."""

@@ -1,0 +1,1 @@
+"""How fragments in registers are computed, folded, multiplied and stored, as PTX."""

@@ -1,0 +1,92 @@
+"""How an accumulator leaves where its rows may end inside the tile: along rows, in vectors of 16 bytes.
+
+In wgmma's fragment a warp holds 16 rows of every 64. It puts 128 bytes of each, the 8 chunks of 16 bytes swizzled by
+the row, into a part of shared memory of its own, and takes them out a vector a lane: 8 lanes hold 128 bytes of one row,
+so one store of the warp writes four whole lines. A row is stored if it lies before the limit, a vector if it begins
+inside the row. Rows of the array begin and end at multiples of 16 bytes, so a vector lies wholly inside or outside.
+
+Arrays without such rows go through `store_rows`, in words. The warp's accesses are ordered by
+bar.warp.sync; no other warp touches its part.
+Source: PTX ISA, wgmma register fragments, stmatrix, ld.shared, st.global (vectors are aligned to their size),
+bar.warp.sync. Checked by: tests/lower/work/test_group_tiles.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.ac import operations as ac
+from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
+from tilewright.lower.fragment.store_rows import store_along_rows
+from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address, displaced_address
+from tilewright.lower.ptx.lowering import Lowering
+from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
+
+VECTOR_BYTES = 16
+_ROW_BYTES = 128
+_WARP_ROWS = 16
+_BLOCK_ROWS = 64
+_SWIZZLE_MASK = 0x70
+_ROW_LANES = _ROW_BYTES // VECTOR_BYTES
+_STORE_ROWS = 32 // _ROW_LANES
+
+
+def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
+    """Every element of the fragment before the row limit and inside the array's columns."""
+    text, places = lowering.text, lowering.places
+    fragment, destination, buffer = places[op.fragment], places[op.destination], places[op.buffer]
+    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
+    assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
+    origin, unit = (lowering.index(op.row), lowering.index(op.column)), lowering.index(op.unit)
+    row_end = lowering.index(op.row_end)
+    if not op.vectors.data:
+        store_along_rows(lowering, fragment, destination, (buffer, unit), origin, row_end)
+        return
+    element_bytes = ELEMENT_BYTES[fragment.element]
+    thread = lowering.warpgroup_thread
+    instance = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
+    instance = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, instance)
+    warp, lane = text.into("b32", "shr.u32", thread, 5), text.into("b32", "and.b32", thread, 31)
+    # Lane l has vector l % 8 of row l / 8 of every four.
+    lane_row, vector = text.into("b32", "shr.u32", lane, 3), text.into("b32", "and.b32", lane, _ROW_LANES - 1)
+    warp_row = text.into("b32", "mul.lo.u32", warp, _WARP_ROWS)
+    row = text.into("b32", "add.u32", text.into("b32", "add.u32", warp_row, lane_row), origin[0])
+    part = text.into("b32", "mad.lo.u32", text.into("b32", "add.u32", warp_row, lane_row), _ROW_BYTES, instance)
+    # The chunk's place in row r is its number xor r % 8; rows 4 apart differ in one bit of it.
+    shifted = text.into("b32", "shl.b32", text.into("b32", "xor.b32", vector, lane_row), 4)
+    sources = (
+        text.into("b32", "add.u32", part, shifted),
+        text.into("b32", "add.u32", part, text.into("b32", "xor.b32", shifted, _STORE_ROWS * VECTOR_BYTES)),
+    )
+    vector_elements = VECTOR_BYTES // element_bytes
+    column = text.into("b32", "mad.lo.u32", vector, vector_elements, origin[1])
+    pitch_bytes = destination.strides[0] * element_bytes
+    first = displaced_address(text, destination.register, row, pitch_bytes)
+    first = displaced_address(text, first, column, element_bytes)
+    left = text.into("b32", "sub.s32", row_end, row)
+    columns = text.into("b32", "mov.u32", destination.shape[1])
+    columns_left = text.into("b32", "sub.s32", columns, column)
+    lanes = Lanes(text, *lane_offsets(text, thread))
+    chunk = _ROW_BYTES // element_bytes
+    for block in range(fragment.row_blocks):
+        inside = [
+            text.into("pred", "setp.gt.s32", left, _BLOCK_ROWS * block + number)
+            for number in range(0, _WARP_ROWS, _STORE_ROWS)
+        ]
+        for begin in range(0, fragment.columns, chunk):
+            staging = Staging(
+                text, places, lanes, fragment, _SWIZZLE_MASK, begin, begin + chunk, _ROW_BYTES, instance, thread, 0
+            )  # fmt: skip
+            text.emit("bar.warp.sync", -1)
+            if element_bytes == 2:
+                stage_matrices(staging, block)
+            else:
+                stage_pairs(staging, block)
+            text.emit("bar.warp.sync", -1)
+            fits = text.into("pred", "setp.gt.s32", columns_left, begin)
+            for number, within in enumerate(inside):
+                offset = number * _STORE_ROWS
+                words = "{" + ", ".join(text.register("b32") for _ in range(4)) + "}"
+                source = f"[{sources[number % 2]}+{offset * _ROW_BYTES}]"
+                text.emit("ld.shared.v4.b32", words, source)
+                guard = text.into("pred", "and.pred", within, fits)
+                place = (_BLOCK_ROWS * block + offset) * pitch_bytes + begin * element_bytes
+                text.emit("st.global.v4.b32", constant_address(text, first, place), words, guard=guard)

@@ -1,0 +1,122 @@
+"""Which fragments may be computed right into the registers from which products take A?
+
+`ac.wgmma.issue_fragment` moves its fragment to registers of the kernel's own. A fragment can stand there from the
+start, round loops as well, where nothing else comes there before it is multiplied. The proof of the kernel has seen
+that no such product is in flight where a fragment of 16-bit elements is computed. What remains to be shown is that of
+the values which loops hand on one to another (a chain) the registers have the one that is multiplied:
+
+- every use of a value of the chain multiplies it, or hands it on;
+- it stands in the value's own block, and no map or loop that computes another value of the chain stands between;
+- no other fragment of this size is multiplied in the kernel.
+
+Not handled: products inside of a loop whose operand is computed before it.
+Checked by: tests/lower/fragment/test_held_operand.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentMapOp
+from tilewright.ir.ac.register_operand import ComputedIssueOp
+
+
+@dataclass(slots=True)
+class _Chain:
+    """values: those that stand in the registers one after the other; maps: which compute them; whole: whether nothing
+    else is done with them, and nothing else makes them."""
+
+    values: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    maps: list[FragmentMapOp] = field(default_factory=list[FragmentMapOp])
+    loops: dict[ac.LoopOp, int] = field(default_factory=dict[ac.LoopOp, int])
+    whole: bool = True
+
+
+def is_held(value: SSAValue) -> bool:
+    """Whether a map's result may be computed right into A's registers."""
+    chain = _Chain()
+    _follow(value, chain)
+    return chain.whole and all(_is_there(each, chain) for each in chain.values) and _alone(chain, value)
+
+
+def _follow(value: SSAValue, chain: _Chain) -> None:
+    if value in chain.values:
+        return
+    chain.values[value] = None
+    match value:
+        case OpResult():
+            if isinstance(value.op, FragmentMapOp):
+                chain.maps.append(value.op)
+            elif isinstance(value.op, ac.LoopOp):
+                _hand_on(value.op, value.index, chain)
+            else:
+                chain.whole = False
+        case BlockArgument() if isinstance(loop := value.block.parent_op(), ac.LoopOp) and value.index > 0:
+            _hand_on(loop, value.index - 1, chain)
+        case _:
+            chain.whole = False
+    for use in value.uses:
+        op = use.operation
+        match op:
+            case FragmentIssueOp() if op.a is value:
+                pass
+            case ac.LoopOp():
+                _hand_on(op, use.index, chain)
+            case ac.YieldOp() if isinstance(loop := op.parent_op(), ac.LoopOp):
+                _hand_on(loop, use.index, chain)
+            case _:
+                chain.whole = False
+
+
+def _hand_on(loop: ac.LoopOp, number: int, chain: _Chain) -> None:
+    """Everything that this carried value of a loop is."""
+    if chain.loops.setdefault(loop, number) != number:
+        chain.whole = False
+        return
+    for each in (loop.carried[number], loop.body.block.args[1 + number], _yield_of(loop).operands[number]):
+        _follow(each, chain)
+    _follow(loop.outputs[number], chain)
+
+
+def _yield_of(loop: ac.LoopOp) -> Operation:
+    end = loop.body.block.last_op
+    assert isinstance(end, ac.YieldOp)
+    return end
+
+
+def _is_there(value: SSAValue, chain: _Chain) -> bool:
+    """Whether the registers have this value wherever it is used."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    if block is None:
+        return False
+    order = {op: at for at, op in enumerate(block.ops)}
+    made = order[value.op] if isinstance(value, OpResult) else -1
+    others = [order[op] for op in (*chain.maps, *chain.loops) if op.parent is block and order[op] > made]
+    until = min(others, default=len(order))
+    return all(order.get(use.operation, len(order)) <= until for use in value.uses)
+
+
+def _alone(chain: _Chain, value: SSAValue) -> bool:
+    """Whether all products that take as many registers take values of the chain."""
+    top: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while top is not None and (parent := top.parent_op()) is not None and not isinstance(parent, ac.KernelOp):
+        top = parent.parent
+    kernel = top.parent_op() if top is not None else None
+    if kernel is None:
+        return False
+    size = _size(value)
+    for op in kernel.walk():
+        if isinstance(op, ComputedIssueOp):
+            return False
+        if isinstance(op, FragmentIssueOp) and op.a not in chain.values and _size(op.a) == size:
+            return False
+    return True
+
+
+def _size(value: SSAValue) -> int:
+    kind = value.type
+    assert isinstance(kind, ac.FragmentType)
+    return kind.m.data * kind.n.data

@@ -1,0 +1,266 @@
+"""How maps over fragments in registers become PTX: a region's scalar code for each element of a thread.
+
+What is the same along a row or down a column, as far as the region says so, is emitted once for that row or column. A
+result that is an accumulator's number is a copy of it, since the next product writes the accumulator's registers. One
+that is only multiplied goes to A's registers at once (`held_operand`).
+
+A selection by a condition that holds everywhere in the unit's tile (`tile_bounds`), as a mask's does in most tiles, is
+passed over: the chosen numbers stand in the result's registers, and a branch that all threads take leads past what
+selects among them.
+Checked by: tests/lower/fragment/test_registers.py and tests/lower/fragment/test_map.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import OpResult, SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentMapOp, region_axes
+from tilewright.ir.function import Function
+from tilewright.lower.fragment.epilogue import (
+    Lanes,
+    column_of,
+    fragment_value,
+    lane_offsets,
+    load_element,
+    row_of,
+    varying_axes,
+)
+from tilewright.lower.fragment.held_operand import is_held
+from tilewright.lower.fragment.register_operand import keep_until_here, operand_registers
+from tilewright.lower.fragment.tile_bounds import emit_all_hold, inequalities
+from tilewright.lower.points.elementwise import affine_index, divided
+from tilewright.lower.ptx.lowering import Lowering
+from tilewright.lower.ptx.places import (
+    AccumulatorPlace,
+    FragmentPlace,
+    IndexPlace,
+    LoadedFragmentPlace,
+    MappedFragmentPlace,
+    Place,
+    Places,
+    ScalarPlace,
+)
+from tilewright.lower.ptx.scalar import emit_round
+from tilewright.lower.ptx.scalar_region import lower_scalar_op
+
+_BLOCK_ROWS = 64
+_LEAST_COLUMNS = 8
+"""Of which a thread has a value of each of its rows."""
+
+
+@dataclass(slots=True)
+class _Region:
+    """A map's region at the places of a thread. axes: along which each value changes; sources: of its arguments'
+    numbers; found: by value, row and column, -1 along an axis that the value does not change along."""
+
+    lowering: Lowering
+    axes: dict[SSAValue, str]
+    sources: dict[SSAValue, tuple[Place, Lanes]]
+    found: dict[tuple[SSAValue, int, int], Place] = field(default_factory=dict[tuple[SSAValue, int, int], Place])
+
+    def at(self, value: SSAValue, block: int, number: int) -> Place:
+        """A value of the region at value `number` of a 64-row block."""
+        row, column = row_of(number, block), column_of(number)
+        axes = self.axes[value]
+        key = (value, row if "m" in axes else -1, column if "n" in axes else -1)
+        place = self.found.get(key)
+        if place is None:
+            if isinstance(value, OpResult):
+                place = self._computed(value, block, number)
+            else:
+                place = self._argument(value, block, number)
+            self.found[key] = place
+        return place
+
+    def stands_in(self, value: SSAValue, registers: Sequence[Sequence[str]]) -> None:
+        """A value has been moved to registers, by 64-row block and number in it."""
+        if self.axes[value] == "mn":
+            for block, each in enumerate(registers):
+                for number, register in enumerate(each):
+                    self.found[value, row_of(number, block), column_of(number)] = ScalarPlace(register)
+
+    def register(self, value: SSAValue, block: int, number: int) -> str:
+        place = self.at(value, block, number)
+        assert isinstance(place, ScalarPlace)
+        return place.register
+
+    def _computed(self, value: OpResult, block: int, number: int) -> Place:
+        text, op = self.lowering.text, value.op
+        places: Places = {operand: self.at(operand, block, number) for operand in op.operands}
+        match op:
+            case ac.AffineOp():
+                return IndexPlace(affine_index(text, places, op))
+            case ac.IndexDivideOp():
+                return IndexPlace(divided(text, places, op))
+            case _:
+                if not lower_scalar_op(text, places, op):
+                    raise AssertionError(f"{op.name} cannot stand in a map's region")
+                return places[value]
+
+    def _argument(self, value: SSAValue, block: int, number: int) -> Place:
+        source, lanes = self.sources[value]
+        row, column = row_of(number, block), column_of(number)
+        match source:
+            case AccumulatorPlace():
+                return ScalarPlace(source.blocks[block][number])
+            case FragmentPlace() if source.axes == "m":
+                return ScalarPlace(source.blocks[block][(number >> 1) & 1])
+            case FragmentPlace() | MappedFragmentPlace():
+                return ScalarPlace(fragment_value(self.lowering.places, lanes, source, block, number))
+            case LoadedFragmentPlace():
+                return ScalarPlace(load_element(lanes, source, 0, row, column))
+            case IndexPlace(first):
+                offset = {"m": row, "n": column}.get(self.axes[value], 0)
+                return IndexPlace(self.lowering.text.into("b32", "add.u32", first, offset) if offset else first)
+            case _:
+                raise AssertionError("a map takes accumulators, fragments and places")
+
+
+def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
+    end = op.body.block.last_op
+    assert isinstance(end, ac.YieldOp)
+    region = _region(lowering, op)
+    kinds = [_kind(result) for result in op.outputs]
+    blocks = kinds[0].m.data // _BLOCK_ROWS
+    found = [[[""] * _width(kind) for _ in range(blocks)] for kind in kinds]
+    held = [_is_packed(kind) and is_held(result) for kind, result in zip(kinds, op.outputs, strict=True)]
+    for kind, registers, stays in zip(kinds, found, held, strict=True):
+        if stays:
+            flat = iter(operand_registers(lowering, blocks * _width(kind)))
+            registers[:] = [[next(flat) for _ in each] for each in registers]
+    if any(held):
+        keep_until_here(lowering, [each for registers in found for block in registers for each in block if each])
+    passed_over = _passed_over(lowering, op)
+    if passed_over is None:
+        _write(region, kinds, end.values, found)
+    else:
+        chosen, everywhere = passed_over
+        if not held[0]:
+            kind = "b32" if _is_packed(kinds[0]) else "f32"
+            found[0] = [[lowering.text.register(kind) for _ in each] for each in found[0]]
+        _write(region, kinds, [chosen], found)
+        if not _is_packed(kinds[0]):
+            # What was chosen stands there now: read elsewhere, it would take as many registers again.
+            region.stands_in(chosen, found[0])
+        label = lowering.text.label("everywhere")
+        lowering.text.emit("bra", label, guard=everywhere)
+        _write(region, kinds, end.values, found)
+        lowering.text.place(label)
+    for result, kind, registers in zip(op.outputs, kinds, found, strict=True):
+        place = FragmentPlace(tuple(map(tuple, registers)), kind.n.data, kind.axes.data, kind.element.data)
+        lowering.places[result] = place
+
+
+def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] | None:
+    """Of a map that selects: the chosen value, and a predicate that it is chosen at every place of the tile."""
+    end = op.body.block.last_op
+    assert isinstance(end, ac.YieldOp)
+    value, *others = end.values
+    kind = _kind(op.outputs[0])
+    if others or kind.axes.data != "mn" or not isinstance(value, OpResult) or not isinstance(value.op, ac.ScalarOp):
+        return None
+    if value.op.function.data != Function.WHERE.value:
+        return None
+    places = op.body.block.args[len(op.inputs) :]
+    if not places:
+        return None
+    condition, chosen, _ = value.op.inputs
+    forms = inequalities(condition, places[:2], (kind.m.data, kind.n.data))
+    if forms is None:
+        return None
+    row, column = (lowering.index(each) for each in op.places[:2])
+    return chosen, emit_all_hold(lowering.text, forms, (row, column))
+
+
+def _write(
+    region: _Region,
+    kinds: Sequence[ac.FragmentType],
+    values: Sequence[SSAValue],
+    found: Sequence[list[list[str]]],
+) -> None:
+    """Values of a region to the results' registers, by block of rows; to fresh ones where none are named."""
+    text = region.lowering.text
+    sums = [each for source, _ in region.sources.values() for each in _accumulators(source)]
+    kept = {register for each in sums for registers in each.blocks for register in registers}
+
+    def put(registers: list[str], at: int, value: str) -> None:
+        if registers[at]:
+            text.emit("mov.f32", registers[at], value)
+        else:
+            # A register that no product writes.
+            registers[at] = text.into("f32", "mov.f32", value) if value in kept else value
+
+    # Of results over rows alone, the first columns' values are those of all.
+    columns = max((kind.n.data for kind in kinds if kind.axes.data != "m"), default=_LEAST_COLUMNS)
+    for first in range(0, columns // 2, 2):
+        for number in range(kinds[0].m.data // _BLOCK_ROWS):
+            for kind, value, blocks in zip(kinds, values, found, strict=True):
+                registers, element = blocks[number], kind.element.data
+                if kind.axes.data == "m":
+                    if first < 2 * _width(kind):
+                        put(registers, first // 2, emit_round(text, element, region.register(value, number, first)))
+                    continue
+                pair = [region.register(value, number, first + odd) for odd in (0, 1)]
+                if _is_packed(kind):
+                    registers[first // 2] = registers[first // 2] or text.register("b32")
+                    text.emit(f"cvt.rn.{element}x2.f32", registers[first // 2], pair[1], pair[0])
+                    continue
+                for odd, register in enumerate(pair):
+                    put(registers, first + odd, emit_round(text, element, register))
+
+
+def _kind(value: SSAValue) -> ac.FragmentType:
+    kind = value.type
+    assert isinstance(kind, ac.FragmentType)
+    return kind
+
+
+def _accumulators(source: Place) -> tuple[AccumulatorPlace, ...]:
+    """Whose registers a map's input is in."""
+    match source:
+        case AccumulatorPlace():
+            return (source,)
+        case MappedFragmentPlace():
+            return (source.accumulator, *source.others)
+        case _:
+            return ()
+
+
+def _is_packed(kind: ac.FragmentType) -> bool:
+    return FragmentPlace((), 0, kind.axes.data, kind.element.data).is_packed
+
+
+def _width(kind: ac.FragmentType) -> int:
+    """Registers of a 64-row block."""
+    if kind.axes.data == "m":
+        return 2
+    return kind.n.data // 4 if _is_packed(kind) else kind.n.data // 2
+
+
+def _region(lowering: Lowering, op: FragmentMapOp) -> _Region:
+    text, arguments = lowering.text, op.body.block.args
+    offsets = lane_offsets(text, lowering.warpgroup_thread)
+    sources: dict[SSAValue, tuple[Place, Lanes]] = {}
+    along: list[str] = []
+    for argument, value in zip(arguments, op.inputs, strict=False):
+        place = lowering.place(value)
+        sources[argument] = (place, Lanes(text, *offsets))
+        match place:
+            case FragmentPlace():
+                along.append(place.axes)
+            case LoadedFragmentPlace():
+                along.append("".join(axis for axis in "mn" if axis in varying_axes(place)))
+            case _:
+                along.append("mn")
+    for argument, value, offset, axis in zip(arguments[len(along) :], op.places, offsets, "mn", strict=False):
+        first = IndexPlace(text.into("b32", "add.s32", offset, lowering.index(value)))
+        sources[argument] = (first, Lanes(text, *offsets))
+        along.append(axis)
+    for argument, value in zip(arguments[len(along) :], op.places[2:], strict=True):
+        sources[argument] = (IndexPlace(lowering.index(value)), Lanes(text, *offsets))
+        along.append("")
+    return _Region(lowering, region_axes(op.body.block, along), sources)

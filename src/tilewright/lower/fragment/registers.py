@@ -1,0 +1,156 @@
+"""How fragments in registers become PTX: scalar code for each element, folds within the four threads of a row.
+
+wgmma's accumulator order (`epilogue`) is kept throughout, so that what a product gives, computed on, rounded and packed
+two to a register, is A of the next product: values (2 i, 2 i + 1) of a block are register i of A's, four registers for
+each step of 16 columns (PTX ISA, wgmma: register fragments of A and D).
+
+Maps stand in `fragment.map`. A fold goes over a thread's own numbers of a row first, then twice through the quad of
+threads that share the row. Both partners of an exchange fold the same two numbers, so that all four have the same bits.
+Checked by: tests/lower/fragment/test_registers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import (
+    AccumulatorStartOp,
+    FragmentFoldOp,
+    FragmentFullOp,
+    FragmentIssueOp,
+    FragmentMapOp,
+    FragmentReadOp,
+    taken_over,
+)
+from tilewright.lower.fragment.map import lower_map
+from tilewright.lower.fragment.register_operand import (
+    issue_from_registers,
+    meet_after_reading,
+    read_matrices,
+)
+from tilewright.lower.ptx.emit import float_bits
+from tilewright.lower.ptx.lowering import Lowering, slot_of
+from tilewright.lower.ptx.places import (
+    AccumulatorPlace,
+    FragmentPlace,
+)
+from tilewright.lower.ptx.scalar import emit_scalar
+
+_BLOCK_ROWS = 64
+_REGISTERS = 4
+"""Of A for each step of 16 columns."""
+_LEAST_COLUMNS = 8
+"""Of which a thread has a value of each of its rows."""
+_CHAINS = 4
+"""Folds of a row that go on beside one another in a thread."""
+_QUAD = (1, 2)
+"""Distances, in lanes, of the exchanges after which the four threads of a row have all its numbers."""
+_LAST_LANE = 31
+
+FragmentOp = (
+    FragmentFullOp | FragmentMapOp | FragmentFoldOp | FragmentReadOp | AccumulatorStartOp | FragmentIssueOp
+)  # fmt: skip
+
+
+def lower_fragment(lowering: Lowering, op: FragmentOp) -> None:
+    match op:
+        case FragmentFullOp():
+            _full(lowering, op)
+        case FragmentMapOp():
+            lower_map(lowering, op)
+        case FragmentFoldOp():
+            _fold(lowering, op)
+        case FragmentReadOp():
+            _read(lowering, op)
+        case AccumulatorStartOp():
+            _start(lowering, op)
+        case FragmentIssueOp():
+            _issue(lowering, op)
+
+
+def _kind(value: SSAValue) -> ac.FragmentType:
+    kind = value.type
+    assert isinstance(kind, ac.FragmentType)
+    return kind
+
+
+def _place(lowering: Lowering, value: SSAValue) -> FragmentPlace:
+    place = lowering.place(value)
+    assert isinstance(place, FragmentPlace)
+    return place
+
+
+def _full(lowering: Lowering, op: FragmentFullOp) -> None:
+    kind = _kind(op.result)
+    value = lowering.text.into("f32", "mov.f32", float_bits(op.bits.data))
+    count = 2 if kind.axes.data == "m" else kind.n.data // 2
+    blocks = ((value,) * count,) * (kind.m.data // _BLOCK_ROWS)
+    lowering.places[op.result] = FragmentPlace(blocks, kind.n.data, kind.axes.data, kind.element.data)
+
+
+# ---------------------------------------------------------------- folds
+
+
+def _fold(lowering: Lowering, op: FragmentFoldOp) -> None:
+    fragment, function, text = _place(lowering, op.fragment), op.function.data, lowering.text
+    blocks: list[tuple[str, ...]] = []
+    for registers in fragment.blocks:
+        rows: list[str] = []
+        for upper in (0, 1):
+            own = [register for number, register in enumerate(registers) if (number >> 1) & 1 == upper]
+            chains = [_folded(lowering, function, own[chain::_CHAINS]) for chain in range(min(_CHAINS, len(own)))]
+            row = _folded(lowering, function, chains)
+            for distance in _QUAD:
+                theirs = text.into("f32", "shfl.sync.bfly.b32", row, distance, _LAST_LANE, -1)
+                row = emit_scalar(text, function, (row, theirs))
+            rows.append(row)
+        blocks.append(tuple(rows))
+    lowering.places[op.result] = FragmentPlace(tuple(blocks), fragment.columns, "m", fragment.element)
+
+
+def _folded(lowering: Lowering, function: str, registers: Iterable[str]) -> str:
+    total = ""
+    for register in registers:
+        total = emit_scalar(lowering.text, function, (total, register)) if total else register
+    return total
+
+
+# ---------------------------------------------------------------- products
+
+
+def _read(lowering: Lowering, op: FragmentReadOp) -> None:
+    kind, slot = _kind(op.result), slot_of(lowering, op.phase)
+    blocks: list[list[str]] = [[] for _ in range(kind.m.data // _BLOCK_ROWS)]
+    for block, _, words in read_matrices(lowering, op, slot, len(blocks)):
+        blocks[block] += words
+    meet_after_reading(lowering, op)
+    lowering.places[op.result] = FragmentPlace(tuple(map(tuple, blocks)), kind.n.data, "mn", kind.element.data)
+    lowering.places[op.held] = slot
+
+
+def _start(lowering: Lowering, op: AccumulatorStartOp) -> None:
+    fragment = _place(lowering, op.fragment)
+    carried = taken_over(op)
+    accumulator = (
+        lowering.fresh_accumulator(_BLOCK_ROWS * fragment.row_blocks, fragment.columns)
+        if carried is None
+        else lowering.place(carried)
+    )
+    assert isinstance(accumulator, AccumulatorPlace)
+    for targets, sources in zip(accumulator.blocks, fragment.blocks, strict=True):
+        for target, source in zip(targets, sources, strict=True):
+            lowering.text.emit("mov.f32", target, source)
+    lowering.places[op.result] = accumulator
+
+
+def _issue(lowering: Lowering, op: FragmentIssueOp) -> None:
+    fragment = _place(lowering, op.a)
+    issue_from_registers(lowering, op, [_steps(block) for block in fragment.blocks], slot_of(lowering, op.phase))
+
+
+def _steps(registers: Sequence[str]) -> list[tuple[str, ...]]:
+    """Of a 64-row block, A's registers for each step."""
+    return [tuple(registers[first : first + _REGISTERS]) for first in range(0, len(registers), _REGISTERS)]

@@ -1,0 +1,151 @@
+"""Does a condition of a map's region hold at every place of the unit's tile? Asked at run time, by a few instructions.
+
+Theory: comparisons of sums of row, column and numbers are linear inequalities. One that holds where its two sides come
+closest to each other, at a corner of the tile, holds at every place; so it becomes an inequality in the tile's first
+row and column. A conjunction, the smaller of two truth values, becomes two. Two that no tile meets at once, as those of
+a narrow window, are found to exclude each other, and nothing is asked.
+
+The region compares float32 numbers, the inequalities are exact. So every number on the way must be one that float32
+has: whole, and at most 2^24, for rows and columns below 2^22. That these are is asked at run time, too. Only what is
+compared as it is written may be a fraction.
+
+Not handled (None): equality, quotients, sums of fractions, and what is loaded; a branch on that would let data decide
+what the text does. What is emitted is the same in all threads of the unit. Checked by:
+tests/lower/fragment/test_tile_bounds.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.function import Function
+from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.lowering import integers
+
+_EXACT = 1 << 24
+"""Up to here float32 has every whole number."""
+_PLACES = 1 << 22
+"""Rows and columns of tiles that are asked about."""
+_TILE = 1 << 8
+"""More than a tile's rows or columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """row * (row) + column * (column) + constant."""
+
+    row: int
+    column: int
+    constant: Fraction
+
+    def plus(self, other: Linear, sign: int = 1) -> Linear:
+        return Linear(
+            self.row + sign * other.row, self.column + sign * other.column, self.constant + sign * other.constant
+        )
+
+    def times(self, factor: int) -> Linear:
+        return Linear(factor * self.row, factor * self.column, factor * self.constant)
+
+    def exact(self) -> Linear | None:
+        """The same, if it is a whole number that float32 has at every place."""
+        factors = (self.row, self.column)
+        least, most = (self.constant + _PLACES * sum(way(each, 0) for each in factors) for way in (min, max))
+        is_whole = self.constant.denominator == 1
+        return self if is_whole and max(-least, most) <= _EXACT else None
+
+
+def inequalities(condition: SSAValue, places: Sequence[SSAValue], shape: tuple[int, int]) -> tuple[Linear, ...] | None:
+    """Linear forms, of the tile's first row and column, which are all at least 0 only if the condition holds at every
+    place of a tile of this shape (rows, columns); None where it is no such condition, or no tile meets it.
+
+    places: the region's arguments for the row and the column of a place."""
+    forms, (rows, columns) = _conjuncts(condition, places), shape
+    if forms is None or max(shape) > _TILE:
+        return None
+    corners = tuple(
+        Linear(
+            each.row, each.column, each.constant + min(each.row, 0) * (rows - 1) + min(each.column, 0) * (columns - 1)
+        )
+        for each in forms
+    )
+    for one, other in itertools.combinations(corners, 2):
+        opposite = (one.row, one.column) == (-other.row, -other.column)
+        if opposite and one.constant + other.constant < 0:
+            return None
+    return corners
+
+
+def _conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear, ...] | None:
+    """Forms that are at least 0 at a place if and only if the condition holds there."""
+    op = condition.owner
+    if not isinstance(op, ac.ScalarOp):
+        return None
+    match op.function.data:
+        case Function.LT.value | Function.LE.value:
+            left, right = (_number(each) or _linear(each, places) for each in op.inputs)
+            if left is None or right is None:
+                return None
+            difference = right.plus(left, -1)
+            # The rest is whole: at least 0 with the constant rounded down, and above 0 means at least 1.
+            is_strict = op.function.data == Function.LT.value
+            constant = math.ceil(difference.constant) - 1 if is_strict else math.floor(difference.constant)
+            return (Linear(difference.row, difference.column, Fraction(constant)),)
+        case Function.MIN.value:
+            found = [_conjuncts(each, places) for each in op.inputs]
+            return None if None in found else tuple(form for forms in found for form in forms or ())
+        case _:
+            return None
+
+
+def _number(value: SSAValue) -> Linear | None:
+    """A number, of which at most fractions count where whole ones are compared with it."""
+    op = value.owner
+    if not isinstance(op, ac.ConstantOp):
+        return None
+    (number,) = struct.unpack("<f", struct.pack("<I", op.bits.data))
+    return Linear(0, 0, Fraction(number)) if abs(number) <= _EXACT else None
+
+
+def _linear(value: SSAValue, places: Sequence[SSAValue]) -> Linear | None:
+    """A scalar or an index of the region, a whole number that float32 has."""
+    if value in places:
+        at = list(places).index(value)
+        return Linear(1 - at, at, Fraction(0))
+    op, found = value.owner, _number(value)
+    match op:
+        case ac.IndexNumberOp():
+            found = _linear(op.operand, places)
+        case ac.AffineOp():
+            found = Linear(0, 0, Fraction(op.constant.data))
+            for factor, operand in zip(integers(op.coefficients), op.operands_, strict=True):
+                term = _linear(operand, places)
+                found = None if found is None or term is None else found.plus(term.times(factor))
+        case ac.ScalarOp() if op.function.data in (Function.ADD.value, Function.SUB.value):
+            left, right = (_linear(each, places) for each in op.inputs)
+            sign = 1 if op.function.data == Function.ADD.value else -1
+            found = None if left is None or right is None else left.plus(right, sign)
+        case _:
+            pass
+    return None if found is None else found.exact()
+
+
+def emit_all_hold(text: Text, forms: Sequence[Linear], first: tuple[str, str]) -> str:
+    """A predicate that every form is at least 0, at places for which the forms are exact. first: registers with the
+    tile's first row and column."""
+    inside = [text.into("pred", "setp.lt.u32", register, _PLACES - _TILE) for register in first]
+    found = text.into("pred", "and.pred", *inside)
+    for form in forms:
+        total = text.into("b32", "mov.u32", int(form.constant))
+        for factor, register in ((form.row, first[0]), (form.column, first[1])):
+            if factor:
+                total = text.into("b32", "mad.lo.s32", register, factor, total)
+        found = text.into("pred", "and.pred", found, text.into("pred", "setp.ge.s32", total, 0))
+    return found

@@ -1,0 +1,1 @@
+"""How an `ac` kernel is written in upstream MLIR dialects."""

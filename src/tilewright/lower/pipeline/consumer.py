@@ -1,0 +1,202 @@
+"""The consumer role of a pipeline: sum the products of a tile's slots, release each slot in time, hand the sum on.
+
+Software pipelining: a slot is released some products late (`release_distance`), when the wgmma group that read it is
+known to be done while later ones run; at distance 0 each product is waited for. The first iterations are peeled, since
+they have nothing to release and the very first overwrites the accumulator.
+Checked by: tests/lower/test_ptx_text.py and test_values.py, test_block_scales.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import dots
+from tilewright.lower.build import Build, affine, counted_loop, new_role
+from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, bulk_wait, free_staging, load_ahead
+from tilewright.lower.pipeline.issue_order import end_issue_order, start_issue_order
+from tilewright.lower.pipeline.product import multiply, multiply_next
+from tilewright.lower.pipeline.register_product import ComputedOperand, open_operand
+from tilewright.lower.pipeline.scaled_product import load_scales, promote, read_total, scale_loads, start_total
+from tilewright.lower.pipeline.slots import advance, release, start_cursor, wgmma_wait
+from tilewright.lower.program import Counts
+from tilewright.lower.work.split_product import Share, meet, share_of_result, split_index, start_meetings
+from tilewright.lower.work.stream_product import Section, add_partial, sections, store_partial
+from tilewright.lower.work.team_sum import share_in_tile, stored_by_last, sum_of_teams
+from tilewright.lower.work.tile_place import TilePlace, open_tiles
+from tilewright.lower.work.turns import pass_turn
+
+
+def add_consumer(
+    build: Build,
+    program: tile.ProgramOp,
+    d: PipelineDecisions,
+    p: Pipeline,
+    counts: Counts,
+    arrays: dict[str, SSAValue],
+) -> None:
+    role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
+    p = replace(p, order=start_issue_order(role, d, unit))
+    start = start_cursor(role, p.ring, "full")
+    share = split_index(role, d)
+    stored = share_of_result(role, d, share)
+    carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
+    for section in sections(d):
+        opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
+        _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
+        carried = opened[0].results()
+    end_issue_order(role, p.order, unit)
+    if d.staging_slots:
+        # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
+        role.add(bulk_wait(unit, 0, read=True))
+
+
+def _consume(
+    opened: tuple[Build, TilePlace, Sequence[SSAValue]],
+    program: tile.ProgramOp,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    section: Section,
+    arrays: dict[str, SSAValue],
+    share: SSAValue | None,
+    stored: Share,
+    counts: Counts,
+) -> None:
+    """A tile, or a part of a streamed one: its sum, and what is made of it. share: which of the tile's slices are this
+    CTA's; stored: which part of its result. counts: of tiles along rows and columns."""
+    outer, place, (cursor, *meetings) = opened
+    share, stored = share_in_tile(outer, d, share, place), stored_by_last(outer, d, stored, place)
+    dot = dots(program)[0]
+    ahead: dict[tile.LoadOp, SSAValue] = {}
+    freed = False
+    if d.promoted:
+        ahead = load_ahead(outer, program, d, unit, place, arrays, stored)
+        last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
+    else:
+        operand = open_operand(outer, program, dot, d, unit, place, arrays, share) if d.computed else None
+        accumulator, first = multiply_next(outer, d, p, unit, cursor, operand)
+        # Issued beside a product that runs, so that nothing waits for it.
+        ahead = {} if section.part == "head" else load_ahead(outer, program, d, unit, place, arrays, stored)
+        following, running, held = _summed(outer, d, p, unit, place, cursor, accumulator, first, operand)
+        pass_turn(outer, p.turns, unit)
+        if d.grouping:
+            # Its loads and divisions take as long as the last products, which are still running.
+            outer.add(ac.NextGroupTileOp.create())
+        if p.meeting is None and p.sums is None:
+            freed = free_staging(outer, d, unit)
+        last_cursor, settled = following, _drained(outer, d, running, held)
+    meetings, total = meet(outer, d, p.meeting, meetings, settled, unit)
+    if section.part == "head" and p.sums is not None and place.number is not None:
+        store_partial(outer, p.sums, total, place.number, unit)
+    else:
+        if p.sums is not None and place.number is not None:
+            total = add_partial(outer, p.sums, total, place.number, unit)
+        total = sum_of_teams(outer, d, p.sums, counts, total, place, unit)
+        add_epilogue(outer, program, d, p, unit, place, total, arrays, stored, ahead, freed=freed)
+    outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
+
+
+def _summed(
+    build: Build,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    place: TilePlace,
+    cursor: SSAValue,
+    accumulator: SSAValue,
+    reading: SSAValue,
+    operand: ComputedOperand | None = None,
+) -> tuple[SSAValue, SSAValue, Sequence[SSAValue]]:
+    """A tile's sum by the tensor core alone, after its first slice; (cursor, accumulator, and slots of the products
+    that may still be in flight, the oldest first)."""
+    distance = d.release_distance
+    queue = [reading]
+    while len(queue) < distance:
+        cursor = advance(build, cursor)
+        accumulator, newly = multiply(build, d, p, unit, cursor, accumulator)
+        queue.append(newly)
+    if distance == 0:
+        release(build, d, build.value(wgmma_wait(0, queue.pop(), None)))
+    entering = [advance(build, cursor), accumulator, *queue]
+    inner, loop, loop_op = counted_loop(build, max(1, distance), entering, symbol=place.slices)
+    k, position, running, *held = loop.args
+    if operand is not None:
+        assert (
+            distance == 1
+        )  # by `synth.schedule.release_distance`: the released slot is that of the one product before
+        updated, newly = multiply_next(inner, d, p, unit, position, operand, k, running, held[0])
+        kept = [newly]
+    else:
+        updated, newly = multiply(inner, d, p, unit, position, running)
+        oldest, *kept = *held, newly
+        release(inner, d, inner.value(wgmma_wait(distance, oldest, None)))
+    inner.add(ac.YieldOp.create(operands=[advance(inner, position), updated, *kept]))
+    following, last_accumulator, *last = loop_op.outputs
+    return following, last_accumulator, last
+
+
+def _drained(build: Build, d: PipelineDecisions, running: SSAValue, held: Sequence[SSAValue]) -> SSAValue:
+    """The settled accumulator, once every product is done; each slot is released as soon as its own is."""
+    if not held:
+        return build.value(wgmma_wait(0, None, running))
+    *older, newest = held
+    for number, reading in enumerate(older):
+        release(build, d, build.value(wgmma_wait(len(older) - number, reading, None)))
+    wait = wgmma_wait(0, newest, running)
+    build.add(wait)
+    release(build, d, wait.results[0], first=bool(d.releases_first))
+    return wait.results[1]
+
+
+def _promoted(
+    build: Build,
+    program: tile.ProgramOp,
+    dot: tile.DotOp,
+    d: PipelineDecisions,
+    p: Pipeline,
+    unit: SSAValue,
+    place: TilePlace,
+    cursor: SSAValue,
+    arrays: dict[str, SSAValue],
+    share: SSAValue | None,
+) -> tuple[SSAValue, SSAValue]:
+    """A tile's sum of scaled products of slots; (cursor, settled total).
+
+    A turn of the loop takes as many slots as there are partial products: the tensor core multiplies one while the
+    threads promote the one before, and all are promoted at the turn's end (an assembler gives up on products in flight
+    round a loop whose registers are read). Turns of four or eight slots, in which the registers of two products come
+    and go, were no quicker on an H200. Scales are loaded when those of an earlier slot have been used.
+    """
+    row = affine(build, [(place.row, place.row_step), (unit, d.tile_m // d.consumers)], 0)
+    column = affine(build, [(place.column, d.tile_n)], 0)
+    per_slot = len(scale_loads(dot))
+
+    def scales(where: Build, k: SSAValue | None, further: int) -> list[SSAValue]:
+        """Of the slot `further` slots after the turn's first; of slot `further` where there is no turn."""
+        terms = [] if k is None else [(k, d.shares * d.partials)]
+        which = affine(where, [*terms, *([(share, 1)] if share is not None else [])], further * d.shares)
+        return load_scales(where, program, dot, d, (row, column, which), arrays)
+
+    first = [value for slot in range(d.scales_ahead) for value in scales(build, None, slot)]
+    carried = [cursor, start_total(build, d), *first]
+    inner, loop, loop_op = counted_loop(build, 0, carried, d.scaled_copies)
+    k, position, total, *loaded = loop.args
+    products: list[tuple[SSAValue, SSAValue]] = []
+    for _ in range(d.partials):
+        products.append(multiply(inner, d, p, unit, position, None))
+        position = advance(inner, position)
+    queue = list[SSAValue](loaded)
+    for number, (partial, reading) in enumerate(products):
+        wait = wgmma_wait(d.partials - 1 - number, reading, partial)
+        inner.add(wait)
+        release(inner, d, wait.results[0])
+        total = promote(inner, dot, total, wait.results[1], queue[:per_slot])
+        queue = [*queue[per_slot:], *scales(inner, k, number + d.scales_ahead)]
+    inner.add(ac.YieldOp.create(operands=[position, total, *queue]))
+    return loop_op.outputs[0], read_total(build, d, loop_op.outputs[1])

@@ -1,0 +1,166 @@
+"""What a pipeline's kernel declares before its roles: tensor maps, arrays, the ring, places in shared memory.
+
+Checked by: tests/lower/test_ptx_text.py and test_values.py; that nothing overlaps, by `contract`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.base.element import Element
+from tilewright.base.size import Size
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.async_copy import COPYING_THREADS
+from tilewright.ir.decisions import OperandDecision, PipelineDecisions
+from tilewright.ir.tier import MemoryType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import buffers, dots, parameter_name, stores
+from tilewright.lower.build import Build, global_array, tensor_map
+from tilewright.lower.expression import loads_in
+from tilewright.lower.pipeline.epilogue import Pipeline, tail_name, tail_of
+from tilewright.lower.pipeline.register_product import computed_loads
+from tilewright.lower.pipeline.scaled_product import scale_loads
+from tilewright.lower.pipeline.slots import RING
+from tilewright.lower.program import map_dims, rows_in_line, shape_of, slot_bytes
+from tilewright.lower.ptx.spill_slots import declare_spill_slots
+from tilewright.lower.work.split_product import declare_meeting
+from tilewright.lower.work.stream_product import declare_partial_sums
+from tilewright.lower.work.team_sum import declare_team_sums
+from tilewright.lower.work.tile_place import GroupRows
+from tilewright.lower.work.turns import declare_turns
+
+_PAIR_BYTES = 16
+"""Of a full and an empty barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineMemory:
+    """Byte offsets in dynamic shared memory: A and B slots, staging, rows of plain stores, partial sums, slots of
+    registers, barriers."""
+
+    a: int
+    b: int
+    staging: int
+    rows: int
+    partials: int
+    spilled: int
+    barriers: int
+
+
+def memory_of(decisions: PipelineDecisions) -> PipelineMemory:
+    a_bytes, b_bytes = slot_bytes(decisions)
+    b = a_bytes * decisions.stages
+    staging = b + b_bytes * decisions.stages
+    rows = staging + decisions.staging_slots * decisions.staging_slot_bytes * decisions.consumers
+    partials = rows + decisions.rows_bytes * decisions.consumers
+    spilled = partials + decisions.partial_bytes
+    return PipelineMemory(0, b, staging, rows, partials, spilled, spilled + decisions.spill_bytes)
+
+
+def operand_dims(
+    program: tile.ProgramOp, d: PipelineDecisions, operand: OperandDecision, outer: str
+) -> tuple[Size, ...]:
+    """The dimensions of an operand's map. outer: its axis besides the contracted one."""
+    return map_dims(program, operand.map, (d.contracted, outer) if operand.major == "K" else (outer, d.contracted))
+
+
+def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Pipeline, dict[str, SSAValue]]:
+    memory = memory_of(d)
+    a_bytes, b_bytes = slot_bytes(d)
+    cluster_size = d.cluster_m * d.cluster_n
+    names = [d.a.buffer, f"{d.b.buffer}_right" if d.b.buffer == d.a.buffer else d.b.buffer]
+    taken = [d.a.buffer, d.b.buffer]
+    for operand in d.more_b:
+        again = taken.count(operand.buffer)
+        names.append(f"{operand.buffer}_{again}" if again else operand.buffer)
+        taken.append(operand.buffer)
+    operands = (d.a, d.b, *d.more_b)
+    # What threads copy is reached by a pointer, which is declared with the other arrays.
+    maps = [
+        None
+        if operand.piece_bytes
+        else tensor_map(build, name, operand.buffer, operand.map, operand_dims(program, d, operand, outer))
+        for name, operand, outer in zip(names, operands, (d.rows, *[d.columns] * (len(operands) - 1)), strict=True)
+    ]
+    arrays: dict[str, SSAValue] = {}
+    for store in d.stores:
+        if store.path == "tma":
+            axes = (d.rows, d.columns) if store.turned else (d.columns, d.rows)
+            dims = map_dims(program, store.map, axes)
+            arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map, dims)
+            for tail in store.tail:
+                arrays[tail_of(store)] = tensor_map(build, tail_name(program, store), store.parameter, tail, dims)
+    used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
+    used |= {store.parameter for store in d.stores if store.path == "direct"}
+    used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
+    used |= {parameter_name(program, load.tensor) for load in computed_loads(dots(program)[0], d)}
+    used |= {grouping.limits for grouping in d.grouping}
+    used |= {operand.buffer for operand in operands if operand.piece_bytes}
+    for buffer in buffers(program):
+        if buffer.name in used:
+            lined = rows_in_line(program, buffer, d)
+            shape = shape_of(program, buffer.name) if lined is buffer else None
+            arrays[buffer.name] = global_array(build, lined, shape)
+    a_map, b_map, *more_b_maps = (
+        arrays[operand.buffer] if map_ is None else map_ for operand, map_ in zip(operands, maps, strict=True)
+    )
+    ring = build.value(
+        ac.RingOp.create(
+            properties={
+                "sym_name": RING,
+                "stages": IntAttr(d.stages),
+                "full_arrivals": IntAttr(1 + COPYING_THREADS * int(d.copies_by_threads)),
+                "empty_arrivals": IntAttr((1 if d.turns else d.consumers) * cluster_size),
+                "address": IntAttr(memory.barriers),
+            },
+            result_types=[ac.RingType(RING, IntAttr(d.stages))],
+        )
+    )
+
+    def buffer_of(
+        name: str, element: str, address: int, instances: int, slots: int, size: int, swizzle: str, ring: bool
+    ) -> SSAValue:
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "address": IntAttr(address),
+            "instances": IntAttr(instances),
+        }
+        if ring:
+            properties["ring"] = RING
+        kind = MemoryType(StringAttr("SMEM"), StringAttr(element), IntAttr(slots), IntAttr(size), StringAttr(swizzle))
+        return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
+
+    a = buffer_of("a_slots", d.a.map.element, memory.a, 1, d.stages, a_bytes, d.a.map.swizzle, ring=True)
+    b = buffer_of("b_slots", d.b.map.element, memory.b, 1, d.stages, b_bytes, d.b.map.swizzle, ring=True)
+    staging = None
+    if d.staging_slots:
+        staged = [store.map for store in d.stores if store.path == "tma"]
+        # Slots that take outputs of several elements in turn are bytes.
+        element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
+        address, size, swizzle = memory.staging, d.staging_slot_bytes, staged[0].swizzle
+        staging = buffer_of("staging", element, address, d.consumers, d.staging_slots, size, swizzle, ring=False)
+    rows = None
+    if d.rows_bytes:
+        rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
+    declare_spill_slots(build, d, memory.spilled)
+    groups = [
+        GroupRows(arrays[each.limits], program.extents[each.axis], program.extents[d.rows]) for each in d.grouping
+    ]
+    return Pipeline(
+        d,
+        ring,
+        a,
+        b,
+        a_map,
+        b_map,
+        staging,
+        rows,
+        groups[0] if groups else None,
+        tuple(more_b_maps),
+        declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
+        declare_turns(build, d, memory.barriers + _PAIR_BYTES * d.stages),
+        declare_partial_sums(build, program, d) or declare_team_sums(build, program, d),
+    ), arrays

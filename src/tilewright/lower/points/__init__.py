@@ -1,0 +1,1 @@
+"""How programs without products become kernels: points of the index space, rows, turned tiles."""

@@ -1,0 +1,65 @@
+"""How the part of an array at an index becomes an array of its own: its address moves, and a dimension goes.
+
+Checked by: tests/lower/test_batch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import parameter_name
+from tilewright.ir.tile.types import tensor_type
+from tilewright.lower.build import Build
+from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address
+from tilewright.lower.ptx.lowering import Lowering
+from tilewright.lower.ptx.places import GlobalPlace
+
+
+def part_at(build: Build, array: SSAValue, dimension: int, index: SSAValue) -> SSAValue:
+    """The part of an array at `index` along a dimension, 0 the outermost."""
+    kind = array.type
+    assert isinstance(kind, ac.GlobalType)
+    return build.value(
+        ac.GlobalPartOp.create(
+            operands=[array, index],
+            properties={"dimension": IntAttr(dimension)},
+            result_types=[ac.GlobalType(kind.element, IntAttr(kind.rank.data - 1))],
+        )
+    )
+
+
+def parts_of_batch(
+    build: Build,
+    program: tile.ProgramOp,
+    batch: str,
+    index: SSAValue,
+    arrays: dict[str, SSAValue],
+    names: Collection[str],
+) -> dict[str, SSAValue]:
+    """`arrays`, with those in `names` that have the axis `batch` replaced by their part of one element of the batch."""
+    parts = dict(arrays)
+    for argument in program.body.block.args:
+        name, axes = parameter_name(program, argument), tensor_type(argument).axis_names
+        if name in names and name in arrays and batch in axes:
+            parts[name] = part_at(build, arrays[name], axes.index(batch), index)
+    return parts
+
+
+def lower_part(lowering: Lowering, op: ac.GlobalPartOp) -> GlobalPlace:
+    """The array without the dimension, from the address of its first element on."""
+    source, dimension = lowering.place(op.source), op.dimension.data
+    assert isinstance(source, GlobalPlace)
+    stride_bytes = source.strides[dimension] * ELEMENT_BYTES[source.element]
+    first = displaced_address(lowering.text, source.register, lowering.index(op.index), stride_bytes)
+    return replace(
+        source,
+        register=first,
+        shape=source.shape[:dimension] + source.shape[dimension + 1 :],
+        strides=source.strides[:dimension] + source.strides[dimension + 1 :],
+    )

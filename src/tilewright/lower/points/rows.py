@@ -1,0 +1,479 @@
+"""How rows that units of threads share are loaded, folded and stored.
+
+A unit walks its row once for each level: the folds that wait for those of the level before, and the stores behind them.
+Where one strip holds the row, what is loaded stays in registers from walk to walk, as packed words; what costs much
+(exponentials, quotients) stays too, and the rest is computed anew from both, so that few registers wait. What a walk
+needs first is on its way before the threads of the walk before meet. Rows that no strip holds are loaded anew.
+
+A fold goes through a thread's own elements, then through the unit's threads (`row_folds`).
+
+Points past a row's end count nowhere: they are loaded as zeros, folded as the function's identity, and not stored.
+Checked by: tests/lower/points/test_rows.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.base.size import number_of, product
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.decisions import RUN_BYTES
+from tilewright.ir.rows import COSTLY, RowDecision
+from tilewright.ir.sizes import sizes_of
+from tilewright.lower.points.elementwise import affine_index, divided
+from tilewright.lower.points.row_folds import IDENTITIES, WARP_THREADS, Chosen, Unit, better, chosen, folded
+from tilewright.lower.points.runs import narrowed
+from tilewright.lower.points.wide_loads import WORD_BYTES, widened
+from tilewright.lower.ptx.emit import Text, float_literal
+from tilewright.lower.ptx.global_access import (
+    ELEMENT_BYTES,
+    constant_address,
+    displaced_address,
+    load_as_float,
+    store_element,
+)
+from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.places import BufferPlace, GlobalPlace, IndexPlace, Places, ScalarPlace
+from tilewright.lower.ptx.run_time import POINTS
+from tilewright.lower.ptx.scalar import emit_scalar
+from tilewright.lower.ptx.scalar_region import lower_scalar_op
+
+_Fold = ac.FoldOp | ac.ArgFoldOp
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A load's elements of a strip, by piece: packed words of `element`, or float32 registers if that is empty."""
+
+    element: str
+    pieces: list[list[str]]
+
+
+def scratch_bytes(row: RowDecision, words: int) -> int:
+    """Shared memory of a CTA: so many words of each warp for its folds, where units have several warps."""
+    warps = row.threads // WARP_THREADS
+    return words * warps * WORD_BYTES if warps > 1 else 0
+
+
+def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> None:
+    """Emit an op whose units of threads share rows."""
+    text = lowering.text
+    sizes = sizes_of(op.extents)
+    rows = lowering.passed.operand(text, POINTS, product(sizes[:-1]))
+    inner, length = [number_of(size) for size in sizes[1:-1]], number_of(sizes[-1])
+    block = integers(ac.kernel_of(op).block)[0]
+    end, has_row = text.label("rows_end"), ""
+    number, thread = text.into("b32", "mov.u32", "%ctaid.x"), lowering.thread
+    if block > row.threads:
+        # Units are warps or parts of them then, and no thread waits for another warp's, so that whole warps may leave.
+        thread = text.into("b32", "and.b32", lowering.thread, row.threads - 1)
+        unit = text.into("b32", "shr.u32", lowering.thread, row.threads.bit_length() - 1)
+        first = text.into("b32", "and.b32", unit, -(WARP_THREADS // row.threads))
+        base = text.into("b32", "mul.lo.u32", number, block // row.threads)
+        text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", text.into("b32", "add.u32", base, first), rows))
+        number = text.into("b32", "add.u32", base, unit)
+        if row.threads < WARP_THREADS:
+            has_row = text.into("pred", "setp.lt.u32", number, rows)
+    indices: list[str] = []
+    rest = number
+    for extent in reversed(inner):
+        indices.append(text.into("b32", "rem.u32", rest, extent))
+        rest = text.into("b32", "div.u32", rest, extent)
+    shared = ""
+    if op.through:
+        place = lowering.place(op.through[0])
+        assert isinstance(place, BufferPlace)
+        shared = text.into("b32", "add.u32", lowering.shared_base, place.address)
+    values: Places = dict(lowering.places)
+    for argument, register in zip(op.body.block.args[:-1], [rest, *reversed(indices)], strict=False):
+        values[argument] = IndexPlace(register)
+    walk = _Row(text, op, row, values, length, thread, has_row, shared)
+    walk.all_levels()
+    text.place(end)
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row of the thread's unit. values: what is the same along it; fetched: what is loaded of the strip at hand;
+    kept: values at its points that stay for later walks, by piece; points: others, of the piece at hand; starts,
+    guards: number of the first element of each piece, and whether it lies in the row; has_row: a predicate where units
+    of a warp may have none; shared: a register with the address of the words of folds, of which `words` are taken."""
+
+    text: Text
+    op: ac.ElementwiseOp
+    row: RowDecision
+    values: Places
+    length: int
+    thread: str
+    has_row: str
+    shared: str
+    fetched: dict[SSAValue, _Fetched] = field(default_factory=dict[SSAValue, _Fetched])
+    kept: dict[SSAValue, list[list[str]]] = field(default_factory=dict[SSAValue, "list[list[str]]"])
+    points: dict[SSAValue, list[str]] = field(default_factory=dict[SSAValue, "list[str]"])
+    starts: list[str] = field(default_factory=list[str])
+    guards: list[str] = field(default_factory=list[str])
+    words: int = 0
+
+    # ------------------------------------------------------------ walks
+
+    def all_levels(self) -> None:
+        varying, levels = _levels(self.op)
+        ops = list(self.op.body.block.ops)
+        walks = self.walks(ops, varying, levels)
+        if not self.row.streamed:
+            self.begin_strip("")
+            self.fetch(walks[0])
+        done = 0
+        for level in range(1 + max(levels.values(), default=0)):
+            for inner in ops:  # what is the same along the row, as far as it is known by now
+                if inner not in varying and not isinstance(inner, _Fold) and levels[inner] == level:
+                    self.once(inner)
+            if done < len(walks) and walks[done].level == level:
+                following = walks[done + 1] if done + 1 < len(walks) else None
+                self.sweep(walks[done], following)
+                done += 1
+
+    def walks(self, ops: list[Operation], varying: set[Operation], levels: dict[Operation, int]) -> list[_Walk]:
+        found: list[_Walk] = []
+        keeps: set[Operation] = set()
+        for level in range(1 + max(levels.values(), default=0)):
+            ends: list[Operation] = [
+                inner
+                for inner in ops
+                if (isinstance(inner, _Fold) and levels[inner] == level + 1)
+                or (isinstance(inner, ac.ElementStoreOp) and inner in varying and levels[inner] == level)
+            ]
+            if not ends:
+                continue
+            behind = _behind(ends, keeps)
+            needed = [each for each in ops if each in behind and each in varying and each not in ends]
+            found.append(_Walk(level, ends, needed))
+            if not self.row.streamed:
+                keeps |= {each for each in needed if _is_costly(each)}
+        return found
+
+    def sweep(self, walk: _Walk, following: _Walk | None) -> None:
+        """following: the walk after it, whose loads are issued before the threads meet."""
+        text = self.text
+        folds = [end for end in walk.ends if isinstance(end, ac.FoldOp)]
+        totals = {end: text.into("f32", "mov.f32", float_literal(IDENTITIES[end.function.data])) for end in folds}
+        places = {end: self.no_place(end) for end in walk.ends if isinstance(end, ac.ArgFoldOp)}
+        first, head, past = "", "", ""
+        if self.row.streamed:
+            first = text.into("b32", "mov.u32", 0)
+            head, past = text.label("strips"), text.label("strips_end")
+            text.place(head)
+            text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, self.length))
+            self.begin_strip(first)
+            self.fetch(walk)
+        for piece in range(self.row.pieces):
+            self.points = {}
+            for inner in walk.needed:
+                self.at_points(inner, piece)
+            for end in walk.ends:
+                if isinstance(end, ac.FoldOp):
+                    text.emit("mov.f32", totals[end], self.function(end)(totals[end], self.partial(end, piece)))
+                elif isinstance(end, ac.ArgFoldOp):
+                    self.place_in(end, piece, places[end])
+                else:
+                    assert isinstance(end, ac.ElementStoreOp)
+                    self.store_run(end, piece)
+        if self.row.streamed:
+            text.emit("add.u32", first, first, self.row.strip)
+            text.emit("bra", head)
+            text.place(past)
+        elif following is not None:
+            self.fetch(following)
+        for end in walk.ends:
+            if isinstance(end, ac.FoldOp):
+                self.values[end.result] = ScalarPlace(folded(text, end.function.data, self.unit(1), totals[end]))
+            elif isinstance(end, ac.ArgFoldOp):
+                self.values[end.result] = IndexPlace(chosen(text, end.function.data, self.unit(2), places[end]))
+
+    def begin_strip(self, first: str) -> None:
+        """first: the register of the number of its first point; "" for 0."""
+        text, row = self.text, self.row
+        self.fetched = {}
+        own = text.into("b32", "mul.lo.u32", self.thread, row.run)
+        if first:
+            own = text.into("b32", "add.u32", own, first)
+        self.starts = [
+            text.into("b32", "add.u32", own, piece * row.threads * row.run) if piece else own
+            for piece in range(row.pieces)
+        ]
+        self.guards = [self.where_row(text.into("pred", "setp.lt.u32", start, self.length)) for start in self.starts]
+
+    def where_row(self, guard: str) -> str:
+        """A guard, for units that have a row."""
+        if guard and self.has_row:
+            return self.text.into("pred", "and.pred", guard, self.has_row)
+        return guard or self.has_row
+
+    def fetch(self, walk: _Walk) -> None:
+        """Issue the loads of a walk that are not there yet."""
+        for inner in walk.needed:
+            if isinstance(inner, ac.ElementLoadOp) and inner.result not in self.fetched:
+                self.fetched[inner.result] = self.load(inner)
+
+    # ------------------------------------------------------------ one op
+
+    def once(self, inner: Operation) -> None:
+        """What is the same at all points."""
+        match inner:
+            case ac.AffineOp() | ac.IndexDivideOp():
+                self.values[inner.result] = IndexPlace(_index(self.text, self.values, inner))
+            case ac.ElementLoadOp():
+                source = self.array(inner.source)
+                address, inside = self.address(source, inner.indices, self.values, check=bool(inner.fill.data))
+                guard = self.where_row(inside)
+                self.values[inner.result] = ScalarPlace(load_as_float(self.text, source, f"[{address}]", guard))
+            case ac.ElementStoreOp():
+                destination = self.array(inner.destination)
+                address, _ = self.address(destination, inner.indices, self.values, check=False)
+                register = self.register(inner.value, 0, 0)
+                first = self.where_row(self.text.into("pred", "setp.eq.u32", self.thread, 0))
+                store_element(self.text, destination.element, f"[{address}]", register, first)
+            case _:
+                if not lower_scalar_op(self.text, self.values, inner):
+                    raise AssertionError(f"{inner.name} cannot stand in a row's region")
+
+    def at_points(self, inner: Operation, piece: int) -> None:
+        """At each point of a piece that the thread holds."""
+        if isinstance(inner, ac.AffineOp | ac.IndexDivideOp):
+            return  # computed where an address needs it
+        result = inner.results[0]
+        if isinstance(inner, ac.ElementLoadOp):
+            fetched = self.fetched[result]
+            words = fetched.pieces[piece]
+            self.points[result] = widened(self.text, fetched.element, words) if fetched.element else words
+            return
+        registers: list[str] = []
+        if isinstance(inner, ac.IndexNumberOp):
+            self.points[result] = [self.number_at(inner, piece, element) for element in range(self.row.run)]
+            return
+        for element in range(self.row.run):
+            point: Places = {each: ScalarPlace(self.register(each, piece, element)) for each in inner.operands}
+            if not lower_scalar_op(self.text, point, inner):
+                raise AssertionError(f"{inner.name} cannot stand in a row's region")
+            place = point[result]
+            assert isinstance(place, ScalarPlace)
+            registers.append(place.register)
+        self.points[result] = registers
+        if not self.row.streamed and _is_costly(inner):
+            self.kept.setdefault(result, []).append(registers)
+
+    def number_at(self, op: ac.IndexNumberOp, piece: int, element: int) -> str:
+        point = self.elements([op.operand], piece, element)
+        lower_scalar_op(self.text, point, op)
+        place = point[op.result]
+        assert isinstance(place, ScalarPlace)
+        return place.register
+
+    def register(self, value: SSAValue, piece: int, element: int) -> str:
+        """That holds a scalar, or an index that is the same along the row, at a point."""
+        if value in self.points:
+            return self.points[value][element]
+        if value in self.kept:
+            return self.kept[value][piece][element]
+        place = self.values[value]
+        assert isinstance(place, ScalarPlace | IndexPlace)
+        return place.register
+
+    # ------------------------------------------------------------ memory
+
+    def array(self, value: SSAValue) -> GlobalPlace:
+        place = self.values[value]
+        assert isinstance(place, GlobalPlace)
+        return place
+
+    def address(
+        self, array: GlobalPlace, indices: Sequence[SSAValue], values: Places, *, check: bool
+    ) -> tuple[str, str]:
+        """64-bit address of an element, and a predicate that it lies inside the array (empty when not asked for)."""
+        address, inside = array.register, ""
+        for index, extent, stride in zip(indices, array.shape, array.strides, strict=True):
+            place = values[index]
+            assert isinstance(place, IndexPlace)
+            if check:
+                fits = self.text.into("pred", "setp.lt.u32", place.register, extent)
+                inside = self.text.into("pred", "and.pred", inside, fits) if inside else fits
+            address = displaced_address(self.text, address, place.register, stride * ELEMENT_BYTES[array.element])
+        return address, inside
+
+    def runs_at(self, array: GlobalPlace, indices: Sequence[SSAValue]) -> list[tuple[str, int]]:
+        """Where a dense run of each piece begins: a register with the first one's address, and bytes from there."""
+        along = self.op.body.block.args[-1]
+        point: Places = {**self.values, along: IndexPlace(self.starts[0])}
+        address, _ = self.address(array, indices, point, check=False)
+        apart = self.row.threads * self.row.run * ELEMENT_BYTES[array.element]
+        return [(address, piece * apart) for piece in range(self.row.pieces)]
+
+    def in_vectors(self, array: SSAValue) -> bool:
+        owner = array.owner
+        return isinstance(owner, ac.GlobalOp) and owner.buffer.data in self.row.vectors
+
+    def elements(self, indices: Sequence[SSAValue], piece: int, element: int) -> Places:
+        """The indices of one element."""
+        along, text = self.op.body.block.args[-1], self.text
+        start = self.starts[piece]
+        point: Places = dict(self.values)
+        point[along] = IndexPlace(text.into("b32", "add.u32", start, element) if element else start)
+        for index in indices:
+            _index_at(text, point, index)
+        return point
+
+    def load(self, op: ac.ElementLoadOp) -> _Fetched:
+        text, source = self.text, self.array(op.source)
+        pieces: list[list[str]] = []
+        if self.in_vectors(op.source):
+            count = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
+            for (base, offset), guard in zip(self.runs_at(source, op.indices), self.guards, strict=True):
+                words = [text.into("b32", "mov.b32", 0) for _ in range(count)]
+                for first, unit in _units(words):
+                    suffix, operand = _vector(unit)
+                    address = constant_address(text, base, offset + first * WORD_BYTES)
+                    text.emit(f"{source.load}{suffix}.b32", operand, address, guard=guard)
+                pieces.append(words)
+            return _Fetched(source.element, pieces)
+        for piece, guard in enumerate(self.guards):
+            registers: list[str] = []
+            for element in range(self.row.run):
+                point = self.elements(op.indices, piece, element)
+                address, inside = self.address(source, op.indices, point, check=bool(op.fill.data))
+                inside = text.into("pred", "and.pred", inside, guard) if inside else guard
+                registers.append(load_as_float(text, source, f"[{address}]", inside))
+            pieces.append(registers)
+        return _Fetched("", pieces)
+
+    def store_run(self, op: ac.ElementStoreOp, piece: int) -> None:
+        """What a thread holds of a piece."""
+        text, destination, guard = self.text, self.array(op.destination), self.guards[piece]
+        registers = [self.register(op.value, piece, element) for element in range(self.row.run)]
+        if self.in_vectors(op.destination):
+            base, offset = self.runs_at(destination, op.indices)[piece]
+            for first, unit in _units(narrowed(text, destination.element, registers)):
+                suffix, operand = _vector(unit)
+                address = constant_address(text, base, offset + first * WORD_BYTES)
+                text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
+            return
+        for element, register in enumerate(registers):
+            point = self.elements(op.indices, piece, element)
+            address, _ = self.address(destination, op.indices, point, check=False)
+            store_element(text, destination.element, f"[{address}]", register, guard)
+
+    # ------------------------------------------------------------ folds
+
+    def function(self, op: ac.FoldOp) -> Callable[[str, str], str]:
+        return lambda left, right: emit_scalar(self.text, op.function.data, (left, right))
+
+    def partial(self, op: ac.FoldOp, piece: int) -> str:
+        """Of the thread's own elements in a piece."""
+        text, fold = self.text, self.function(op)
+        identity = float_literal(IDENTITIES[op.function.data])
+        found = [
+            text.into("f32", "selp.f32", self.register(op.value, piece, element), identity, self.guards[piece])
+            for element in range(self.row.run)
+        ]
+        while len(found) > 1:
+            pairs = [fold(left, right) for left, right in zip(found[::2], found[1::2], strict=False)]
+            found = pairs + found[len(pairs) * 2 :]
+        return found[0]
+
+    def no_place(self, op: ac.ArgFoldOp) -> Chosen:
+        """Before the first element: it stands where that does, so that it is right where none is better."""
+        text = self.text
+        value = text.into("f32", "mov.f32", float_literal(IDENTITIES[op.function.data]))
+        return Chosen(value, text.into("b32", "mul.lo.u32", self.thread, self.row.run))
+
+    def place_in(self, op: ac.ArgFoldOp, piece: int, best: Chosen) -> None:
+        """Let the thread's own elements in a piece follow those that `best` was chosen of."""
+        text, function = self.text, op.function.data
+        found = [Chosen(self.register(op.value, piece, element), element) for element in range(self.row.run)]
+        while len(found) > 1:
+            pairs = [better(text, function, *pair) for pair in zip(found[::2], found[1::2], strict=False)]
+            found = pairs + found[len(pairs) * 2 :]
+        identity = float_literal(IDENTITIES[function])
+        value = text.into("f32", "selp.f32", found[0].value, identity, self.guards[piece])
+        number = text.into("b32", "add.u32", self.starts[piece], found[0].number)
+        taken = better(text, function, best, Chosen(value, number))
+        text.emit("mov.f32", best.value, taken.value)
+        text.emit("mov.b32", str(best.number), taken.number)
+
+    def unit(self, words: int) -> Unit:
+        """With so many words of its own."""
+        first = self.words
+        self.words += words
+        return Unit(self.thread, self.row.threads, self.shared, first)
+
+
+def _units(words: list[str]) -> list[tuple[int, list[str]]]:
+    """Words that go together: number of the first, and up to 16 bytes of them."""
+    most = RUN_BYTES // WORD_BYTES
+    return [(first, words[first : first + most]) for first in range(0, len(words), most)]
+
+
+def _vector(unit: list[str]) -> tuple[str, str]:
+    """Suffix and operand of an access of so many words."""
+    return ("", unit[0]) if len(unit) == 1 else (f".v{len(unit)}", f"{{{', '.join(unit)}}}")
+
+
+# ---------------------------------------------------------------- what depends on what
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """ends: folds and stores; needed: what they are computed from and changes along the row, in order."""
+
+    level: int
+    ends: list[Operation]
+    needed: list[Operation]
+
+
+def _is_costly(op: Operation) -> bool:
+    return isinstance(op, ac.ScalarOp) and op.function.data in COSTLY
+
+
+def _index(text: Text, values: Places, op: ac.AffineOp | ac.IndexDivideOp) -> str:
+    return affine_index(text, values, op) if isinstance(op, ac.AffineOp) else divided(text, values, op)
+
+
+def _index_at(text: Text, point: Places, index: SSAValue) -> None:
+    """Compute an index at a point, where it changes along the row."""
+    if index in point:
+        return
+    owner = index.owner
+    assert isinstance(owner, ac.AffineOp | ac.IndexDivideOp)
+    for operand in owner.operands:
+        _index_at(text, point, operand)
+    point[index] = IndexPlace(_index(text, point, owner))
+
+
+def _levels(op: ac.ElementwiseOp) -> tuple[set[Operation], dict[Operation, int]]:
+    """The ops whose result changes along the row (stores: that go along it), and how many folds, one waiting for the
+    other, must be known before each can be computed."""
+    along = op.body.block.args[-1]
+    varying: set[Operation] = set()
+    levels: dict[Operation, int] = {}
+    for inner in op.body.block.ops:
+        owners = [operand.owner for operand in inner.operands]
+        before = [levels[owner] for owner in owners if isinstance(owner, Operation) and owner in levels]
+        levels[inner] = max(before, default=0) + isinstance(inner, _Fold)
+        moves = any(operand is along or operand.owner in varying for operand in inner.operands)
+        if moves and not isinstance(inner, _Fold):
+            varying.add(inner)
+    return varying, levels
+
+
+def _behind(ends: Sequence[Operation], known: set[Operation]) -> set[Operation]:
+    """The ops, and all that they are computed from, up to what is known."""
+    found: set[Operation] = set()
+    open_ = list(ends)
+    while open_:
+        op = open_.pop()
+        if op not in found and op not in known:
+            found.add(op)
+            open_ += [operand.owner for operand in op.operands if isinstance(operand.owner, Operation)]
+    return found

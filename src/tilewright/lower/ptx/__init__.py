@@ -1,0 +1,1 @@
+"""How ac ops become PTX text: values' places, rings, copies, scalar code, passes over the text."""

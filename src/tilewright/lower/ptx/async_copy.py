@@ -1,0 +1,187 @@
+"""How a warpgroup's threads fill a slot from an array that no tensor map describes.
+
+A box's rows are 128 bytes, one span of the swizzle. A row takes 128 / p threads side by side, a piece of p bytes each,
+so that a warp reads whole rows; the warpgroup's threads take as many rows at once as they cover, and go on by as many.
+Then a thread's place in its row never changes, and where the swizzle puts it takes at most two values, 64 bytes apart:
+the swizzle exclusive-ors bits 4 to 6 of an address with bits 7 to 9, and the rows of one thread differ by 4, 8 or 16.
+What is left for each piece is one comparison (is the row inside the array?) and the copy, at constant distances from
+one address on either side.
+
+Past the array's end a piece is ignored by its predicate, and written as zeros; a piece that the end of a row cuts says
+how many of its bytes are read. Source: PTX ISA, cp.async (ignore-src, src-size), cp.async.mbarrier.arrive, 5.5.7.
+Checked by: tests/lower/ptx/test_async_copy.py (values at small sizes), and by `contract` on the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.base.element import parse_element
+from tilewright.ir.ac.async_copy import (
+    COPYING_THREADS,
+    AsyncCopyArriveOp,
+    AsyncCopyFenceOp,
+    AsyncCopyIssueOp,
+    AsyncCopyWaitOp,
+)
+from tilewright.ir.decisions import AsyncPlan, OperandDecision, PipelineDecisions
+from tilewright.ir.tier import int_array
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import parameter_name
+from tilewright.ir.tile.types import tensor_type
+from tilewright.lower.build import Build, affine
+from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
+from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
+from tilewright.lower.ptx.rings import barrier_address
+
+_ROW_BYTES = 128
+_CACHE = ".L2::128B"
+"""Rows are read slice after slice, so what lies beside a piece is wanted next."""
+
+# ---------------------------------------------------------------- construction
+
+
+def source_dimensions(program: tile.ProgramOp, d: PipelineDecisions, operand: OperandDecision) -> tuple[int, ...]:
+    """Which dimensions of an operand's array its coordinates run along: the contiguous one, its other one, the rest."""
+    tensor = next(
+        tensor_type(argument)
+        for argument in program.body.block.args
+        if parameter_name(program, argument) == operand.buffer
+    )
+    outer = next(axis for axis in (d.rows, d.columns) if axis in tensor.axis_names)
+    first = (d.contracted, outer) if operand.major == "K" else (outer, d.contracted)
+    further = [axis for axis in tensor.axis_names if axis not in first]
+    return tuple(tensor.axis_names.index(axis) for axis in (*first, *further))
+
+
+def copy_pieces(
+    build: Build,
+    d: PipelineDecisions,
+    operand: OperandDecision,
+    plan: AsyncPlan,
+    arrays: tuple[SSAValue, SSAValue, tuple[int, ...]],
+    indices: Sequence[SSAValue],
+    slot: int,
+    extent: int,
+    part_of_slot: tuple[int, int],
+    share: SSAValue | None,
+    tx: SSAValue,
+) -> SSAValue:
+    """Copies that fill one operand's slot, as `lower.pipeline.kernel` has them for the copy engine.
+
+    arrays: the operand's array, the ring's buffer, and the dimensions of `source_dimensions`. indices: of the tile, of
+    the turn of the loop, then coordinates of further dimensions. part_of_slot: which of how many operands that stand
+    behind one another in the slot.
+    """
+    source, buffer, dimensions = arrays
+    tile_index, k, *further = indices
+    inner_box, rows = operand.map.box[:2]
+    outer_box = rows if operand.major == "K" else inner_box
+    # A K-major slot as deep as several swizzle spans is one matrix a span, beside one another.
+    spans = d.tile_k // inner_box if operand.major == "K" else 1
+    parts = plan.boxes // spans
+    which, many = part_of_slot
+    deep = d.tile_k * d.shares
+    slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
+    for number in range(plan.boxes):
+        span, part = divmod(number, parts)
+        outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
+        depth = affine(build, slices, slot * deep + span * inner_box)
+        coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]
+        properties: dict[str, Attribute] = {
+            "offset_bytes": IntAttr(((span * many + which) * parts + part) * plan.box_bytes),
+            "box": int_array(operand.map.box[:2]),
+            "dimensions": int_array(dimensions),
+            "piece_bytes": IntAttr(operand.piece_bytes),
+        }
+        op = AsyncCopyIssueOp.create(
+            operands=[source, buffer, tx, *coordinates], properties=properties, result_types=[tx.type]
+        )
+        tx = build.value(op)
+    return tx
+
+
+# ---------------------------------------------------------------- emission
+
+
+def lower_async_copy(lowering: Lowering, op: Operation) -> None:
+    """Emit one operation of copies by threads."""
+    text = lowering.text
+    match op:
+        case AsyncCopyIssueOp():
+            _lower_issue(lowering, op)
+        case AsyncCopyArriveOp():
+            address = barrier_address(lowering, slot_of(lowering, op.tx), 0)
+            text.emit("cp.async.mbarrier.arrive.noinc.shared::cta.b64", f"[{address}]")
+        case AsyncCopyFenceOp():
+            text.emit("fence.proxy.async.shared::cta")
+            lowering.places[op.result] = slot_of(lowering, op.phase)
+        case AsyncCopyWaitOp():
+            text.emit("cp.async.wait_all")
+        case _:
+            raise AssertionError(f"{op.name} is no copy by threads")
+
+
+def _lower_issue(lowering: Lowering, op: AsyncCopyIssueOp) -> None:
+    text = lowering.text
+    source, buffer, slot = lowering.place(op.source), lowering.place(op.buffer), slot_of(lowering, op.tx)
+    assert isinstance(source, GlobalPlace) and isinstance(buffer, BufferPlace)
+    element = parse_element(source.element)
+    assert element is not None
+    width, piece, (_, rows) = element.bytes, op.piece_bytes.data, integers(op.box)
+    dimensions = integers(op.dimensions)
+    inner_extent, outer_extent = source.shape[dimensions[0]], source.shape[dimensions[1]]
+    assert isinstance(inner_extent, int), "rows of a length that only the launch knows"
+    pitch_bytes = source.strides[dimensions[1]] * width
+    inner, outer, *further = (lowering.index(value) for value in op.coordinates)
+    beside = _ROW_BYTES // piece
+    at_once = COPYING_THREADS // beside
+
+    number = text.into("b32", "and.b32", lowering.warpgroup_thread, beside - 1)
+    first_row = text.into("b32", "shr.u32", lowering.warpgroup_thread, beside.bit_length() - 1)
+    # Where this thread's pieces go: rows are 128 bytes, of which the swizzle turns bits 4 to 6 by bits 7 to 9.
+    base = text.into("b32", "add.u32", lowering.shared_base, buffer.address + op.offset_bytes.data)
+    base = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
+    turned = text.into("b32", "and.b32", first_row, 7)
+    turned = text.into("b32", "shl.b32", turned, 4)
+    within = text.into("b32", "shl.b32", number, piece.bit_length() - 1)
+    within = text.into("b32", "xor.b32", within, turned)
+    place = text.into("b32", "mad.lo.u32", first_row, _ROW_BYTES, within)
+    even = text.into("b32", "add.u32", base, place)
+    odd = text.into("b32", "xor.b32", even, 64) if at_once == 4 else even
+
+    # Where they come from.
+    column = text.into("b32", "mad.lo.s32", number, piece // width, inner)
+    row = text.into("b32", "add.s32", outer, first_row)
+    address = text.into("b64", "mad.wide.s32", column, width, source.register)
+    address = text.into("b64", "mad.wide.s32", row, pitch_bytes, address)
+    for index, dimension in zip(further, dimensions[2:], strict=True):
+        address = text.into("b64", "mad.wide.s32", index, source.strides[dimension] * width, address)
+
+    # Rows left inside the array from this thread's first one; none, where its column lies outside.
+    left = text.into("b32", "sub.s32", outer_extent, row)
+    outside = text.into("pred", "setp.ge.s32", column, inner_extent)
+    left = text.into("b32", "selp.b32", 0, left, outside)
+    cut = bool(inner_extent * width % piece)
+    bytes_left = ""
+    if cut:
+        bytes_left = text.into("b32", "sub.s32", inner_extent, column)
+        bytes_left = text.into("b32", "mul.lo.s32", bytes_left, width)
+        bytes_left = text.into("b32", "min.s32", bytes_left, piece)
+    opcode = f"cp.async.{'cg' if piece == 16 else 'ca'}.shared.global{_CACHE}"
+    for turn in range(-(-rows // at_once)):
+        done = turn * at_once
+        guard = ""
+        if rows - done < at_once:
+            guard = text.into("pred", "setp.lt.u32", first_row, rows - done)
+        past = text.into("pred", "setp.le.s32", left, done)
+        to = f"[{odd if turn % 2 else even}+{done * _ROW_BYTES}]"
+        if cut:
+            read = text.into("b32", "selp.b32", 0, bytes_left, past)
+            text.emit(opcode, to, f"[{address}+{done * pitch_bytes}]", piece, read, guard=guard)
+        else:
+            text.emit(opcode, to, f"[{address}+{done * pitch_bytes}]", piece, past, guard=guard)
+    lowering.places[op.result] = slot

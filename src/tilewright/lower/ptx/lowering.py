@@ -1,0 +1,82 @@
+"""What every op's lowering shares: the text, where values are kept, the kernel's fixed registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
+from tilewright.lower.ptx.run_time import NONE_PASSED, PassedSizes
+from tilewright.lower.work.group_walk import GroupWalk
+from tilewright.lower.work.stream_walk import TurnItems
+
+
+@dataclass(slots=True)
+class Lowering:
+    """What every op's lowering shares: the text, where values are, and the kernel's fixed registers."""
+
+    text: Text
+    places: Places
+    symbols: dict[str, int]
+    cluster_size: int
+    launch_registers: int
+    passed: PassedSizes = NONE_PASSED
+    trips: dict[str, str] = field(default_factory=dict[str, str])
+    """Of loops over a symbol that this tile has a part of: the register that says how many."""
+    shared_base: str = ""
+    thread: str = ""
+    warpgroup_thread: str = ""
+    warpgroup: str = ""
+    is_first_thread: str = ""
+    items: dict[Operation, TurnItems] = field(default_factory=dict[Operation, "TurnItems"])
+    """Of roles whose units take parts and whole tiles in turn."""
+    walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])
+    spare: list[AccumulatorPlace | ScalesPlace] = field(default_factory=list["AccumulatorPlace | ScalesPlace"])
+    """Registers of partial products and scales that were promoted, for those that come."""
+    scales_bases: dict[object, tuple[Block, ScalesBase]] = field(
+        default_factory=dict["object", "tuple[Block, ScalesBase]"]
+    )
+    """By what is loaded, and in which block that was computed."""
+    operand_registers: dict[int, list[str]] = field(default_factory=dict[int, "list[str]"])
+    """A's registers of the products that take it from there, by how many there are."""
+
+    def place(self, value: SSAValue) -> Place:
+        return self.places[value]
+
+    def index(self, value: SSAValue) -> str:
+        place = self.places[value]
+        assert isinstance(place, IndexPlace)
+        return place.register
+
+    def fresh_accumulator(self, m: int, n: int) -> AccumulatorPlace:
+        """Registers for an accumulator that a wgmma overwrites: spare ones of the same shape, if there are any."""
+        for place in self.spare:
+            if isinstance(place, AccumulatorPlace) and (64 * len(place.blocks), place.n) == (m, n):
+                self.spare.remove(place)
+                return place
+        blocks = tuple(tuple(self.text.register("f32") for _ in range(n // 2)) for _ in range(m // 64))
+        return AccumulatorPlace(blocks, n)
+
+    def fresh_scales(self, keys: Sequence[tuple[int, int]], *, by_row: bool, run: int) -> ScalesPlace:
+        """Registers for scales at these places: spare ones of the same places, if there are any."""
+        for place in self.spare:
+            if isinstance(place, ScalesPlace) and (place.by_row, place.run, list(place.values)) == (by_row, run, keys):
+                self.spare.remove(place)
+                return place
+        return ScalesPlace({key: self.text.register("f32") for key in keys}, by_row, run)
+
+
+def integers(attribute: ArrayAttr[IntAttr]) -> tuple[int, ...]:
+    """The numbers of an array attribute."""
+    return tuple(item.data for item in attribute)
+
+
+def slot_of(lowering: Lowering, value: SSAValue) -> SlotPlace:
+    """The slot that a phase, transaction or reading token stands for."""
+    place = lowering.place(value)
+    assert isinstance(place, SlotPlace)
+    return place

@@ -1,0 +1,37 @@
+"""How is it found, in registers, which part of a walk a tile takes?
+
+`ac.range` says what is computed. Offsets, and how many iterations there are, go through moves, so that they are the
+only immediates that change with the extents.
+
+Checked by: tests/lower/work/test_tile_range.py, which runs what is emitted.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
+
+from tilewright.ir.ac import operations as ac
+from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.places import IndexPlace
+
+
+def lower_range(lowering: Lowering, op: ac.RangeOp) -> IndexPlace:
+    """The part's first iteration; its length is what loops over the symbol run from here on."""
+    text, row = lowering.text, lowering.index(op.row)
+    last = text.into("b32", "mov.u32", op.most.data - 1)
+    first = text.into("b32", "min.u32", _on_line(text, row, op.begin), last)
+    least = text.into("b32", "add.u32", first, 1)
+    end = text.into("b32", "max.u32", _on_line(text, row, op.end), least)
+    most = text.into("b32", "mov.u32", op.most.data)
+    end = text.into("b32", "min.u32", end, most)
+    lowering.trips[op.symbol.data] = text.into("b32", "sub.u32", end, first)
+    return IndexPlace(first)
+
+
+def _on_line(text: Text, row: str, line: ArrayAttr[IntAttr]) -> str:
+    scale, offset, divisor = integers(line)
+    moved = text.into("b32", "mov.u32", offset % (1 << 32))
+    value = text.into("b32", "mad.lo.s32", row, scale, moved)
+    positive = text.into("b32", "max.s32", value, 0)
+    return text.into("b32", "div.u32", positive, divisor)

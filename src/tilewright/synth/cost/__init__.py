@@ -1,0 +1,1 @@
+"""How long would it take: models of tiles, loops, memory and whole kernels."""

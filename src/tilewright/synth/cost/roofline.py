@@ -1,0 +1,200 @@
+"""What bounds a tile program of a shape: how much each unit must do, how much each tier must carry, and for how long?
+
+Before any search: operations by unit (tensor cores, arithmetic, special functions) are those of the program; bytes of
+device memory are every array once, whatever the kernel. A decided tile adds what it fetches from the L2 cache and what
+its tensor cores read from shared memory. Over the rates of the target each gives a time that no kernel of that tile
+undercuts; the longest says what dominates. Intensity is operations of the tensor cores (else of arithmetic) for each
+byte of a tier.
+
+Special functions are counted as the program has them; compiled kernels compute them by arithmetic, so their time is
+that of the hardware's own units, a lower bound. Not handled: groups of rows whose sizes are only known at launch, which
+count as if every row were in a group. Checked by: tests/synth/cost/test_roofline.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.function import Function
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import axes_of, dots, loads, stores
+from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.synth.cost.time_model import OrientedShape, fetched_bytes, oriented_shape, predicted_time
+from tilewright.targets import Target
+
+Kind = Literal["bytes", "operations"]
+Candidate = TypeVar("Candidate")
+
+SPECIAL = frozenset(
+    {
+        Function.EXP, Function.TANH, Function.SIGMOID, Function.GELU, Function.SILU, Function.SQRT, Function.RSQRT,
+        Function.LOG,
+    }
+)  # fmt: skip
+ARITHMETIC_PER_CYCLE = 256
+"""Two for each fused multiply-add of 128 lanes a cycle and multiprocessor: CUDA C++ Programming Guide, Arithmetic
+Instructions, compute capability 9.0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A unit or a tier of memory. amount: operations or bytes of one launch; per_second: of the whole device."""
+
+    name: str
+    kind: Kind
+    amount: float
+    per_second: float
+
+    @property
+    def microseconds(self) -> float:
+        """How long the amount takes at the rate."""
+        return 1e6 * self.amount / self.per_second
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRoofline:
+    """Resources in order: units, then tiers from the farthest to the nearest. predicted_microseconds: by the time
+    model, None where it has no word on the program."""
+
+    resources: tuple[Resource, ...]
+    predicted_microseconds: float | None
+
+    @property
+    def dominant(self) -> Resource:
+        """The resource that takes longest."""
+        return max(self.resources, key=lambda each: each.microseconds)
+
+    @property
+    def least_microseconds(self) -> float:
+        """A time that no kernel of this tile undercuts."""
+        return self.dominant.microseconds
+
+    @property
+    def operations(self) -> float:
+        """Of the tensor cores; of arithmetic and special functions where there are none."""
+        units = {each.name: each.amount for each in self.resources if each.kind == "operations"}
+        return units.get("tensor cores") or sum(units.values())
+
+    def intensity(self, resource: Resource) -> float:
+        """Operations for each byte of a tier."""
+        return self.operations / resource.amount if resource.amount else math.inf
+
+
+def program_roofline(program: tile.ProgramOp, decisions: Decisions, target: Target) -> ProgramRoofline:
+    """What a decided program asks of the target. Raises KeyError for a target whose rates are not known."""
+    clock = target.limit("device.clock_hertz")
+    multiprocessors = target.limit("device.multiprocessors")
+    everywhere = clock * multiprocessors
+    tensor, arithmetic, special = _operations(program)
+    units: list[Resource] = []
+    if tensor:
+        kind = "bf16" if _operand_bytes(program) == 2 else "f8"
+        rate = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor") * everywhere
+        units.append(Resource("tensor cores", "operations", tensor, rate))
+    if arithmetic or not units:
+        units.append(Resource("arithmetic", "operations", arithmetic, ARITHMETIC_PER_CYCLE * everywhere))
+    if special:
+        rate = target.limit("device.special_results_per_cycle_per_multiprocessor") * everywhere
+        units.append(Resource("special functions", "operations", special, rate))
+    dram = target.limit("device.dram_bytes_per_second")
+    tiers = [Resource("device memory", "bytes", compulsory_bytes(program), dram)]
+    predicted: float | None = None
+    if isinstance(decisions, PipelineDecisions):
+        extents = product_extents(program, decisions)
+        shape = oriented_shape(decisions, extents)
+        l2 = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * everywhere
+        stored = shape.rows * shape.columns * shape.stored_bytes
+        tiers.append(Resource("L2 cache", "bytes", fetched_bytes(decisions, shape) + stored, l2))
+        banks = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
+        read = _shared_bytes(decisions, shape, target)
+        tiers.append(Resource("shared memory", "bytes", read, banks * everywhere))
+        if not decisions.grouping and not decisions.promoted:
+            predicted = predicted_time(decisions, extents, target).microseconds
+    return ProgramRoofline((*units, *tiers), predicted)
+
+
+def compulsory_bytes(program: tile.ProgramOp) -> int:
+    """Bytes of device memory that any kernel moves: each array that is loaded, and each that is stored, once."""
+    touched = {op.tensor for op in loads(program)}
+    arrays = [tensor_type(value) for value in touched]
+    arrays += [tensor_type(op.tensor) for op in stores(program)]
+    return sum(math.prod(extent.data for extent in array.shape) * array.element_kind.bytes for array in arrays)
+
+
+def _operand_bytes(program: tile.ProgramOp) -> int:
+    return value_type(dots(program)[0].left).element_kind.bytes
+
+
+def _operations(program: tile.ProgramOp) -> tuple[int, int, int]:
+    """(of tensor cores, of arithmetic, of special functions): each once for every point of what it computes."""
+    extents = program.extents
+    tensor = arithmetic = special = 0
+    for op in program.walk():
+        match op:
+            case tile.DotOp():
+                tensor += 2 * math.prod(extents[axis] for axis in {*axes_of(op.left), *axes_of(op.right)})
+            case tile.UnaryOp() | tile.BinaryOp():
+                points = math.prod(extents.get(axis, 1) for axis in axes_of(op.result))
+                if op.function.data in SPECIAL:
+                    special += points
+                else:
+                    arithmetic += points
+            case _:
+                continue
+    return tensor, arithmetic, special
+
+
+def product_extents(program: tile.ProgramOp, decisions: PipelineDecisions) -> tuple[int, int, int]:
+    """Rows, columns and contracted elements as the program has them."""
+    rows, columns = decisions.rows, decisions.columns
+    if decisions.swapped:
+        rows, columns = columns, rows
+    return program.extents[rows], program.extents[columns], program.extents[decisions.contracted]
+
+
+def _shared_bytes(decisions: PipelineDecisions, shape: OrientedShape, target: Target) -> int:
+    """Read by tensor cores: every 64 rows of a tile read all of its columns' operand. What copies write is left out,
+    since it is not known to take time from the reads."""
+    blocks = math.ceil(decisions.tile_m / target.limit("wgmma.m"))
+    slices = shape.tiles * math.ceil(shape.depth / decisions.tile_k)
+    return slices * (decisions.tile_m + blocks * shape.multiplied) * decisions.tile_k * shape.element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Survivors(Generic[Candidate]):
+    """What is left of candidates, and which one is best. estimates: microseconds of those that were estimated;
+    left_out: how many cannot be better, since their least time is beyond the best one's estimate."""
+
+    best: Candidate
+    estimates: tuple[tuple[float, Candidate], ...]
+    left_out: int
+
+
+def survivors(
+    candidates: Iterable[Candidate],
+    least: Callable[[Candidate], float],
+    estimate: Callable[[Candidate], float | None],
+) -> Survivors[Candidate] | None:
+    """The candidate with the smallest estimate, found in order of least times and given up where these pass it.
+
+    least: a time that the estimate never undercuts; estimate: None for a candidate that cannot be built. None if none
+    can.
+    """
+    ordered = sorted(((least(each), index, each) for index, each in enumerate(candidates)), key=lambda item: item[:2])
+    found: list[tuple[float, Candidate]] = []
+    best = math.inf
+    for position, (floor, _, candidate) in enumerate(ordered):
+        if floor > best:
+            winner = min(found, key=lambda item: item[0])[1]
+            return Survivors(winner, tuple(found), len(ordered) - position)
+        microseconds = estimate(candidate)
+        if microseconds is not None:
+            found.append((microseconds, candidate))
+            best = min(best, microseconds)
+    if not found:
+        return None
+    return Survivors(min(found, key=lambda item: item[0])[1], tuple(found), 0)

@@ -1,0 +1,1 @@
+"""What is the cheapest way to bring a tile from one layout to another?"""

@@ -1,0 +1,1 @@
+"""How does each operand reach the tensor core?"""

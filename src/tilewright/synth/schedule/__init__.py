@@ -1,0 +1,1 @@
+"""In which order, role and stage does each task of a loop run?"""

@@ -1,0 +1,1 @@
+"""How do results leave, and what holds them on the way?"""

@@ -1,0 +1,149 @@
+"""How do threads share the rows of a program that folds its points along an axis?
+
+A warp or a part of one takes a short row, a CTA a long one: so many threads that each holds a few runs of neighbouring
+elements, loaded 16 bytes at a time where all arrays allow it. A row that a CTA's registers hold stays there from its
+one load to its store. Longer ones are loaded once for each fold that waits for another, and once for what is stored.
+
+Not handled: rows that several CTAs share, and folds of one walk that correct each other as they go: rows longer than a
+CTA's registers hold are read once for each walk. Checked by: tests/lower/points/test_rows.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import Operation
+
+from tilewright.ir.decisions import RUN_BYTES, ElementwiseDecisions
+from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
+from tilewright.ir.rows import COSTLY, RowDecision
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import access_of, grid_axes, index_offset, loads, parameter_name, reductions, stores
+from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+_WARP_THREADS = 32
+_WORD_BYTES = 4
+_RUN_MOST = 8
+"""Elements that a thread takes together."""
+_PIECES_OF_WARP = 4
+"""Runs of each thread up to which a warp, or a part of one, takes a row by itself."""
+_LEAST_LANES = 4
+_SHORT_THREADS = 128
+"""Of a CTA whose warps, or parts of them, take a row each."""
+_PIECES = (4, 3, 2, 1, 5, 6, 7, 8)
+"""Runs of each thread of a CTA, the likelier first: many loads of a thread are on their way at once."""
+_THREADS_LEAST, _THREADS_USUAL, _THREADS_MOST = 128, 256, 512
+_STREAMING_THREADS = 1024
+_STREAMED_ELEMENTS = 16
+"""Of a strip, in one thread."""
+_OTHER_REGISTERS = 30
+"""Of a thread, for addresses and what is computed of one run at a time."""
+
+
+def row_axis(program: tile.ProgramOp) -> str:
+    """The axis that the program folds its points along; "" where there is none."""
+    return next((op.axis.data for op in reductions(program)), "")
+
+
+def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> ElementwiseDecisions:
+    """Of a program without dot that folds along one axis."""
+    axis = row_axis(program)
+    length = program.extents[axis]
+    rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
+    run, vectors = _runs(program, axis, wanted)
+    lanes = 1 << (-(-length // (run * _PIECES_OF_WARP)) - 1).bit_length()
+    threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(length, run)
+    pieces = -(-length // (threads * run))
+    registers = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads)
+    waiting = pieces * run * _registers_per_element(program, axis, vectors)
+    streamed = int(waiting > registers - _OTHER_REGISTERS)
+    if streamed:
+        threads, pieces = _STREAMING_THREADS, max(1, _STREAMED_ELEMENTS // run)
+    decision = RowDecision(axis, threads, run, pieces, streamed, vectors)
+    block = max(threads, _SHORT_THREADS)
+    ctas = -(-rows // (block // threads))
+    unit = f"a CTA of {threads} threads" if threads > _WARP_THREADS else f"{threads} lanes of a warp"
+    walk = f"by strips of {decision.strip}" if streamed else "held in registers"
+    along = f"{run} elements at a time" if run > 1 else "an element at a time"
+    reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
+    return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
+
+
+def _registers_per_element(program: tile.ProgramOp, axis: str, vectors: Sequence[str]) -> float:
+    """That wait from one walk along the row to the next: what is loaded, and what costs much and is folded."""
+    held = [
+        (tensor_type(op.tensor).element_kind.bytes / _WORD_BYTES)
+        if parameter_name(program, op.tensor) in vectors
+        else 1.0
+        for op in loads(program)
+        if axis in map(base_axis, tensor_type(op.tensor).axis_names)
+    ]
+    costly = [
+        op
+        for op in _folded(program)
+        if (isinstance(op, tile.UnaryOp | tile.BinaryOp) and op.function.data in COSTLY)
+        and axis in value_type(op.result).axis_names
+    ]
+    return sum(held) + len(costly)
+
+
+def _folded(program: tile.ProgramOp) -> list[Operation]:
+    """What reductions are computed from; the rest is computed in the last walk, and waits for none."""
+    found: dict[Operation, None] = {}
+    open_ = [operand.owner for op in reductions(program) for operand in op.operands]
+    while open_:
+        op = open_.pop()
+        if isinstance(op, Operation) and op not in found:
+            found[op] = None
+            open_ += [operand.owner for operand in op.operands]
+    return list(found)
+
+
+def _threads_of_cta(length: int, run: int) -> int:
+    """So many that the last strip is as full as can be."""
+    choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
+    fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_USUAL]
+    return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
+
+
+def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...]]:
+    """Elements that a thread takes together, and the parameters that are reached so. 1 and none unless the row is whole
+    runs, which begin at whole vectors, in some array."""
+    widths: dict[str, int] = {}
+    for op in (*loads(program), *stores(program)):
+        tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
+        if axis in tensor.axis_names:
+            along = tensor.axis_names.index(axis)
+            dense = tensor.stride_elements[along] == 1 and not any(map(index_offset, op.indices))
+            aligned = name not in wanted.misaligned and (tensor.refinement.alignment_bytes >= DEFAULT_ALIGNMENT_BYTES)
+            if dense and aligned and tensor.axis_names.count(axis) == 1:
+                widths.setdefault(name, tensor.element_kind.bytes)
+            else:
+                widths[name] = 0
+    run = min([RUN_BYTES // width for width in widths.values() if width], default=1)
+    run = min(run, _RUN_MOST)
+    while run > 1:
+        vectors = tuple(name for name, width in widths.items() if width and _whole(program, name, axis, run))
+        if vectors:
+            return run, vectors
+        run //= 2
+    return 1, ()
+
+
+def _whole(program: tile.ProgramOp, name: str, axis: str, run: int) -> bool:
+    """Whether each row of an array is whole runs, each of which begins at a multiple of the vectors that reach it."""
+    for op in (*loads(program), *stores(program)):
+        if access_of(op).tensor != name:
+            continue
+        tensor = tensor_type(op.tensor)
+        vector = min(run, RUN_BYTES // tensor.element_kind.bytes)
+        others = zip(tensor.axis_names, tensor.stride_elements, strict=True)
+        if program.extents[axis] % run or run * tensor.element_kind.bytes % _WORD_BYTES:
+            return False
+        if any(stride % vector for each, stride in others if each != axis):
+            return False
+    return True

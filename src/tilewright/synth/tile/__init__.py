@@ -1,0 +1,1 @@
+"""Which part of a result does a CTA compute at a time?"""

@@ -1,0 +1,118 @@
+"""Which other tiles are about as quick as the chosen one, by the models that choose? What a tuner times.
+
+Each model that is asked for a product (`synth.tile.few_rows`, `long_sum`, `thin_product`, `scaled_tile`, and
+`synth.cost.tile_estimate` for large tiles, shared or ping-pong, whole or streamed) ranks its own candidates. The best
+of each alternate, since their estimates were fitted apart; of tiles that differ in their columns alone, two are taken.
+What is yielded may still be refused where decisions are made, as any request may.
+
+Not handled: groups of rows, operands computed in registers, programs without a product of the pipeline's kind; depths
+of the ring, clusters that share loads, orders of tiles. Checked by: tests/tune/test_candidates.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import grouping
+from tilewright.ir.tile.products import shared_products
+from tilewright.synth.cascade.decide import is_cascade
+from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.cost.tile_estimate import expected_cycles
+from tilewright.synth.operand.operands import slice_depth
+from tilewright.synth.tile import few_rows, long_sum, scaled_tile, thin_product
+from tilewright.synth.tile.question import ask
+from tilewright.synth.tile.shape import TileQuestion, TileShape
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.synth.work.stream_k import expected_saving
+from tilewright.synth.work.turns import compared_tiles
+from tilewright.targets import Target
+
+_OF_A_KIND = 2
+_WITHIN = 1.5
+"""Times the least estimate of all models that a tile may be expected to take: more than any of them errs by."""
+_SEED_TILE = (128, 128, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A tile by a model's estimate. turns: ping-pong; streamed: whether tiles left over after whole waves are shared
+    with idle CTAs, None where that is left open."""
+
+    shape: TileShape
+    cycles: float
+    turns: bool = False
+    streamed: bool | None = None
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """All but the columns."""
+        return replace(self.shape, columns=0, depth=0), self.turns, self.streamed
+
+    def wanted(self, given: Wanted, *, promoted: bool) -> Wanted:
+        """`given` with this tile. promoted: the depth of a slot is the promotion's."""
+        shape = self.shape
+        return replace(
+            given,
+            tile=(shape.rows, shape.columns),
+            consumers=shape.consumers,
+            swapped=shape.swapped,
+            split=shape.split,
+            teams=shape.teams if shape.teams > 1 else None,
+            cluster=shape.cluster if shape.paired else None,
+            depth=None if promoted else shape.depth,
+            resident=shape.resident if shape.resident > 1 else None,
+            turns=self.turns,
+            stream_k=self.streamed,
+        )
+
+
+def alternatives(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Iterator[Wanted]:
+    """Requests for other tiles, the most promising first; none where a program has no tile to choose."""
+    products = None if is_cascade(program) or grouping(program) is not None else shared_products(program)
+    if products is None:
+        return
+    asked = ask(program, products, target, wanted, [])
+    if asked.in_registers:
+        return
+    question = asked.question
+    models = [sorted(each, key=lambda one: one.cycles) for each in _models(question, target, wanted)]
+    most = _WITHIN * min((found[0].cycles for found in models if found), default=0.0)
+    near = [[each for each in found if each.cycles <= most] for found in models]
+    seen: Counter[object] = Counter()
+    for row in itertools.zip_longest(*near):
+        for each in row:
+            if each is not None and seen[each.kind] < _OF_A_KIND:
+                seen[each.kind] += 1
+                yield each.wanted(wanted, promoted=bool(question.scaled_depth))
+
+
+def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:
+    """Of every model that is asked for such a product, its candidates."""
+    rates = rates_of(target, question.element_bytes)
+    if few_rows.is_few_rows(question, target, wanted):
+        yield (Alternative(*each) for each in few_rows.estimated(question, target))
+    if long_sum.is_long_sum(question, target, wanted):
+        yield (Alternative(*each) for each in long_sum.estimated(question, target))
+    if thin_product.is_thin(question, wanted):
+        yield (Alternative(*each) for each in thin_product.estimated(question, target))
+    if question.scaled_depth:
+        if question.batch == 1 and question.products == 1:
+            yield (Alternative(*each) for each in scaled_tile.estimated(rates, question, target))
+    elif question.extents[2] > slice_depth(question.element_bytes):
+        yield _large(rates, question, target)
+
+
+def _large(rates: Rates, question: TileQuestion, target: Target) -> Iterator[Alternative]:
+    rows, columns, consumers = _SEED_TILE
+    seed = TileShape(rows, columns, slice_depth(question.element_bytes), consumers, question.orientations[0])
+    for large in compared_tiles(question, seed, target):
+        saved = expected_saving(rates, question, large.shape, turns=large.turns)
+        for streamed in (False, True) if saved else (False,):
+            cycles = expected_cycles(
+                rates, question, large.shape, target, turns=large.turns, saved=saved if streamed else 0.0
+            )
+            yield Alternative(large.shape, cycles, large.turns, streamed)

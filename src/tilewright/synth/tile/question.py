@@ -1,0 +1,92 @@
+"""What does a product ask of a tile? Its extents, elements and orientations, as every model of tiles takes them.
+
+The accumulator's columns run along the result's contiguous axis. Where rows are few, the product may be transposed; an
+operand computed in registers, and products with an operand in common, fix the orientation.
+Checked by: tests/synth/test_decide.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import parameter_name, stores
+from tilewright.ir.tile.products import SharedProducts
+from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.synth.cost.model import rates_of
+from tilewright.synth.operand.batch import batch_axis
+from tilewright.synth.operand.operands import loaded_step
+from tilewright.synth.operand.register_operand import fixed_for_registers, wants_registers
+from tilewright.synth.store.turned_store import is_turnable
+from tilewright.synth.tile.accumulation import promoted_depth, require_promotable
+from tilewright.synth.tile.shape import TileQuestion
+from tilewright.synth.tile.thin_product import FEW_ROWS
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and what was decided before it could be put."""
+
+    question: TileQuestion
+    natural: bool
+    """Whether the product as written is transposed."""
+    batch: str
+    """The axis of a batch, if there is one."""
+    in_registers: str
+    """The operand that is computed in registers, if one is."""
+    wanted: Wanted
+    """With what such an operand fixes."""
+
+
+def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wanted: Wanted, reasons: list[str]) -> Asked:
+    """The question of a program's products. Raises TilewrightError for sums that are asked for as they cannot be."""
+    dot = products.products[0]
+    left, right = value_type(dot.left), value_type(dot.right)
+    rows, contracted = left.axis_names[-2:]
+    columns = right.axis_names[-1]
+    batch = batch_axis(program, products)
+    natural = _wants_swap(program, columns)
+    element_bytes = left.element_kind.bytes
+    extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
+    stored_bytes = sum(tensor_type(store.tensor).element_kind.bytes for store in stores(program))
+    steps = (loaded_step(dot.left, contracted, target), loaded_step(dot.right, contracted, target))
+    stored = {parameter_name(program, store.tensor) for store in stores(program)}
+    # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
+    few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
+    orientations = (natural, not natural) if few else (natural,)
+    promoted = promoted_depth(program, dot, wanted)
+    require_promotable(promoted, wanted)
+    in_registers = ""
+    if not promoted:
+        rates = rates_of(target, element_bytes)
+        in_registers = wants_registers(program, products, batch, rates, target, wanted, reasons)
+    if in_registers:
+        wanted = fixed_for_registers(wanted, in_registers)
+        orientations = (in_registers == "right",)
+    if len(products.products) > 1:
+        # What the products share is A: their tiles stand side by side along the columns.
+        orientations = (products.shared == "right",)
+    plain = not (batch or promoted or in_registers or dot.scales) and len(products.products) == 1
+    plain = plain and wanted.swapped is None
+    question = TileQuestion(
+        extents,
+        element_bytes,
+        stored_bytes,
+        orientations,
+        steps,
+        len(products.products),
+        promoted,
+        program.extents.get(batch, 1),
+        bool(dot.scales),
+        plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
+    )
+    return Asked(question, natural, batch, in_registers, wanted)
+
+
+def _wants_swap(program: tile.ProgramOp, columns: str) -> bool:
+    """True if the first stored tensor is contiguous along the rows and not along the columns."""
+    tensor = tensor_type(stores(program)[0].tensor)
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    return strides[columns] != 1 and 1 in strides.values()

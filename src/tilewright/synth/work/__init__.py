@@ -1,0 +1,1 @@
+"""Which CTAs share tiles, operands and sums, and in which order are tiles taken?"""

@@ -1,0 +1,172 @@
+"""Which tiles are cut along the contracted axis so that idle CTAs help with them, and when does that pay?
+
+Tiles come out even on the multiprocessors only by luck: the last wave leaves some CTAs idle. Streamed, the tiles of
+that wave are cut at one slice, and the idle CTAs take what lies before it of several tiles each (`ir.ac.stream`, which
+says why at one slice). With n tiles to a helper, the wave takes n / (n + 1) of its time. That costs an exchange through
+memory: a helper writes its accumulators for each of its tiles, and each tile's owner reads them.
+
+Not handled: clusters, a contracted axis that a cluster's CTAs share, batches, rows in groups, scaled products, several
+products, operands computed in registers or copied by threads. Checked by: tests/synth/work/test_stream_k.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import dots
+from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.cost.model import slice_cycles as model_cycles
+from tilewright.synth.tile.shape import TileQuestion, TileShape
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+_HANDED_CYCLES = {True: 1700, False: 5000}
+"""What handing over a partial sum takes a helper besides multiplying: where tiles are taken in turn, some of it beside
+the other unit's product;"""
+_HEAD_CYCLES = {True: 4200, False: 0}
+"""the least that a head takes then, however short it is; and"""
+_TAKEN_CYCLES = {True: 800, False: 8000}
+"""what taking it up costs an owner. By `turns`; from about 200 pairs of the same tile whole and streamed on an H200, as
+`python -m bench tile-family` measures."""
+_EXPOSED_CYCLES = 3000
+"""What it costs besides where few whole tiles follow, behind which handing over would hide:"""
+_HIDING_WAVES = 3
+"""less than so many waves in all."""
+_MOST_HEADS = 10
+"""Of a helper: with more of them nothing was measured."""
+_LEAST_TURNED_COLUMNS = 144
+"""Of tiles whose results leave turned: most narrower ones lost by streaming, up to a tenth (measured there; why is not
+known)."""
+_WORTH_CYCLES = {True: 3600, False: 10000}
+"""Of a head: of products with shorter ones, as many lost by streaming as gained."""
+
+
+_FITTED_BYTES = 2
+"""Of operands' elements, for which that was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """tiles: how many are streamed; ctas: over how many; head_slices: of each tile, a helper's; saved_cycles: of the
+    whole product's, expected, 0 where none are."""
+
+    tiles: int
+    ctas: int
+    head_slices: int
+    saved_cycles: float
+
+
+def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, wanted: Wanted) -> PipelineDecisions:
+    """The decisions, with tiles streamed where that is asked for or expected to be quicker.
+
+    Raises TilewrightError where it is asked for and cannot be.
+    """
+    if wanted.stream_k is False:
+        return d
+    element_bytes = d.a.map.tensor_map().element.bytes
+    rates = rates_of(target, element_bytes)
+    obstacle = _obstacle(program, d)
+    tiles, slices = _tiles(program, d), _slices(program, d)
+    slice_cycles = max(model_cycles(rates, (d.tile_m, d.tile_n, d.tile_k), element_bytes))
+    question = (tiles, slices, least_slices(d), rates.multiprocessors)
+    stream = None if obstacle else leftover(*question, slice_cycles=slice_cycles, turns=bool(d.turns))
+    if stream is None:
+        if wanted.stream_k:
+            why = obstacle or f"{tiles} tiles of {slices} slices leave nothing to {rates.multiprocessors} CTAs"
+            raise TilewrightError(f"no tiles are streamed: {why}", remedy="leave stream_k out, or ask for another tile")
+        return d
+    narrow = any(store.turned for store in d.stores) and d.tile_n < _LEAST_TURNED_COLUMNS
+    fitted = element_bytes == _FITTED_BYTES and not narrow
+    if wanted.stream_k is None and not (pays(stream, tiles) and fitted):
+        return d
+    helpers = stream.ctas - stream.tiles
+    reason = (
+        f"the first {stream.tiles} of {tiles} tiles are streamed: {helpers} CTAs take {stream.head_slices} of the "
+        f"{slices} slices of each, of up to {math.ceil(stream.tiles / helpers)} tiles"
+    )
+    return replace(
+        d,
+        streamed=stream.tiles,
+        head_slices=stream.head_slices,
+        ctas=stream.ctas,
+        # What is asked for before the kernel before has ended would belong to a whole tile.
+        prefetch=0,
+        prefetch_columns=0,
+        reasons=(*d.reasons, reason),
+    )
+
+
+def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: float, turns: bool) -> Stream | None:
+    """The tiles after whole waves, if there are any and their slices can be shared with the CTAs that have none.
+
+    slices: of a tile; least: slices of the shortest part of a tile; slice_cycles: of a slice's product; turns: whether
+    consumers take tiles in turn.
+    """
+    left = tiles % ctas
+    if not left:
+        return None
+    heads = math.ceil(left / (ctas - left))
+    handed = _HANDED_CYCLES[turns]
+    # A helper is done when owners are.
+    head = int((slices - heads * handed / slice_cycles) / (heads + 1))
+    if head < least or heads * max(head * slice_cycles + handed, _HEAD_CYCLES[turns]) > slices * slice_cycles:
+        return None
+    worth = head * slice_cycles >= _WORTH_CYCLES[turns] and heads <= _MOST_HEADS
+    taken = _TAKEN_CYCLES[turns] + (_EXPOSED_CYCLES if tiles < _HIDING_WAVES * ctas else 0)
+    return Stream(left, ctas, head, head * slice_cycles - taken if worth else 0.0)
+
+
+def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
+    """Cycles that a product in tiles of this shape is expected to save by streaming, 0 where it would not stream."""
+    plain = question.products == 1 and question.batch == 1 and not question.scaled_depth and shape.split == 1
+    narrow = shape.swapped != question.orientations[0] and shape.columns < _LEAST_TURNED_COLUMNS
+    if not plain or narrow or question.element_bytes != _FITTED_BYTES:
+        return 0.0
+    rows, columns, depth = question.extents
+    if shape.swapped:
+        rows, columns = columns, rows
+    tiles = math.ceil(rows / shape.rows) * math.ceil(columns / shape.columns)
+    cycles = max(model_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes))
+    least, slices = 2 if turns else 1, math.ceil(depth / shape.depth)
+    stream = leftover(tiles, slices, least, rates.multiprocessors, slice_cycles=cycles, turns=turns)
+    return stream.saved_cycles if stream is not None and pays(stream, tiles) else 0.0
+
+
+def pays(stream: Stream, tiles: int) -> bool:
+    """Whether fewer cycles are expected, of products of more tiles than one wave has: shorter ones are split among
+    clusters."""
+    return stream.saved_cycles > 0 and tiles > stream.ctas
+
+
+def least_slices(d: PipelineDecisions) -> int:
+    """Slices of the shortest part of a tile: those that a consumer's loop takes before it turns, and where tiles are
+    taken in turn one that was waited for before the turn is passed on."""
+    return max(2, d.release_distance + 1) if d.turns else max(1, d.release_distance)
+
+
+def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
+    """Why tiles of these decisions cannot be streamed; empty where they can."""
+    plain = {
+        "CTAs of a cluster share what they load": d.cluster_ctas > 1,
+        "CTAs of a cluster share the contracted axis": d.split > 1,
+        "several clusters share the contracted axis": d.teams > 1,
+        "a batch has several matrices": bool(d.batch),
+        "rows stand in groups": bool(d.grouping),
+        "the product is scaled in its loop": d.partials > 1 or any(dot.scales for dot in dots(program)),
+        "several products share an operand": d.products > 1,
+        "an operand is computed in registers": bool(d.computed),
+        "threads copy an operand": d.copies_by_threads,
+    }
+    return next((why for why, stands in plain.items() if stands), "")
+
+
+def _tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
+    return math.ceil(program.extents[d.rows] / d.tile_m) * math.ceil(program.extents[d.columns] / d.tile_n)
+
+
+def _slices(program: tile.ProgramOp, d: PipelineDecisions) -> int:
+    return math.ceil(program.extents[d.contracted] / d.tile_k)

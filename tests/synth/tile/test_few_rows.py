@@ -1,0 +1,132 @@
+"""Few to middling rows: which tile, shared by how many, with room for another CTA, and what is left as it was."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright.frontends.tile.language as tw
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.tile.facts import the_program
+from tilewright.synth.cost.model import rates_of
+from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.tile.few_rows import estimated, few_rows_shape, is_few_rows, parameters_of, row_cycles, stages_of
+from tilewright.synth.tile.shape import TileQuestion, TileShape
+from tilewright.synth.work.split import clusters_at_once
+from tilewright.targets import target
+
+HOPPER = target("sm_90a")
+RATES = rates_of(HOPPER)
+
+
+def decided(m: int, n: int, k: int, *, rows_of_b: bool = True, **wanted) -> PipelineDecisions:
+    kinds = {each.name: tw.bf16 for each in matmul_kernel.parameters}
+    strides = {} if rows_of_b else {"b": (1, k)}
+    module = trace(matmul_kernel, {"M": m, "N": n, "K": k}, kinds, strides)
+    decisions = decide(the_program(module), HOPPER, Wanted(**wanted))
+    assert isinstance(decisions, PipelineDecisions)
+    return decisions
+
+
+def asked(m: int, n: int, k: int, *, rows_of_b: bool = True) -> TileQuestion:
+    orientations = (False, True) if m <= 128 else (False,)
+    return TileQuestion((m, n, k), 2, 2, orientations, (8, 64 if rows_of_b else 8), turnable=True)
+
+
+def cycles(question: TileQuestion, shape: TileShape, stages: int = 6) -> float:
+    return row_cycles(parameters_of(HOPPER), RATES, question, shape, stages, HOPPER)
+
+
+def resident_ctas(plan: PipelineDecisions) -> int:
+    shared = HOPPER.limit("multiprocessor.shared_bytes") // (
+        plan.smem_bytes + HOPPER.limit("cta.shared_reserved_bytes")
+    )
+    threads = 128 * (1 + plan.consumers)
+    return min(shared, HOPPER.limit("multiprocessor.registers") // (plan.launch_registers * threads))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(8, 13312, 16384), (32, 22016, 4096), (64, 13312, 16384), (64, 22016, 4096)])
+def test_where_multiprocessors_idle_the_next_launch_has_room(m: int, n: int, k: int) -> None:
+    plan = decided(m, n, k)
+    assert plan.ctas < HOPPER.limit("device.multiprocessors") and resident_ctas(plan) == 2
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(64, 2304, 16384), (128, 2304, 16384), (256, 4096, 11008), (512, 2304, 16384)]
+)
+def test_few_tiles_of_long_sums_are_shared(m: int, n: int, k: int) -> None:
+    plan = decided(m, n, k)
+    assert plan.shares > 1 and plan.ctas > 50
+    assert plan.ctas <= plan.split * clusters_at_once(plan.split, HOPPER)
+
+
+def test_middling_rows_may_be_the_accumulators_columns_and_leave_in_bulk() -> None:
+    plan = decided(512, 2304, 16384)
+    assert plan.swapped == 1 and all(store.turned for store in plan.stores)
+
+
+def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
+    question = asked(64, 13312, 16384)
+    assert is_few_rows(question, HOPPER, Wanted())
+    for wish in (
+        {"tile": (64, 64)},
+        {"split": 2},
+        {"teams": 2},
+        {"resident": 1},
+        {"cluster": (2, 1)},
+        {"turns": False},
+    ):
+        assert not is_few_rows(question, HOPPER, Wanted(**wish))
+    assert is_few_rows(replace(question, element_bytes=1), HOPPER, Wanted())
+    for other in ({"batch": 2}, {"products": 2}, {"scaled_depth": 128}, {"scaled": True}):
+        assert not is_few_rows(replace(question, **other), HOPPER, Wanted())
+    for m, n in ((4096, 4096), (513, 8192), (256, 511), (128, 256)):
+        assert not is_few_rows(asked(m, n, 4096), HOPPER, Wanted())
+    assert decided(64, 13312, 16384, tile=(64, 64)).tile_m == 64
+
+
+def test_the_choice_made_before_stays_where_little_is_saved() -> None:
+    question = asked(64, 13312, 16384)
+    best = few_rows_shape(question, TileShape(64, 8, 64, 1), HOPPER, reasons := [])
+    assert best != TileShape(64, 8, 64, 1) and "small-M model" in reasons[0]
+    assert few_rows_shape(question, best, HOPPER, reasons) == best and len(reasons) == 1
+
+
+def test_what_lengthens_a_launch() -> None:
+    question, shape = asked(64, 13312, 8192), TileShape(64, 128, 64, 1)
+    usual = cycles(question, shape)
+    # Room for the next launch where multiprocessors idle; more slots; not waiting for others.
+    assert cycles(question, replace(shape, resident=2)) < usual < cycles(question, shape, 2)
+    assert usual < cycles(asked(64, 13312, 16384), shape) and usual < cycles(asked(64, 13312 * 2, 8192), shape)
+    # Tiles that end inside a line of B's rows, or past the operand.
+    assert usual < cycles(question, replace(shape, columns=120))
+    assert cycles(asked(33, 13312, 8192), replace(shape, rows=128, consumers=2)) > cycles(asked(33, 13312, 8192), shape)
+    # Both halves of the rows ask for the large operand.
+    assert cycles(asked(128, 13312, 8192), shape) > cycles(
+        asked(128, 13312, 8192), replace(shape, rows=128, consumers=2)
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 512), st.integers(1025, 20000), st.integers(8, 20000), st.booleans())
+def test_every_product_has_a_choice_that_fits(m: int, n: int, k: int, rows_of_b: bool) -> None:
+    n, k = n // 8 * 8, k // 8 * 8
+    plan = decided(m, n, k, rows_of_b=rows_of_b)
+    assert plan.smem_bytes <= HOPPER.limit("cta.shared_bytes_max") and plan.stages >= 2
+    if plan.teams > 1:
+        tiles = -(-(n if plan.swapped else m) // plan.tile_m) * -(-(m if plan.swapped else n) // plan.tile_n)
+        assert tiles * plan.teams <= clusters_at_once(plan.split, HOPPER)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 4096, 4096), (100, 3000, 500), (512, 4096, 128)])
+def test_all_that_is_compared_fits(m: int, n: int, k: int) -> None:
+    question = asked(m, n, k)
+    for shape, found in estimated(question, HOPPER):
+        slot = (shape.rows + shape.columns) * shape.depth * 2
+        assert found > 0 and stages_of(shape, question, HOPPER) * slot * shape.resident <= HOPPER.limit(
+            "multiprocessor.shared_bytes"
+        )
+        assert shape.columns % (8 * shape.split) == 0

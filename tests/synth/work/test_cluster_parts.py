@@ -1,0 +1,20 @@
+"""Which slots the CTAs of a cluster can share."""
+
+import pytest
+from tests.synth.test_decide import decided, matmul
+
+from tilewright.base.error import TilewrightError
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.synth.tile.wanted import Wanted
+
+
+def test_rows_of_a_k_major_slot_are_shared_by_eights():
+    wanted = Wanted(tile=(128, 192), cluster=(2, 1))
+    plan = decided(matmul, 4096, 4096, 4096, wanted=wanted, strides={"b": (1, 4096)})
+    assert isinstance(plan, PipelineDecisions)
+    assert plan.b.major == "K" and plan.b.map.box == (64, 96)
+
+
+def test_boxes_of_an_mn_major_slot_are_shared_whole():
+    with pytest.raises(TilewrightError, match="cannot share 192 elements of b, MN-major"):
+        decided(matmul, 4096, 4096, 4096, wanted=Wanted(tile=(128, 192), cluster=(2, 1)))
