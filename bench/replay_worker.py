@@ -26,7 +26,7 @@ EARLIER: dict[str, tuple[str, ...]] = {
     "tilewright.driver.compile.compile": ("tilewright.driver.compile",),
     "tilewright.driver.compile.kernels": ("tilewright.driver.kernels",),
     "tilewright.driver.compile.kernels_scaled": ("tilewright.driver.kernels_scaled",),
-    "tilewright.synth.tile.wanted": ("tilewright.synth.decide",),
+    "tilewright.synth.tile.wanted": ("tilewright.synth.wanted", "tilewright.synth.decide"),
 }
 """Where modules stood in earlier commits, the latest first, by where they stand now."""
 ENTRY_POINTS = {

@@ -2,7 +2,7 @@
 
 `input` is the layout, `steps` each operation with its answer, `result` the last layout there was, `picture` the cells
 where `--show` asks for them. An answer's `kind` says what it is. Stable within `version`. Checked by:
-tests/cli/layout/test_command.py.
+tests/cli/test_layout_command.py.
 """
 
 from __future__ import annotations

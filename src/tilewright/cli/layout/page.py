@@ -1,6 +1,6 @@
 """What stands on the pages of `tilewright layout` and `tilewright banks`? What the words say, and the pictures.
 
-Checked by: tests/cli/layout/test_command.py, tests/cli/banks/test_command.py.
+Checked by: tests/cli/test_layout_command.py, tests/cli/test_banks_command.py.
 """
 
 from __future__ import annotations

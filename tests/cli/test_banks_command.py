@@ -17,7 +17,7 @@ from tilewright.legal.bank.banks import wavefronts
 TILE = ("--layout", "(64,64):(64,1)", "--element-bytes", "2", "--access", "ldmatrix.x4")
 TRANSPOSE = ("--layout", "(32,32):(32,1)", "--access", "ld.shared.b32:columns", "--access", "st.shared.b32:rows")
 RING = ("examples/ring.ptx", "--launch", "examples/ring.launch.json")
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 STRIDED = """.version 8.4
 .target sm_90a
