@@ -128,6 +128,7 @@ def test_the_quickest_candidate_is_ours(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert ours.notes["taken"] == "2" and ours.notes["tuned"] == {"0": 10.0, "2": 9.0}
 
 
+@pytest.mark.full
 def test_tuned_products_are_a_suite_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "| Random products, tuned | not measured | | | 1.06 | | 0.95 | | `python -m bench random-gemm --tune` |" in (
         page(tmp_path)

@@ -181,6 +181,7 @@ def test_a_process_that_ends_is_an_error_with_the_product(tmp_path: Path) -> Non
         compiled(compiler_in(tmp_path, _FILES), [product(999), product(1)], 1, lambda: None)
 
 
+@pytest.mark.full
 def test_a_tree_without_a_compiler_is_never_answered_for_by_another(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"is taken from .* and not from"):
         compiled(tmp_path, [product(1)], 1, lambda: None)

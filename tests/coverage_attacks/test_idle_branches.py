@@ -27,7 +27,7 @@ def test_a_branch_around_a_store_to_global_memory_need_not_be_seen() -> None:
     assert (report.verdict, report.scope) == ("proven", "all trip counts"), report.reasons
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("inside", "rest"),
     [

@@ -73,6 +73,7 @@ def _of(kernels: dict[str, str]) -> list[object]:
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rest", _of(_BUGGY))
 def test_a_hang_in_a_later_iteration_is_never_proven(rest: str) -> None:
     assert checked(_loop(rest)).verdict != "proven"

@@ -120,6 +120,7 @@ def read_by_machine(descriptor: OperandDescriptor, major: Any, rows: int, width:
     return (chunks[:, None, :] + inside[:, None]).reshape(rows, depth)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("width", [1, 2, 4])
 @pytest.mark.parametrize("where", [HOPPER, BLACKWELL], ids=["sm_90a", "sm_100a"])
 def test_every_pair_of_map_and_descriptor(where: Target, width: int) -> None:

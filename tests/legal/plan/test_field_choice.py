@@ -61,6 +61,7 @@ OPEN = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("name", "data_types", "swizzles"), [("sm_90a", 13, 4), ("sm_100a", 16, 7)])
 def test_the_choice_is_the_cheapest_legal_map(name, data_types, swizzles):
     device = target(name)

@@ -111,6 +111,7 @@ def in_place(plans: list[OperandPlan]) -> list[OperandPlan]:
     return [plan for plan in plans if plan.map is not None and plan.kind != "copy"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("group", CASES)
 def test_a_plan_is_found_wherever_boxes_are_made_of_whole_units(group: str) -> None:
     missed: list[Case] = []

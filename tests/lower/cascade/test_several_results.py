@@ -95,6 +95,7 @@ def row_repeated(
 PROGRAMS = (two_sums, weights_stored, float_weights_stored, row_added, row_repeated)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", PROGRAMS, ids=lambda each: each.name)
 def test_values_and_proof(kernel):
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}

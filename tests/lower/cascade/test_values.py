@@ -46,6 +46,7 @@ def assert_near(name: str, dims, lowered: Lowered, arrays, elements) -> None:
                 assert np.all(same | (np.abs(found - wanted) <= allowed)), (buffer.name, np.abs(found - wanted).max())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_at_lengths_around_tiles(name):
     for rows, streamed in ((1, 8), (63, 64), (65, 72), (130, 264)):
@@ -69,6 +70,7 @@ def test_numbers_along_axes_of_the_batch():
     assert np.abs(run(lowered, arrays)["w"] - expected).max() < 1e-5
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("streamed", [1, 2, 63, 65, 127, 129])
 def test_odd_lengths_of_what_is_walked(streamed):
     for name in ("attention", "causal", "window", "grouped_heads"):
@@ -77,6 +79,7 @@ def test_odd_lengths_of_what_is_walked(streamed):
         assert_near(name, dims, lowered, random_inputs(lowered, streamed), elements)
 
 
+@pytest.mark.full
 @settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(list(PROGRAMS)),

@@ -21,6 +21,7 @@ from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "rows", "streamed"),
     [("causal", 270, 270), ("causal", 130, 400), ("causal", 300, 130), ("window", 270, 270), ("window", 300, 200)],
@@ -43,6 +44,7 @@ def test_what_no_row_needs_is_not_read() -> None:
     assert np.array_equal(run(lowered, arrays)["o"], before)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["causal", "window"])
 def test_both_proofs(name: str) -> None:
     lowered = lower(PROGRAMS[name], dims_of(name, 1000, 1000), elements_of(name, Element.F16))
@@ -50,6 +52,7 @@ def test_both_proofs(name: str) -> None:
     assert isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", name), Proven)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kernel", "together"), [(causal, 1), (causal, 2), (causal, 4), (shifted, 1)])
 def test_tiles_of_several_matrices_taken_together(kernel: tw.Kernel, together: int) -> None:
     """12 tiles, or 7 of one matrix, on 3 CTAs: rounds in alternating direction, the last one not full."""

@@ -78,6 +78,7 @@ def lowered(name, **more):
     return lower(kernel, dims, elements, wanted=Wanted(computed="registers", **(wishes | more)))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_the_proof_of_the_program(name):
     program = lowered(name)
@@ -87,6 +88,7 @@ def test_values_and_the_proof_of_the_program(name):
     assert_close(program, random_inputs(program, seed=3))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["scaled", "two blocks", "right", "activated tiles", "shared depth"])
 def test_the_text_is_proved(name):
     kernel, dims, elements, wishes = CASES[name]

@@ -67,6 +67,7 @@ def test_lengths_around_what_units_hold(length):
     assert_near(lowered, random_inputs(lowered, length))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["log_softmax", "layer_norm", "cross_entropy", "neighbours"])
 @pytest.mark.parametrize("length", [70000, 65544])
 def test_rows_that_are_walked_by_strips(name, length):
