@@ -32,12 +32,12 @@ TARGET = "sm_90a"
 
 @tw.kernel
 def batched(
-    a: tw.Tensor["B", "M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["B", "M", "N"], c: tw.Tensor["B", "M", "N"]
+    a: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], r: tw.Tensor["B", "M", "N"], c: tw.Tensor["B", "M", "N"]
 ):
     p, i, j = tw.grid("B", "M", "N")
     acc = tw.zeros(p, i, j)
     for k in tw.loop("K"):
-        acc += tw.dot(a[p, i, k], w[j, k].T)
+        acc += tw.dot(a[p, i, k], w[p, j, k].T)
     c[p, i, j] = acc + r[p, i, j]
 
 

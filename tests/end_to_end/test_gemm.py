@@ -98,7 +98,7 @@ def test_programs_and_decisions_agree_with_the_reference(kernel, dims, dtype, wa
         (Wanted(stages=1), "1 stages of 49152 bytes do not make a pipeline"),
         (Wanted(stages=5), "use 2 to 4 stages"),
         (Wanted(tile=(128, 100)), "no tile shape"),
-        (Wanted(cluster=(4, 1)), "no cluster shape"),
+        (Wanted(cluster=(3, 1)), "no cluster shape"),
         (Wanted(tile=(128, 192), cluster=(2, 1)), "cannot share 192 elements"),
     ],
 )

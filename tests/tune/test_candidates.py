@@ -64,7 +64,7 @@ def test_the_choice_is_among_its_models_alternatives() -> None:
 def test_at_most_two_tiles_differ_in_columns_alone() -> None:
     found = list(alternatives(the_program(traced(MATMUL, 512, 8192, 4096)), HOPPER, Wanted()))
     kinds = [(each.tile[0], each.consumers, each.swapped, each.split, each.teams, each.resident, each.turns,
-              each.stream_k) for each in found if each.tile is not None]  # fmt: skip
+              each.stream_k, each.cluster) for each in found if each.tile is not None]  # fmt: skip
     assert len(found) > 8 and max(map(kinds.count, kinds)) == 2
 
 

@@ -169,7 +169,7 @@ def _decide_pipeline(
     large = choose_turns(rates, question, shape, target, wanted, reasons, compared)
     summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     if is_few_rows(question, target, wanted):
-        summed = few_rows_shape(question, summed, target, reasons)
+        summed = few_rows_shape(question, summed, target, reasons, alone=wanted.unmapped == "threads")
     large = large if summed == large.shape else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:

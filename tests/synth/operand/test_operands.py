@@ -74,9 +74,9 @@ def test_a_copy_reads_along_its_sources_rows():
 
 def test_a_slice_of_a_larger_array_is_read_in_place():
     """Keys of a fused projection: rows 3 x 4096 apart, of which each is a third."""
-    plan = decided({"M": 512, "N": 256, "K": 4096}, {"a": (3 * 4096, 1)})
+    plan = decided({"M": 2048, "N": 1024, "K": 4096}, {"a": (3 * 4096, 1)})
     assert plan.a.materialized == 0 and plan.a.map.strides_bytes == (2 * 3 * 4096,)
-    odd = decided({"M": 512, "N": 256, "K": 4096}, {"a": (3 * 4096 + 1, 1)})
+    odd = decided({"M": 2048, "N": 1024, "K": 4096}, {"a": (3 * 4096 + 1, 1)})
     assert odd.a.materialized == 1
     (reason,) = [words for words in odd.reasons if words.startswith("left operand")]
     assert "row stride 24578 bytes is not a multiple of 16" in reason and "rows of 8192 bytes" in reason

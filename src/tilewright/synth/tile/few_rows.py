@@ -133,11 +133,15 @@ def parameters_of(target: Target) -> RowParameters:
     return RowParameters(**{each.name: float(target.limit(f"few_rows.{each.name}")) for each in fields(RowParameters)})
 
 
-def few_rows_shape(question: TileQuestion, shape: TileShape, target: Target, reasons: list[str]) -> TileShape:
-    """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others."""
+def few_rows_shape(
+    question: TileQuestion, shape: TileShape, target: Target, reasons: list[str], *, alone: bool = False
+) -> TileShape:
+    """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others. alone:
+    CTAs share no loads, since threads fill the slots of their own."""
     p, rates = parameters_of(target), rates_of(target, question.element_bytes)
     given = row_cycles(p, rates, question, shape, stages_of(shape, question, target), target)
-    best, least = min(estimated(question, target), key=lambda pair: pair[1], default=(shape, given))
+    compared = (pair for pair in estimated(question, target) if not (alone and pair[0].paired))
+    best, least = min(compared, key=lambda pair: pair[1], default=(shape, given))
     if best == shape or least > (1 - _LEAST_GAIN) * given:
         return shape
     shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
