@@ -116,6 +116,7 @@ def test_tiles_with_one_staged_box_are_proved_over_many_tiles():
     assert compilation.text_proof is not None
 
 
+@pytest.mark.full
 def test_strides_of_every_kind():
     random = np.random.default_rng(0)
     base = random.standard_normal((150, 200)).astype(ml_dtypes.bfloat16)

@@ -440,6 +440,7 @@ HARMLESS = (
 )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mutation", HARMLESS, ids=lambda mutation: mutation.name)
 def test_a_harmless_edit_stays_accepted(mutation: Mutation) -> None:
     for name in mutation.programs:

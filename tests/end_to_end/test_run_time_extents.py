@@ -114,6 +114,7 @@ def extents_of(kind: Kind) -> list[int]:
     return sorted({extent for extent in wanted if extent in values})
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_extent_is_right(name: str) -> None:
     kind, kernel = KINDS[name], CompiledKernel(compiled(name).bundle())

@@ -90,6 +90,7 @@ def assert_proved(lowered: Lowered) -> None:
         assert isinstance(verify(module, HOPPER), Proven)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("tile", [(64, 64), (64, 128), (128, 64), (128, 128), (128, 192), (128, 160), (192, 128)])
 def test_tiles(tile):
     lowered = lower_blocks((256, 384, 384), tile=tile)
@@ -109,6 +110,7 @@ def test_scales_of_any_strides(strides):
     assert_right(lower_blocks((200, 256, 512), strides=strides, tile=(128, 128)))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", [by_columns, by_deep_blocks])
 @pytest.mark.parametrize("tile", [None, (128, 128), (64, 96)])
 def test_scales_along_other_axes(kernel, tile):

@@ -82,6 +82,7 @@ def proven(lowered: Lowered) -> None:
 extent = st.one_of(st.integers(1, 150), st.integers(1, 20).map(lambda n: 8 * n), st.sampled_from([64, 128, 192]))
 
 
+@pytest.mark.full
 @settings(max_examples=15, deadline=None)
 @example(three, 64, 1, 64, (64, 8), None)
 @example(neighbours, 3, 1, 1, (128, 40), None)
@@ -125,6 +126,7 @@ def test_operands_of_one_column_may_have_either_axis_contiguous(kernel, dims, ti
     assert compile_kernel(kernel, dims=extents, wanted=Wanted(tile=tile), assembled=False).text_proof is not None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("cluster", [(2, 1), (1, 2)])
 def test_clusters_share_each_of_the_operands(cluster):
     wanted = Wanted((128, 128), cluster=cluster)

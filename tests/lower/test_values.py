@@ -89,6 +89,7 @@ def strided(draw, kernel, dims):
     return strides
 
 
+@pytest.mark.full
 @settings(max_examples=45, deadline=None)
 @given(st.data(), st.sampled_from(PRODUCTS), extent, extent, extent, wanted)
 def test_products(data, kernel, m, n, k, choice):

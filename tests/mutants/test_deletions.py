@@ -32,6 +32,7 @@ def _verdict(subject: Subject, text: str) -> str:
     return report.verdict if report is not None else "error"
 
 
+@pytest.mark.full
 def test_deletions_keep_lines_and_are_read() -> None:
     for path in sorted(_CORPUS.rglob("*.ptx")):
         text = path.read_text("utf-8")

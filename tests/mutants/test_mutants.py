@@ -79,6 +79,7 @@ def test_survivors_are_mutants() -> None:
     assert len({mutation for _, mutation, _ in made}) >= 55
 
 
+@pytest.mark.full
 def test_harmless_edits_stay_proven() -> None:
     outcomes = _outcomes(_QUICK[0], HARMLESS, 1)
     assert len(outcomes) >= 15

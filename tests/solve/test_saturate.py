@@ -128,6 +128,7 @@ def forms_of(source: TiledView, engine: str) -> tuple[Form, ...]:
     return answer.forms
 
 
+@pytest.mark.full
 def test_a_form_is_found_exactly_where_enumeration_finds_a_descriptor() -> None:
     legal = 0
     for source, descriptor in judged_sources():

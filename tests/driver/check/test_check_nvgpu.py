@@ -127,6 +127,7 @@ def test_what_is_broken_is_refuted(text, kind, pattern, replacement, occurrence,
     assert min(abs(each - line) for each in lines) <= distance, lines
 
 
+@pytest.mark.full
 def test_harmless_edits_leave_the_proof(text):
     for edit in (
         edited(text, r"try_wait\.parity", "twice", 1)[0],

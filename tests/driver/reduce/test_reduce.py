@@ -61,6 +61,7 @@ def test_a_long_kernel_of_several() -> None:
     assert codes(reduced.text) == {"TX104"}
 
 
+@pytest.mark.full
 def test_every_name_that_is_left_is_declared_and_every_declaration_is_used() -> None:
     text = reduce_finding(bug("slot-released-before-the-wait"), "k.ptx", "WG105", seconds=8.0).reduced.text
     module = read(text, "k.ptx")

@@ -91,6 +91,7 @@ def test_a_bug_that_nothing_fixes_has_no_repair() -> None:
     assert repair_of(checked(seeded(*BOTH_WRITE)).kernels[0]) is None
 
 
+@pytest.mark.full
 def test_nothing_is_shown_in_part_that_ends_a_run_earlier() -> None:
     text, report = in_part()
     plain = checked(text, steps=0)
@@ -128,6 +129,7 @@ def test_a_wait_for_another_parity_does_not_hide_a_hang(goes_on: str, shown: boo
     assert (repair is not None and repair.remaining == 1) is shown
 
 
+@pytest.mark.full
 def test_fix_writes_what_is_fixed_and_says_what_remains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, report = in_part()
     repair = repair_of(report.kernels[0])

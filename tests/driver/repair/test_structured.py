@@ -73,6 +73,7 @@ def test_two_bugs_of_ttgir() -> None:
     assert title.count("; ") == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("pattern", "replacement", "occurrence"),
     [
@@ -99,6 +100,7 @@ UPSTREAM = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("kernel", "old", "new", "title"), UPSTREAM, ids=[row[3] for row in UPSTREAM])
 def test_mbarriers_of_nvgpu(kernel, old, new, title) -> None:
     right = kernel()

@@ -116,6 +116,7 @@ def test_without_a_part_of_its_protocol_the_text_is_not_proven(small_attention, 
     assert not redundant
 
 
+@pytest.mark.full
 def test_another_number_of_iterations_in_a_role_is_not_proven():
     """Ends and lengths of what a tile walks, in each role; but not where its begin is put, which moves all."""
     small = small_of(window, {"Q": 500, "T": 900, "E": 64, "F": 64}, depth=64)
@@ -171,6 +172,7 @@ def verdict(module):
     return judge(module, target("sm_90a"))[0]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["attention", "matmul_softmax", "rms_norm_matmul", "mlp"])
 def test_ac_without_a_release_or_a_commit_is_not_proven(name):
     count = {kind: len(operations(kernel_of(name), kind)) for kind in (ac.ArriveOp, ac.WgmmaCommitOp)}

@@ -24,6 +24,7 @@ def other_scale(text: str, at: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["plain", "streamed", "groups", "promoted"])
 def test_each_wgmma_adds_or_not_as_its_place_in_the_sum_asks(name: str) -> None:
     made = instance(name)

@@ -69,6 +69,7 @@ def emitted(lowered: LoweredProgram) -> str:
     return lower_to_ptx([each.module for each in lowered.kernels], "sm_90a")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_emitted_is_proven(name: str) -> None:
     text = emitted(lower_program(the_program(decided(name))))

@@ -106,6 +106,7 @@ def codes(verdict: Verdict) -> set[str]:
     return {finding.code for finding in verdict.findings} if isinstance(verdict, Refuted) else set()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_text_of_both_instances_is_proven(name: str) -> None:
     assert copies_apart(the_program(decided(name)))

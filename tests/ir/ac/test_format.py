@@ -26,6 +26,7 @@ def parse(text: str) -> ModuleOp:
     return Parser(context(), text).parse_module()
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_reads_again_as_the_same_kernel(name: str) -> None:
     for module in modules_of(name):

@@ -32,6 +32,7 @@ def verdict_of(lowered: Lowered, text: str):
     return replay_plan(read(text), lowered.plan, claims, (0,))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("wanted", [{"tile": (128, 128), "turns": True}, {"tile": (128, 64)}])
 def test_values_and_proofs(wanted: dict[str, object]) -> None:
     lowered = with_slots(10, **wanted)

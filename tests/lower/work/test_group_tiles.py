@@ -165,6 +165,7 @@ def test_rows_that_are_no_whole_vectors_go_in_words(columns: int) -> None:
     assert_agrees(lowered, [20, 90])
 
 
+@pytest.mark.full
 @settings(max_examples=12, deadline=None)
 @given(
     st.lists(st.integers(0, 150), min_size=1, max_size=9),

@@ -35,6 +35,7 @@ def proved(lowered: Lowered) -> Lowered:
     return lowered
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("split", "tile", "swapped"),
     [
@@ -100,6 +101,7 @@ def test_a_weaker_meeting_is_refuted(pattern, number):
     assert isinstance(good, Proven) and not isinstance(bad, Proven)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("split", [2, 4])
 @pytest.mark.parametrize(
     ("wide", "narrow"),

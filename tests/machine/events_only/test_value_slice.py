@@ -28,6 +28,7 @@ def without_values(text: Module, out: NDArray[np.uint32], *made_up: str) -> tupl
     return events, dropped
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["plain", "bias-gelu", "direct-store", "cluster-1x2-direct"])
 def test_the_events_of_emitted_kernels_are_those_of_full_runs(name: str) -> None:
     item = emitted(name)

@@ -139,6 +139,7 @@ def expected_fused(kind: str, mode: str, a: int, b: int, c: int) -> int:
     return rounded(exact, kind, mode, zero_negative)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ALL)
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)
@@ -158,6 +159,7 @@ def test_fma_just_below_a_tie() -> None:
     assert int(at[0]) == 0x3F800002
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ALL)
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)

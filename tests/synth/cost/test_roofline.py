@@ -90,6 +90,7 @@ def test_no_prediction_undercuts_the_least_time_of_its_tile(shape: Shape) -> Non
     assert seen >= 5
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", _SHAPES[:3])
 def test_pruned_tiles_never_hold_the_models_best(shape: Shape) -> None:
     decisions = _decided(shape, Wanted())

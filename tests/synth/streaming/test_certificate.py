@@ -208,6 +208,7 @@ def test_an_identity_that_is_none_is_refuted():
     assert list(differences(program, the_program(emitted(program, mutant)), "N"))
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_derived_holds_at_many_points(name):
     build, axis, _ = PROGRAMS[name]
