@@ -96,7 +96,7 @@ _BLOCK_SHAPES = (
     (2048, 5120, 12288),
 )
 """Layers of DeepSeek V3 with several numbers of rows, one of them at several depths, and four others;
-`synth.work.cluster_shape` is fitted to them."""
+`synth.distribution.cluster_shape` is fitted to them."""
 CASES: tuple[tuple[Product, tuple[Tile, ...]], ...] = (
     *((Product(f"square {side}", side, side, side), _SMALL) for side in (1024, 1152, 1536, 2048)),
     (Product("square 4096", 4096, 4096, 4096), _LARGE),

@@ -90,11 +90,11 @@ def tile_of(parts: Parts) -> TileShape:
 def without_model(question: TileQuestion) -> Parts:
     """What would be chosen by the other models."""
     from tilewright.synth.cost.model import rates_of
+    from tilewright.synth.distribution.turns import choose_turns
     from tilewright.synth.tile.long_sum import long_sum_shape
     from tilewright.synth.tile.shape import choose_tile_shape
     from tilewright.synth.tile.thin_product import is_thin, thin_shape
     from tilewright.synth.tile.wanted import Wanted
-    from tilewright.synth.work.turns import choose_turns
     from tilewright.targets import target
 
     hopper, wanted, reasons = target("sm_90a"), Wanted(), list[str]()

@@ -2,8 +2,8 @@
 
 What memory takes for large results (`synth.cost.memory_bound`) is fitted to, and, with rows of B in memory, what boxes
 that cut those rows cost (`synth.tile.shape`); or, with `--orders`, the orders in which tiles are taken
-(`synth.work.tile_order`). The estimate of tiles itself is fitted to the runs of `tile_family`. How it is measured:
-`bench.wished`.
+(`synth.distribution.tile_order`). The estimate of tiles itself is fitted to the runs of `tile_family`. How it is
+measured: `bench.wished`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m bench stream-k [--shape M,N,K] [--rounds N] [--results FOLDER]
 
-Does `synth.work.stream_k` weigh the exchange rightly? Every variant beside torch.mm, as `bench.wished` says, and the
-compiler's own choice among them. What the exchange costs is fitted to the runs of `tile_family`, which has more tiles.
-Tiles of which nothing is left over have no streamed variant.
+Does `synth.distribution.stream_k` weigh the exchange rightly? Every variant beside torch.mm, as `bench.wished` says,
+and the compiler's own choice among them. What the exchange costs is fitted to the runs of `tile_family`, which has more
+tiles. Tiles of which nothing is left over have no streamed variant.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Tiles of every shape that the estimate holds for quick, in both orientations, whole and streamed, beside torch.mm.
 
-What the constants of `synth.cost.tile_estimate` and `synth.work.stream_k` are fitted to, and what today's choices are
-held against. For each product, those of the family of tiles that are expected near the best are timed, at the clock
-that the GPU has under load and, where a product is large enough to lower it, after rests (`bench.two_clocks`). So a
-file tells how good the choice is in both states. `--from FILE` needs no GPU: it asks the compiler again and looks its
-choices up (`bench.tile_runs`). Nor does `--fit FILE`, which moves the target's facts until the estimate explains the
-file's times best (`bench.tile_family_fit`).
+What the constants of `synth.cost.tile_estimate` and `synth.distribution.stream_k` are fitted to, and what today's
+choices are held against. For each product, those of the family of tiles that are expected near the best are timed, at
+the clock that the GPU has under load and, where a product is large enough to lower it, after rests
+(`bench.two_clocks`). So a file tells how good the choice is in both states. `--from FILE` needs no GPU: it asks the
+compiler again and looks its choices up (`bench.tile_runs`). Nor does `--fit FILE`, which moves the target's facts until
+the estimate explains the file's times best (`bench.tile_family_fit`).
 
     python -m bench tile-family --rows-of-b
     python -m bench tile-family --from bench/results/tile_family.json
@@ -127,9 +127,9 @@ def candidates(shape: Shape, *, rows_of_b: bool) -> list[Candidate]:
     """Tiles, streamed where a saving is expected, the quickest by the estimate first."""
     from tilewright.synth.cost.model import rates_of
     from tilewright.synth.cost.tile_estimate import expected_cycles
+    from tilewright.synth.distribution.stream_k import expected_saving
+    from tilewright.synth.distribution.turns import compared_tiles
     from tilewright.synth.tile.shape import TileShape
-    from tilewright.synth.work.stream_k import expected_saving
-    from tilewright.synth.work.turns import compared_tiles
     from tilewright.targets import target
 
     hopper = target("sm_90a")

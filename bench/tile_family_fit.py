@@ -49,7 +49,7 @@ class Run:
 def runs_of(rows: Sequence[Mapping[str, Any]]) -> Iterator[Run]:
     """All tiles of the rows in each state in which they were timed."""
     from tilewright.synth.cost.model import rates_of
-    from tilewright.synth.work.stream_k import expected_saving
+    from tilewright.synth.distribution.stream_k import expected_saving
     from tilewright.targets import target
 
     hopper = target("sm_90a")

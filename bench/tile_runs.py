@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bench.wished import Shape
     from tilewright.ir.decisions import PipelineDecisions
+    from tilewright.synth.distribution.turns import LargeTile
     from tilewright.synth.tile.shape import TileQuestion
     from tilewright.synth.tile.wanted import Wanted
-    from tilewright.synth.work.turns import LargeTile
 
 STATES = ("steady", "rested")
 CHOSEN = "chosen"
@@ -52,8 +52,8 @@ class Candidate:
         )
 
     def large(self) -> LargeTile:
+        from tilewright.synth.distribution.turns import LargeTile
         from tilewright.synth.tile.shape import TileShape
-        from tilewright.synth.work.turns import LargeTile
 
         return LargeTile(TileShape(self.rows, self.columns, 64, self.consumers, self.transposed), self.turns)
 

@@ -26,7 +26,7 @@ from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribut
 from tilewright.ir.tile.facts import the_program
 from tilewright.machine.core.plan import run_plan
 from tilewright.synth.decide import Wanted
-from tilewright.synth.work.stream_k import leftover
+from tilewright.synth.distribution.stream_k import leftover
 
 COOPERATIVE: dict[str, Any] = {"tile": (128, 128), "stages": 3, "turns": False}
 IN_TURN: dict[str, Any] = {"tile": (128, 64), "stages": 3, "turns": True, "consumers": 2}

@@ -9,8 +9,8 @@ from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.ir.ac import operations as ac
+from tilewright.lower.distribution import raster
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.work import raster
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

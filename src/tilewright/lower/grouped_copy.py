@@ -1,6 +1,6 @@
 """A kernel that copies one box of each group through a tensor map that it patches for the group.
 
-The smallest whole use of `lower.ptx.map_patch`: CTAs of one warp take groups in turn; for each, the warp patches and
+The smallest whole use of `lower.ptx.map_patch`: CTAs of one warp take group after group; of each, the warp patches and
 publishes the map, fetches the box at the group's first element, and writes its bytes, as they stand in shared memory,
 to the output's place of that group. Elements past a group's extents arrive as the fill.
 

@@ -36,13 +36,13 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
 from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role, shared_buffer
 from tilewright.lower.cascade.kernel import cascade_kernel
+from tilewright.lower.distribution.stream_product import stream_workspaces
+from tilewright.lower.distribution.team_sum import team_workspaces
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.pipeline.kernel import pipeline_kernel
 from tilewright.lower.points.expression_order import add_in_order
 from tilewright.lower.points.row_kernel import row_kernel
 from tilewright.lower.program import shape_of, sources_of
-from tilewright.lower.work.stream_product import stream_workspaces
-from tilewright.lower.work.team_sum import team_workspaces
 
 
 @dataclass(frozen=True, slots=True)

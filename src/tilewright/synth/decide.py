@@ -8,8 +8,9 @@ how late slots are released; last, which tiles idle CTAs help with. Each step is
 module of its own, and may be replaced alone.
 
 Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
-rows in groups (`synth.work.grouped`); programs without a dot. What the language has beyond is refused at the author's
-line (`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered kernel.
+rows in groups (`synth.distribution.grouped`); programs without a dot. What the language has beyond is refused at the
+author's line (`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered
+kernel.
 """
 
 from __future__ import annotations
@@ -35,6 +36,21 @@ from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cascade.decide import decide_cascade, is_cascade
 from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
+from tilewright.synth.distribution.cluster_parts import require_equal_parts
+from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
+from tilewright.synth.distribution.grouped import decide_grouped
+from tilewright.synth.distribution.split import clusters_at_once, require_split, require_teams
+from tilewright.synth.distribution.stream_k import streamed
+from tilewright.synth.distribution.tile_order import choose_tile_order
+from tilewright.synth.distribution.turns import (
+    EVERY_STAGE,
+    Compared,
+    LargeTile,
+    choose_turns,
+    require_turns,
+    unit_shape,
+    with_turns,
+)
 from tilewright.synth.operand.async_plan import plan_load, plan_store, plan_words
 from tilewright.synth.operand.batch import b_sides, batched_operand, batched_store
 from tilewright.synth.operand.further_operands import further_operands
@@ -67,21 +83,6 @@ from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileShape, choose_tile_shape
 from tilewright.synth.tile.thin_product import is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.cluster_parts import require_equal_parts
-from tilewright.synth.work.cluster_shape import choose_cluster, taken_by_clusters
-from tilewright.synth.work.grouped import decide_grouped
-from tilewright.synth.work.split import clusters_at_once, require_split, require_teams
-from tilewright.synth.work.stream_k import streamed
-from tilewright.synth.work.tile_order import choose_tile_order
-from tilewright.synth.work.turns import (
-    EVERY_STAGE,
-    Compared,
-    LargeTile,
-    choose_turns,
-    require_turns,
-    unit_shape,
-    with_turns,
-)
 from tilewright.targets import Target
 
 _COPYING_CTAS = 5

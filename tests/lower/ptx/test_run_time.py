@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from tests.lower.work.test_raster import evaluated
+from tests.lower.distribution.test_raster import evaluated
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 import tilewright.frontends.tile.language as tw
@@ -18,12 +18,12 @@ from tilewright.driver.reproof.small import small_instance
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.ir.tile.order import TILE_ORDERS, TileOrder, place_in_order
+from tilewright.lower.distribution.raster import raster
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.run_time import PassedSizes, RasterSizes
 from tilewright.lower.tile_to_ac import lower_program
-from tilewright.lower.work.raster import raster
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target

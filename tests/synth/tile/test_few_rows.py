@@ -13,9 +13,9 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.tile.few_rows import estimated, few_rows_shape, is_few_rows, parameters_of, row_cycles, stages_of
 from tilewright.synth.tile.shape import TileQuestion, TileShape
-from tilewright.synth.work.split import clusters_at_once
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -11,9 +11,9 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted, decide
+from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.tile.long_sum import long_sum_shape, parameters_of, stages_of, sum_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape
-from tilewright.synth.work.split import clusters_at_once
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")

@@ -53,9 +53,9 @@ from tilewright.ir.tile.axes import derived_extent
 from tilewright.ir.tile.facts import grid_axes, parameter_name, the_program
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
+from tilewright.lower.distribution.raster import raster_quantities
+from tilewright.lower.distribution.turns import skip_quantities
 from tilewright.lower.program import stands_in_line
-from tilewright.lower.work.raster import raster_quantities
-from tilewright.lower.work.turns import skip_quantities
 
 _POINTS_PER_AXIS = 48
 _ROWS_OF_CTAS = 2

@@ -20,7 +20,7 @@ from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import loads
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.cascade.place import tile_counts, tiles_walked
-from tilewright.lower.work.raster import raster_quantities
+from tilewright.lower.distribution.raster import raster_quantities
 
 _TILES = 2
 _PLACES = 2

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from tilewright.lower.work.turns import skip_quantities
+from tilewright.lower.distribution.turns import skip_quantities
 
 ODD_ROUNDS = "an odd number of rounds"
 

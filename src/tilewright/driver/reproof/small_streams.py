@@ -22,7 +22,7 @@ from functools import lru_cache
 
 from tilewright.driver.reproof.small_cursors import ODD_ROUNDS, Happening, Kind, of_cta
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.lower.work.turns import skip_quantities
+from tilewright.lower.distribution.turns import skip_quantities
 
 _HELPERS, _STREAMED, _WHOLE = 2, 3, 3
 _CONFUSED = 3

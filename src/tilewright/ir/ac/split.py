@@ -3,7 +3,7 @@
 A sum's parts are whole fragments of eight columns, so that more CTAs may share a tile than it has parts. Each of the
 first `parts` CTAs along z then gets a part; the others only write what they have into those CTAs' shared memory, and
 nothing of the tile is theirs. What they would store lies past the last row: see `ac.split.part`.
-Checked by: tests/lower/work/test_split_product.py, and by `contract.typestate.steps.split` on every kernel.
+Checked by: tests/lower/distribution/test_split_product.py, and by `contract.typestate.steps.split` on every kernel.
 """
 
 from __future__ import annotations

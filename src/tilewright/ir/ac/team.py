@@ -8,7 +8,7 @@ order, and CTAs of low numbers come first in each. So who waits is waited for by
 depends on nothing but its own cluster, and every CTA has handed over all of its shares before it finishes a tile.
 
 The last team's sum is taken in the order of the teams: its own, then that of team 0, 1, ...: the same in every run.
-Checked by: tests/lower/work/test_team_sum.py, and by `contract.typestate.steps.team` on every kernel.
+Checked by: tests/lower/distribution/test_team_sum.py, and by `contract.typestate.steps.team` on every kernel.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ the last tile of each, and CTAs in every other round from the last to the first.
 order, a CTA that had the longest of a round then has the shortest of the next, and what is left at the end is short.
 
 Source: D. Hilbert, Über die stetige Abbildung einer Linie auf ein Flächenstück, Math. Ann. 38 (1891).
-This is what the attributes of `ac.tiles` and its kin mean; `lower.work.raster` emits it. Checked by:
-tests/ir/tile/test_order.py, and tests/lower/work/test_raster.py, which runs what is emitted.
+This is what the attributes of `ac.tiles` and its kin mean; `lower.distribution.raster` emits it. Checked by:
+tests/ir/tile/test_order.py, and tests/lower/distribution/test_raster.py, which runs what is emitted.
 """
 
 from __future__ import annotations

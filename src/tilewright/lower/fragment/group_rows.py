@@ -8,7 +8,7 @@ inside the row. Rows of the array begin and end at multiples of 16 bytes, so a v
 Arrays without such rows go through `store_rows`, in words. The warp's accesses are ordered by
 bar.warp.sync; no other warp touches its part.
 Source: PTX ISA, wgmma register fragments, stmatrix, ld.shared, st.global (vectors are aligned to their size),
-bar.warp.sync. Checked by: tests/lower/work/test_group_tiles.py.
+bar.warp.sync. Checked by: tests/lower/distribution/test_group_tiles.py.
 """
 
 from __future__ import annotations

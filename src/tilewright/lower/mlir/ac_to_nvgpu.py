@@ -24,6 +24,7 @@ from xdsl.ir import Block, Operation
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import UNITS
+from tilewright.lower.distribution.raster import order_of
 from tilewright.lower.mlir.declarations import write_declarations, write_fixed
 from tilewright.lower.mlir.elements import write_fragment_load, write_global_store, write_map, write_stage_write
 from tilewright.lower.mlir.points import write_affine, write_elementwise
@@ -53,7 +54,6 @@ from tilewright.lower.mlir.turns import TurnBounds, skip_cursors, turn_bounds, w
 from tilewright.lower.ptx.float8 import PTX_NAMES
 from tilewright.lower.ptx.lowering import integers
 from tilewright.lower.ptx.run_time import fixed_sizes
-from tilewright.lower.work.raster import order_of
 
 
 def lower_to_nvgpu(modules: Sequence[ModuleOp], target: str = "sm_90a") -> str:

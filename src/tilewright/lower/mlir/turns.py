@@ -1,7 +1,7 @@
 """How tiles taken in turn are written in the upstream dialects: cursors over another's slots, barriers of turns.
 
-The same protocol as `lower.work.turns`, which see; what a unit waits for, the parity of its own tiles so far, is found
-in the loop's index. Checked by: tests/lower/test_nvgpu.py.
+The same protocol as `lower.distribution.turns`, which see; what a unit waits for, the parity of its own tiles so far,
+is found in the loop's index. Checked by: tests/lower/test_nvgpu.py.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.lower.distribution.turns import skip_quantities
 from tilewright.lower.mlir.text import HeldCursor, HeldRing, Nvgpu
 from tilewright.lower.ptx.rings import ring_stages
-from tilewright.lower.work.turns import skip_quantities
 
 _WAIT_HINT_NANOSECONDS = 10_000_000
 

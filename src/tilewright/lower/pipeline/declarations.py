@@ -19,6 +19,11 @@ from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, dots, parameter_name, stores
 from tilewright.lower.build import Build, global_array, tensor_map
+from tilewright.lower.distribution.split_product import declare_meeting
+from tilewright.lower.distribution.stream_product import declare_partial_sums
+from tilewright.lower.distribution.team_sum import declare_team_sums
+from tilewright.lower.distribution.tile_place import GroupRows
+from tilewright.lower.distribution.turns import declare_turns
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline.epilogue import Pipeline, tail_name, tail_of
 from tilewright.lower.pipeline.register_product import computed_loads
@@ -26,11 +31,6 @@ from tilewright.lower.pipeline.scaled_product import scale_loads
 from tilewright.lower.pipeline.slots import RING
 from tilewright.lower.program import map_dims, rows_in_line, shape_of, slot_bytes
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
-from tilewright.lower.work.split_product import declare_meeting
-from tilewright.lower.work.stream_product import declare_partial_sums
-from tilewright.lower.work.team_sum import declare_team_sums
-from tilewright.lower.work.tile_place import GroupRows
-from tilewright.lower.work.turns import declare_turns
 
 _PAIR_BYTES = 16
 """Of a full and an empty barrier."""

@@ -23,14 +23,14 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import new_kernel
+from tilewright.lower.distribution.stream_product import stream_symbols
+from tilewright.lower.distribution.tile_place import most_group_tiles
+from tilewright.lower.distribution.turns import LEAST_SLOTS
 from tilewright.lower.pipeline.consumer import add_consumer
 from tilewright.lower.pipeline.declarations import declare
 from tilewright.lower.pipeline.prefetch import add_prefetch
 from tilewright.lower.pipeline.producer import add_producer
 from tilewright.lower.program import tile_counts
-from tilewright.lower.work.stream_product import stream_symbols
-from tilewright.lower.work.tile_place import most_group_tiles
-from tilewright.lower.work.turns import LEAST_SLOTS
 
 
 def least_slices(d: PipelineDecisions) -> int:

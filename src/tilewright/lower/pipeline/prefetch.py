@@ -16,11 +16,11 @@ from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build, order_properties
+from tilewright.lower.distribution.raster import order_of, raster
 from tilewright.lower.program import Counts
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import ParameterPlace
 from tilewright.lower.ptx.run_time import tiles_of_clusters
-from tilewright.lower.work.raster import order_of, raster
 
 
 def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAValue], counts: Counts) -> None:

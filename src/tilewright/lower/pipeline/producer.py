@@ -2,7 +2,7 @@
 
 In a cluster, the operand that several CTAs need is loaded in parts, one by each, and multicast to all. Operands that
 threads copy are `async_copy`'s.
-Checked by: tests/lower/test_ptx_text.py and test_values.py, tests/lower/work/test_split_product.py.
+Checked by: tests/lower/test_ptx_text.py and test_values.py, tests/lower/distribution/test_split_product.py.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyWaitOp
 from tilewright.ir.decisions import AsyncPlan, OperandDecision, PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import Build, affine, counted_loop, new_role
+from tilewright.lower.distribution.split_product import split_index
+from tilewright.lower.distribution.stream_product import sections
+from tilewright.lower.distribution.team_sum import share_in_tile
+from tilewright.lower.distribution.tile_place import TilePlace, open_tiles
 from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.pipeline.slots import RING, advance, start_cursor, wait_for_slot
 from tilewright.lower.program import Counts
 from tilewright.lower.ptx.async_copy import copy_pieces, source_dimensions
-from tilewright.lower.work.split_product import split_index
-from tilewright.lower.work.stream_product import sections
-from tilewright.lower.work.team_sum import share_in_tile
-from tilewright.lower.work.tile_place import TilePlace, open_tiles
 
 
 def add_producer(build: Build, program: tile.ProgramOp, d: PipelineDecisions, p: Pipeline, counts: Counts) -> None:

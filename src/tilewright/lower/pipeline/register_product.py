@@ -23,10 +23,10 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import axes_of
 from tilewright.ir.tile.types import value_type
 from tilewright.lower.build import Build, affine
+from tilewright.lower.distribution.tile_place import TilePlace
 from tilewright.lower.expression import Accumulated, fragment_of, loads_in, point_value
 from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.program import sources_of
-from tilewright.lower.work.tile_place import TilePlace
 
 _FIRST_BARRIER = 1
 """Those that the epilogue's staging uses too: a unit meets at one place at a time."""

@@ -44,6 +44,14 @@ from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
 from tilewright.ir.decisions import rows_of, transpose_of
 from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
+from tilewright.lower.distribution.group_tiles import close_tile, find_next, open_tile, start_walk
+from tilewright.lower.distribution.raster import order_of, raster
+from tilewright.lower.distribution.split_reduction import lower_cluster_reduce, lower_split_part
+from tilewright.lower.distribution.stream_partials import lower_partial_add, lower_partial_store
+from tilewright.lower.distribution.stream_parts import close_parts, open_parts
+from tilewright.lower.distribution.team_sum import lower_team_after, lower_team_sum
+from tilewright.lower.distribution.tile_range import lower_range
+from tilewright.lower.distribution.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 from tilewright.lower.fragment.epilogue import (
     load_vector,
     lower_global_store,
@@ -103,14 +111,6 @@ from tilewright.lower.ptx.run_time import (
 )
 from tilewright.lower.ptx.spill_slots import spill_slots_of, with_spill_slots
 from tilewright.lower.ptx.tensor_core import lower_wgmma_issue
-from tilewright.lower.work.group_tiles import close_tile, find_next, open_tile, start_walk
-from tilewright.lower.work.raster import order_of, raster
-from tilewright.lower.work.split_reduction import lower_cluster_reduce, lower_split_part
-from tilewright.lower.work.stream_partials import lower_partial_add, lower_partial_store
-from tilewright.lower.work.stream_parts import close_parts, open_parts
-from tilewright.lower.work.team_sum import lower_team_after, lower_team_sum
-from tilewright.lower.work.tile_range import lower_range
-from tilewright.lower.work.turns import lower_turn_pass, skip_slots, start_turns, wait_for_turn
 
 PTX_VERSION = "8.1"
 

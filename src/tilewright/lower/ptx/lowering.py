@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tilewright.lower.distribution.group_walk import GroupWalk
+from tilewright.lower.distribution.stream_walk import TurnItems
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
 from tilewright.lower.ptx.run_time import NONE_PASSED, PassedSizes
-from tilewright.lower.work.group_walk import GroupWalk
-from tilewright.lower.work.stream_walk import TurnItems
 
 
 @dataclass(slots=True)

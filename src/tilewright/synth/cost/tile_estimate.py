@@ -12,8 +12,9 @@ falls, but not the L2 cache's, which then brings more in each of their cycles. S
 the highest clock what they gain at the other. A kernel is compiled once for both, so both count alike.
 
 Not handled: scaled products, rows in groups, clusters; of 8-bit operands the clock and the zeros, which the facts were
-not fitted to. It ranks tiles; `synth.cost.time_model` promises times. Checked by: tests/synth/work/test_turns.py,
-tests/synth/cost/test_tile_estimate.py, and against stored runs by tests/benchmarks/test_tile_runs.py.
+not fitted to. It ranks tiles; `synth.cost.time_model` promises times. Checked by:
+tests/synth/distribution/test_turns.py, tests/synth/cost/test_tile_estimate.py, and against stored runs by
+tests/benchmarks/test_tile_runs.py.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ store it together, and meanwhile the tensor cores wait. In turn ("ping-pong"), a
 stores while the next one multiplies, and passes on the right to multiply once its products are issued. What a tile
 costs either way is the interval over its tiles, from the same scheduler that orders the tasks inside a tile: with
 products of W cycles and an epilogue of E it finds W + E, and the longer of W and (W + E) / 2, each with what signals
-cost. `synth.work.turns` compares tiles by it. What passing the right to multiply costs is more than a signal: until the
-other one's first product is in the tensor cores (`pipeline.turn_cycles_of_16_bits`, a fact of the target).
+cost. `synth.distribution.turns` compares tiles by it. What passing the right to multiply costs is more than a signal:
+until the other one's first product is in the tensor cores (`pipeline.turn_cycles_of_16_bits`, a fact of the target).
 
 A whole tile's accumulators must fit one consumer to be taken in turn. Not handled: what the copy engine does during an
 epilogue (it runs ahead, as far as the ring has slots). Checked by: tests/synth/cost/test_tile_loop.py.

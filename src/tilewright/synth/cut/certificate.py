@@ -24,7 +24,7 @@ from tilewright.synth.streaming.certificate import made_up_inputs
 from tilewright.synth.streaming.meaning import Array, cuts, meaning
 
 EXTENTS = (1, 2)
-"""Of every axis in turn; of axes with blocks, so many blocks."""
+"""Of each axis, one after the other; of axes with blocks, so many blocks."""
 PARTS = ((2, 1), (3, 2))
 """Parts of an axis, and elements of each."""
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.decisions import ROWS_BYTES, StoreDecision
+from tilewright.synth.distribution.split import meeting_bytes
 from tilewright.synth.operand.async_plan import stores_under_way
 from tilewright.synth.store.spill_slots import spill_bytes
 from tilewright.synth.tile.shape import TileShape
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.split import meeting_bytes
 from tilewright.targets import Target
 
 _MOST_STAGES = 32

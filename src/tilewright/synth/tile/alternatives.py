@@ -22,13 +22,13 @@ from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.decide import is_cascade
 from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.tile_estimate import expected_cycles
+from tilewright.synth.distribution.stream_k import expected_saving
+from tilewright.synth.distribution.turns import compared_tiles
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.tile import few_rows, long_sum, scaled_tile, thin_product
 from tilewright.synth.tile.question import ask
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.stream_k import expected_saving
-from tilewright.synth.work.turns import compared_tiles
 from tilewright.targets import Target
 
 _OF_A_KIND = 2

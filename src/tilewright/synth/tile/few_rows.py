@@ -30,12 +30,12 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 
 from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.tile.long_sum import nothing_is_fixed, p_norm
 from tilewright.synth.tile.shape import TileQuestion, TileShape, loaded_columns, tile_family
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.cluster_parts import ATOM_ROWS
-from tilewright.synth.work.split import clusters_at_once, meeting_bytes
 from tilewright.targets import Target
 
 _VERY_FEW = 128

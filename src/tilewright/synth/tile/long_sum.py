@@ -1,18 +1,18 @@
 """Which tile, and how many CTAs to share its contracted axis, for a product of few tiles and a long sum?
 
 Few tiles leave multiprocessors idle, and each of the others with a long way to go; smaller ones fetch more. CTAs of a
-cluster that share a tile (`synth.work.split`) fetch no more together than one would, and meet once. But a cluster is of
-one GPC, and so is what it can fetch in a time; teams of clusters (`ir.ac.team`) are of several, and hand their sums
-over through memory, which takes longer. A closed form ranks tiles with the CTAs and teams that share each: a slice
-takes a norm of multiplying it, of fetching it from the L2 cache, and of waiting for it where the ring is short; a tile
-is its slices and, if it is shared, its meeting and handing over; whole waves of clusters make the loop, and a norm of
-that and of what memory brings to all CTAs together makes the product. How many clusters of a size run at once is a fact
-of the target: multiprocessors of a GPC may be left over.
+cluster that share a tile (`synth.distribution.split`) fetch no more together than one would, and meet once. But a
+cluster is of one GPC, and so is what it can fetch in a time; teams of clusters (`ir.ac.team`) are of several, and hand
+their sums over through memory, which takes longer. A closed form ranks tiles with the CTAs and teams that share each: a
+slice takes a norm of multiplying it, of fetching it from the L2 cache, and of waiting for it where the ring is short; a
+tile is its slices and, if it is shared, its meeting and handing over; whole waves of clusters make the loop, and a norm
+of that and of what memory brings to all CTAs together makes the product. How many clusters of a size run at once is a
+fact of the target: multiprocessors of a GPC may be left over.
 
-What is compared is the best tile that nobody shares, by `synth.work.turns` where that knows the product; another is
-taken only for a saving that is larger than the model's error, which of tiles that nobody shares tells more than they
-take. Parameters (`SumParameters`) are target facts, fitted to the choices among 2213 runs of 53 products on an H200
-(`python -m bench long-sums --from FILE --fit`).
+What is compared is the best tile that nobody shares, by `synth.distribution.turns` where that knows the product;
+another is taken only for a saving that is larger than the model's error, which of tiles that nobody shares tells more
+than they take. Parameters (`SumParameters`) are target facts, fitted to the choices among 2213 runs of 53 products on
+an H200 (`python -m bench long-sums --from FILE --fit`).
 
 Not handled, and left as they were chosen: several products, batches, scaled products, groups of rows, 8-bit operands,
 results of more tiles than there are multiprocessors. Of few rows by many columns `synth.tile.few_rows` asks again.
@@ -29,10 +29,10 @@ from functools import cache
 
 from tilewright.ir.ac.split import sum_parts
 from tilewright.synth.cost.model import rates_of
+from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes, splits_of
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.tile.shape import TileQuestion, TileShape, loaded_columns, tile_family
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.split import clusters_at_once, meeting_bytes, splits_of
 from tilewright.targets import Target
 
 _LEAST_DEPTH = 2048

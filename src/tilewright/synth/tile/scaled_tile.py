@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.synth.cost.model import Rates, slice_cycles
+from tilewright.synth.distribution.split import splits_of
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.split import splits_of
 from tilewright.targets import Target
 
 _TILES: tuple[tuple[int, int, int], ...] = (

@@ -1,9 +1,9 @@
 """Which part of the result one CTA computes at a time, how deep its slices are, and by how many consumer warpgroups.
 
 A short list of shapes is ranked by the closed-form model of `synth.cost.model`, in both orientations of the product
-where both can be stored; whole tiles taken in turn, of any columns, are weighed against the best of it by
-`synth.work.turns`. What is asked for may be any shape: rows in blocks of one wgmma for each consumer, columns in any
-number that wgmma takes, as long as the accumulators leave a consumer enough registers.
+where both can be stored; whole tiles by ping-pong, of any columns, are weighed against the best of it by
+`synth.distribution.turns`. What is asked for may be any shape: rows in blocks of one wgmma for each consumer, columns
+in any number that wgmma takes, as long as the accumulators leave a consumer enough registers.
 Facts: wgmma's shape (PTX ISA, wgmma: Matrix shape) in targets.
 Checked by: tests/synth/test_decide.py, tests/lower/test_tile_shapes.py.
 """

@@ -26,11 +26,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.synth.cost.model import Rates, rates_of
+from tilewright.synth.distribution.split import meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.operand.scaled_product import fits_registers
 from tilewright.synth.tile.shape import TileQuestion, TileShape, loaded_columns
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.split import meeting_bytes
 from tilewright.targets import Target
 
 FEW_ROWS = 128

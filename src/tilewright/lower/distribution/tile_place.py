@@ -16,9 +16,9 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import INDEX, Build, tiles_loop
+from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
+from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.program import Counts, tile_counts
-from tilewright.lower.work.stream_product import WHOLE, Section, stream_part_loop
-from tilewright.lower.work.turns import turn_tiles_loop
 
 
 @dataclass(frozen=True, slots=True)

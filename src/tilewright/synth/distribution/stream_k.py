@@ -6,7 +6,7 @@ says why at one slice). With n tiles to a helper, the wave takes n / (n + 1) of 
 memory: a helper writes its accumulators for each of its tiles, and each tile's owner reads them.
 
 Not handled: clusters, a contracted axis that a cluster's CTAs share, batches, rows in groups, scaled products, several
-products, operands computed in registers or copied by threads. Checked by: tests/synth/work/test_stream_k.py.
+products, operands computed in registers or copied by threads. Checked by: tests/synth/distribution/test_stream_k.py.
 """
 
 from __future__ import annotations

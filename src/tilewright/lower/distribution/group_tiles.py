@@ -7,17 +7,17 @@ was loaded one step before, and the load has the whole step, or the whole tile, 
 
 What the array of limits holds is clamped, so that no contents make tiles meet or leave the array. Extents appear as
 immediates of `mov` alone.
-Source: PTX ISA, ld.global. Checked by: tests/lower/work/test_group_tiles.py, and `contract` on the text.
+Source: PTX ISA, ld.global. Checked by: tests/lower/distribution/test_group_tiles.py, and `contract` on the text.
 """
 
 from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
+from tilewright.lower.distribution.group_walk import GroupWalk, TileRegisters
+from tilewright.lower.distribution.turns import TurnWalk
 from tilewright.lower.ptx.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace
-from tilewright.lower.work.group_walk import GroupWalk, TileRegisters
-from tilewright.lower.work.turns import TurnWalk
 
 _LIMIT_BYTES = 4
 

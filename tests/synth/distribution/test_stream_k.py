@@ -12,8 +12,8 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
+from tilewright.synth.distribution.stream_k import Stream, leftover, pays
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.stream_k import Stream, leftover, pays
 from tilewright.targets import target
 
 TARGET = target("sm_90a")

@@ -4,8 +4,8 @@ import pytest
 
 from tilewright.base.error import TilewrightError
 from tilewright.synth.cost.model import rates_of
+from tilewright.synth.distribution.tile_order import choose_tile_order, refuse_tile_order
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.tile_order import choose_tile_order, refuse_tile_order
 from tilewright.targets import target
 
 RATES = rates_of(target("sm_90a"))

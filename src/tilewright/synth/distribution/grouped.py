@@ -8,7 +8,7 @@ outermost coordinate of their tensor map.
 
 Handled: products of one left operand, groups of its rows, one after the other in one array or at equal distances;
 operands that a tensor map can describe as they stand; clusters of one. Anything else is refused with the author's line.
-Checked by: tests/synth/work/test_grouped.py, by `legal`, and by `contract` on the lowered kernel.
+Checked by: tests/synth/distribution/test_grouped.py, by `legal`, and by `contract` on the lowered kernel.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from tilewright.ir.tile.products import SharedProducts, shared_products
 from tilewright.ir.tile.types import TensorType, axes_text, tensor_type, value_type
 from tilewright.synth.cost.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.cost.tile_estimate import BARRIER_BYTES
+from tilewright.synth.distribution.group_depth import GroupLoop, slice_depth
+from tilewright.synth.distribution.tile_order import refuse_tile_order
 from tilewright.synth.operand.async_plan import plan_load, plan_words
 from tilewright.synth.operand.batch import broken_rules, with_matrices
 from tilewright.synth.operand.further_operands import further_operands
@@ -44,8 +46,6 @@ from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.spill_slots import spill_bytes
 from tilewright.synth.tile.accumulation import promoted_depth
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.group_depth import GroupLoop, slice_depth
-from tilewright.synth.work.tile_order import refuse_tile_order
 from tilewright.targets import Target
 
 

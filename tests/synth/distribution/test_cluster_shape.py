@@ -5,9 +5,9 @@ from tests.synth.test_decide import decided, matmul
 
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.cost.model import rates_of
+from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.targets import target
 
 RATES = rates_of(target("sm_90a"))

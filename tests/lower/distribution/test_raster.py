@@ -10,9 +10,9 @@ from tests.lower.lowered_programs import gemm
 
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.tile.order import TILE_ORDERS, TileOrder, place_in_order
+from tilewright.lower.distribution.raster import raster, raster_quantities
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.run_time import last_height, reciprocal
-from tilewright.lower.work.raster import raster, raster_quantities
 
 _MASK = (1 << 32) - 1
 

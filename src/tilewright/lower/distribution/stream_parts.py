@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac.stream import StreamPart, TurnStreamPartOp
+from tilewright.lower.distribution.turns import skip_slots, turn_items, wait_for_turn
 from tilewright.lower.ptx.lowering import Lowering
-from tilewright.lower.work.turns import skip_slots, turn_items, wait_for_turn
 
 
 @dataclass(frozen=True, slots=True)

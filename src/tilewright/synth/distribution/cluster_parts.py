@@ -3,7 +3,8 @@
 A slot's rows lie 128 bytes apart and its swizzle repeats every eight of them; a copy's destination must begin where the
 swizzle does. So a part of a K-major slot is a whole number of eight rows. An MN-major slot is made of boxes one swizzle
 span wide, of which a part holds whole ones. Source: PTX ISA, cp.async.bulk.tensor, swizzling modes.
-Checked by: tests/synth/work/test_cluster_parts.py, and by `contract`, which adds up where every copy's bytes go.
+Checked by: tests/synth/distribution/test_cluster_parts.py, and by `contract`, which adds up where every copy's bytes
+go.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ The edges, by the ISA's memory model, from a value written by thread t of one CT
 A slot is written once in a launch, so nothing has to tell its writer that it was read.
 
 Source: PTX ISA, ld.acquire, st.release, memory consistency model (causality order). Checked by:
-tests/lower/work/test_team_sum.py, and by `contract`.
+tests/lower/distribution/test_team_sum.py, and by `contract`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers
 from tilewright.lower.build import INDEX, Build, affine, global_array
+from tilewright.lower.distribution.split_product import Share
+from tilewright.lower.distribution.stream_product import PartialSums
+from tilewright.lower.distribution.tile_place import TilePlace
 from tilewright.lower.program import Counts, tile_counts
 from tilewright.lower.ptx.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace, IndexPlace
-from tilewright.lower.work.split_product import Share
-from tilewright.lower.work.stream_product import PartialSums
-from tilewright.lower.work.tile_place import TilePlace
 
 _FIRST_BARRIER = 1
 """Named barriers of the consumers' units: the same as their staging uses, at other times."""

@@ -5,7 +5,7 @@ next waves find little of it in the cache, since operands that outgrow the cache
 keeps every run of tiles compact, of whatever length, at the price of a ragged edge; see `ir.tile.order`.
 
 Not handled: rows in groups, whose tiles are counted where the sizes stand. Checked by:
-tests/synth/work/test_tile_order.py.
+tests/synth/distribution/test_tile_order.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `ac.range` says what is computed. Offsets, and how many iterations there are, go through moves, so that they are the
 only immediates that change with the extents.
 
-Checked by: tests/lower/work/test_tile_range.py, which runs what is emitted.
+Checked by: tests/lower/distribution/test_tile_range.py, which runs what is emitted.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A choice by what was measured of pairs, of which `bench clusters` compares both kinds with single CTAs; what multicast
 does to the rate of copies, `bench.probes.multicast` tells. Of few rows `synth.tile.few_rows` has chosen. Not handled:
 CTAs that share loads in products of several waves that are streamed, batches, groups of rows; clusters along both axes.
-Checked by: tests/synth/work/test_cluster_shape.py, tests/synth/test_decide.py.
+Checked by: tests/synth/distribution/test_cluster_shape.py, tests/synth/test_decide.py.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
 from tilewright.synth.cost.model import Rates, slice_cycles
+from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.tile.scaled_tile import two_overlap
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.cluster_parts import ATOM_ROWS
 
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4))
 _LEAST_WAVES = 2

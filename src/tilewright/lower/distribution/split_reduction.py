@@ -23,7 +23,7 @@ exchange takes seven tenths of the time of one by plain stores and an arrival fo
 compute-sanitizer's racecheck, besides, sees hazards (`bench.probes.racecheck`).
 
 Source: PTX ISA, mapa, st.async, mbarrier.arrive, memory consistency model (causality order). Checked by:
-tests/lower/work/test_split_product.py.
+tests/lower/distribution/test_split_product.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ arrival a phase: unit 0's first wait passes at once, as of the phase before the 
 tile.
 
 Each CTA of a cluster has barriers of turns of its own. Not handled: more units than two. Sources: PTX ISA,
-mbarrier.try_wait (parity of the phase before), mbarrier.arrive. Checked by: tests/lower/work/test_turns.py, and
+mbarrier.try_wait (parity of the phase before), mbarrier.arrive. Checked by: tests/lower/distribution/test_turns.py, and
 `contract`.
 """
 
@@ -27,12 +27,12 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import INDEX, Build, first_tile_property, order_properties
+from tilewright.lower.distribution.stream_walk import TurnItems
 from tilewright.lower.program import Counts
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import CursorPlace, RingPlace
 from tilewright.lower.ptx.rings import ring_stages
 from tilewright.lower.ptx.run_time import CLUSTERS
-from tilewright.lower.work.stream_walk import TurnItems
 
 UNITS = 2
 LEAST_SLOTS = 2

@@ -8,10 +8,10 @@ from xdsl.ir import Block
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import INDEX
+from tilewright.lower.distribution.tile_range import lower_range
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import IndexPlace
-from tilewright.lower.work.tile_range import lower_range
 
 WORD = 1 << 32
 LINES = st.tuples(st.integers(-300, 300), st.integers(-5000, 5000), st.integers(1, 300))

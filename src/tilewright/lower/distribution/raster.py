@@ -11,7 +11,8 @@ In Hilbert's order (`ir.tile.order`) the places of tiles in whole squares of a b
 the number inside the square, and chosen where the tile lies in one: ten instructions for each bit of a side.
 
 Arithmetic: with r = floor(2^32 / d) (2^32 - 1 for d = 1) and n < 2^32, n r / 2^32 > n / d - 1, so floor(n r / 2^32) is
-the quotient or one less. Checked by: tests/lower/work/test_raster.py, and `contract` runs the text at small extents.
+the quotient or one less. Checked by: tests/lower/distribution/test_raster.py, and `contract` runs the text at small
+extents.
 """
 
 from __future__ import annotations

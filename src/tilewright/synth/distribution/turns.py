@@ -5,7 +5,7 @@ multiplies, so that a tile's epilogue costs no time but for the CTA's last. Each
 tile: `columns` registers a thread where the tile has 128 rows, which leaves room for no more than 200 columns.
 
 Not handled: scaled products, a shared contracted axis, groups of rows.
-Checked by: tests/synth/work/test_turns.py.
+Checked by: tests/synth/distribution/test_turns.py.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tilewright.synth.cost.tile_estimate import (
     mean_cycles,
     tile_work,
 )
+from tilewright.synth.distribution.stream_k import expected_saving
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.store.shared_memory import SharedMemory
 from tilewright.synth.tile.shape import TileQuestion, TileShape, tile_family
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.synth.work.stream_k import expected_saving
 from tilewright.targets import Target
 
 _MOST_ACCUMULATORS = 200

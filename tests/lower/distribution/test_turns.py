@@ -9,7 +9,7 @@ from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.lower.work.turns import skip_quantities
+from tilewright.lower.distribution.turns import skip_quantities
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 

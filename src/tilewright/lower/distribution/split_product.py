@@ -4,7 +4,7 @@ CTA r of s takes slices r, r + s, r + 2 s, ...: neighbours read neighbouring col
 time, so rows are fetched from memory a whole run at a time. Where the slices don't come out even, the last of some CTAs
 lie past the end, where the copy engine brings zeros. When a tile's slices are done the accumulators are summed part by
 part (`ac.cluster.reduce`), and CTA r stores part r of the columns, if there are as many parts.
-Checked by: tests/lower/work/test_split_product.py.
+Checked by: tests/lower/distribution/test_split_product.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a role's walk over groups of rows keeps in registers; how it goes is in `group_tiles`.
 
-A value apart, so that places of `ac` values can name it. Checked by: tests/lower/work/test_group_tiles.py.
+A value apart, so that places of `ac` values can name it. Checked by: tests/lower/distribution/test_group_tiles.py.
 """
 
 from __future__ import annotations

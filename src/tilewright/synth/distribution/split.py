@@ -11,7 +11,7 @@ holds at a time is a fact of the target.
 How many clusters share it too, as teams, is chosen by `long_sum`; what they may share is said here.
 
 Not handled: products of several accumulators, of rows in groups.
-Checked by: tests/synth/tile/test_thin_product.py, tests/lower/work/test_split_product.py,
+Checked by: tests/synth/tile/test_thin_product.py, tests/lower/distribution/test_split_product.py,
 and by `contract` on the lowered kernel.
 """
 

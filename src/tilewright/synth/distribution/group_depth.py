@@ -7,7 +7,7 @@ side are brought sooner: of a row, 256 bytes are asked for together. On an H200 
 each is given back later. So deep slices are taken where memory takes clearly longer than the loop, and only there.
 
 Not handled: elements of 8 bits, weights contiguous along the columns, sums in two levels, which all keep one span: they
-were not measured. Checked by: tests/synth/work/test_grouped.py.
+were not measured. Checked by: tests/synth/distribution/test_grouped.py.
 """
 
 from __future__ import annotations
