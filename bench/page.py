@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.cluster_page import pairs
 from bench.few_rows_page import few_rows
+from bench.fused_page import fused_programs
 from bench.gemm_suites import TARGETS
 from bench.long_sum_page import long_sums
 from bench.model_page import predicted_times
@@ -237,6 +238,7 @@ def tables(results: Path = RESULTS) -> str:
     parts += [
         *random_products(results),
         *folded_rows(results),
+        *fused_programs(results),
         *choices(results),
         *tile_family(results),
         *pairs(results),

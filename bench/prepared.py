@@ -70,6 +70,7 @@ def load_prepared(product: object, folder: Path) -> Program | Refused:
 
     bundle, refusal = _paths(folder, product)
     if not bundle.exists() and not refusal.exists():
+        folder.mkdir(parents=True, exist_ok=True)
         _compile_into(product, folder)
     return Program(load(bundle)) if bundle.exists() else Refused(refusal.read_text())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
+from tilewright.cli.terminal.repeated_option import Joined
 
 if TYPE_CHECKING:
     from tilewright.driver.compile.compile import Compilation
@@ -37,10 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", metavar="FILE.py:KERNEL", help="a kernel declared with @tw.kernel")
     parser.add_argument("--target", default="sm_90a", help="architecture (default: sm_90a)")
     parser.add_argument(
-        "--shape", default="", metavar="M=4096,...", help="extent of every axis; M=1..8192 is a range of them"
+        "--shape",
+        action=Joined,
+        default="",
+        metavar="M=4096,...",
+        help="extent of every axis; M=1..8192 is a range of them",
     )
     parser.add_argument(
         "--dtype",
+        action=Joined,
         default="bf16",
         metavar="DTYPE",
         help="bf16 (the default), f16, f32, f8e4m3, f8e5m2 or i8; or by parameter, as in a=bf16,c=f32",

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from tilewright.base.error import TilewrightError
+from tilewright.cli.terminal.repeated_option import Joined
 
 FORMATS = ("text", "json", "html")
 
@@ -21,8 +22,8 @@ Nothing is compiled: times are bounds and predictions, from rates of the target 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", metavar="FILE.py:KERNEL", help="a kernel declared with @tw.kernel")
     parser.add_argument("--target", default="sm_90a", help="architecture (default: sm_90a)")
-    parser.add_argument("--shape", default="", metavar="M=4096,...", help="extent of every axis")
-    parser.add_argument("--dtype", default="bf16", metavar="DTYPE", help="as for compile")
+    parser.add_argument("--shape", action=Joined, default="", metavar="M=4096,...", help="extent of every axis")
+    parser.add_argument("--dtype", action=Joined, default="bf16", metavar="DTYPE", help="as for compile")
     parser.add_argument("--tile", default="", metavar="128x256", help="fix the tile instead of choosing it")
     parser.add_argument("--stages", type=int, metavar="N", help="fix the number of pipeline stages")
 

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tilewright.base.error import TilewrightError
+from tilewright.cli.terminal.repeated_option import Joined
 
 if TYPE_CHECKING:
     from tilewright.base.verdict import Proven
@@ -36,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="sm_90a", help="architecture (default: sm_90a)")
     parser.add_argument("--optimal", action="store_true", help="the optimum with its certificate, not the heuristic's")
     kernels = parser.add_argument_group("a kernel")
-    kernels.add_argument("--shape", default="", metavar="M=4096,...", help="extent of every axis")
-    kernels.add_argument("--dtype", default="bf16", metavar="DTYPE", help="as for compile")
+    kernels.add_argument("--shape", action=Joined, default="", metavar="M=4096,...", help="extent of every axis")
+    kernels.add_argument("--dtype", action=Joined, default="bf16", metavar="DTYPE", help="as for compile")
     kernels.add_argument("--tile", default="", metavar="128x256", help="fix the tile instead of choosing it")
     kernels.add_argument("--stages", type=int, metavar="N", help="fix the number of pipeline stages")
     kernels.add_argument(
