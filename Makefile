@@ -9,6 +9,10 @@ JOBS ?= 2
 GPU_JOBS ?= 8
 BENCH ?= gemm
 
+# Tests start many processes, which share what was compiled of the sources, even where the shell asks for nothing to be
+# kept. (Python takes an empty value for none.)
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := test
 .PHONY: demo test lint docs docs-serve format test-full test-gpu bench lock
 
