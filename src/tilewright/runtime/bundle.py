@@ -12,7 +12,6 @@ Checked by: tests/runtime/test_bundle.py, which cuts and flips bytes of a good b
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import io
 import json
 import os
@@ -56,6 +55,8 @@ class Bundle:
 
 def tilewright_version() -> str:
     """The installed version, or `source` when run from a checkout that is not installed."""
+    import importlib.metadata  # which loads more than all else here, and few ask
+
     try:
         return importlib.metadata.version("tilewright")
     except importlib.metadata.PackageNotFoundError:

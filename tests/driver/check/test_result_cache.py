@@ -98,7 +98,7 @@ def test_contents_of_buffers_count() -> None:
 
 def test_what_no_solver_answered_is_asked_again_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = result_key("text", "path", (), CheckOptions())
-    monkeypatch.setattr("tilewright.driver.check.result_cache._packages", lambda: (("z3-solver", ""),))
+    monkeypatch.setattr("tilewright.driver.check.result_cache._packages", lambda: ("z3_solver-1.0.dist-info",))
     assert result_key("text", "path", (), CheckOptions()) != installed
 
 

@@ -1,11 +1,11 @@
 """Which reports were made before of the very same input? Kept on disk, by a digest of all that decides them.
 
 The key is the whole text, its path (which stands in places), the TTGIR beside it, the program's files that it names,
-the launches with their buffers' bytes, every option that a verdict depends on, the solvers that are installed, and this
-package's version and sources. A report that a limit in seconds ended is not kept, nor one with a defect of this
-program, nor one with a timeline. An entry is JSON, written atomically; one that cannot be read is made again. A folder
-that cannot be written means no cache, not an error. The folder is that of compiled programs (`compile.cache`),
-`checks/` in it. Checked by: tests/driver/check/test_result_cache.py.
+the launches with their buffers' bytes, every option that a verdict depends on, the packages that are installed, and
+this package's sources, its version among them. A report that a limit in seconds ended is not kept, nor one with a
+defect of this program, nor one with a timeline. An entry is JSON, written atomically; one that cannot be read is made
+again. A folder that cannot be written means no cache, not an error. The folder is that of compiled programs
+(`compile.cache`), `checks/` in it. Checked by: tests/driver/check/test_result_cache.py.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ import json
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.base.check_report import FileReport
-from tilewright.base.extra import EXTRA_OF
 from tilewright.base.record_json import from_json, to_json
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.compile.cache import cache_folder, source_digest
 from tilewright.driver.launch.given_launch import LaunchFile
-from tilewright.runtime.bundle import tilewright_version
 
 _NAMED_FILES = re.compile(r'(?:\.file\s+\d+\s+|loc\()"([^"\n]+)"')
 """The program's files, as PTX and MLIR name them."""
@@ -48,7 +46,7 @@ def result_key(
     for beside in _beside(text, path, options.source_roots):
         digest.update(f"{len(beside)}:{beside}\n".encode("utf-8", "surrogateescape"))
     plain = replace(options, progress=None, launches=())
-    for part in (tilewright_version(), source_digest(), repr(_packages()), path, text, repr(plain), repr(alone)):
+    for part in (source_digest(), repr(_packages()), path, text, repr(plain), repr(alone)):
         digest.update(f"{len(part)}:{part}\n".encode("utf-8", "surrogateescape"))
     for launch in launches:
         digest.update(repr(replace(launch, contents=())).encode("utf-8", "surrogateescape"))
@@ -60,15 +58,14 @@ def result_key(
 
 
 @cache
-def _packages() -> tuple[tuple[str, str], ...]:
-    """The optional packages and their versions: a question that no solver answered may have an answer with one."""
-    found: list[tuple[str, str]] = []
-    for name in sorted(EXTRA_OF):
-        try:
-            found.append((name, metadata.version(name)))
-        except metadata.PackageNotFoundError:
-            found.append((name, ""))
-    return tuple(found)
+def _packages() -> tuple[str, ...]:
+    """What is installed beside this package, by name and version, as the names of folders say it: a question that no
+    solver answered may have an answer with one. (To load `importlib.metadata` takes longer than to look.)"""
+    found: set[str] = set()
+    for folder in sys.path:
+        with suppress(OSError):
+            found.update(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
+    return tuple(sorted(found))
 
 
 def _beside(text: str, path: str, source_roots: Sequence[str]) -> Iterator[str]:

@@ -41,12 +41,17 @@ def cache_key(program_digest: str, target: str, wanted: str, assembler: str) -> 
 def source_digest() -> str:
     """A digest of this package's own sources, so that a checkout under development never serves what another state of
     it has made."""
-    root = Path(__file__).resolve().parents[2]
+    root = str(Path(__file__).resolve().parents[2])
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".py", ".toml"):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(root)} {len(content)}\n".encode() + content)
+    # A thousand files at every start: plain paths and reads take a quarter of the time that pathlib takes.
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        for name in sorted(files):
+            if name.endswith((".py", ".toml")):
+                path = os.path.join(folder, name)
+                with open(path, "rb", buffering=0) as file:
+                    content = file.read()
+                digest.update(f"{path[len(root) :]} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
 
