@@ -94,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drawn", type=int, metavar="COUNT", help="so many layers of public models, rows at random")
     parser.add_argument("--seed", type=int, default=1, help="what is drawn by (default %(default)s)")
     parser.add_argument("--least-rows", type=int, default=_LEAST_DRAWN, help="of what is drawn (default %(default)s)")
+    parser.add_argument("--most-rows", type=int, default=_MOST_DRAWN, help="of what is drawn (default %(default)s)")
     parser.add_argument(
         "--by-model",
         type=int,
@@ -140,12 +141,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(row["wrong"] for row in rows) else 0
 
 
-def drawn(seed: int, count: int, least_rows: int = _LEAST_DRAWN) -> tuple[Shape, ...]:
+def drawn(seed: int, count: int, least_rows: int = _LEAST_DRAWN, most_rows: int = _MOST_DRAWN) -> tuple[Shape, ...]:
     """Products of public models' layers by a number of rows that is log-uniform: the first `count` of a seed."""
     source, least = random.Random(seed), math.log(least_rows)
     found: list[Shape] = []
     for _ in range(count):
-        rows = int(math.exp(least + source.random() * (math.log(_MOST_DRAWN + 1) - least)))
+        rows = int(math.exp(least + source.random() * (math.log(most_rows + 1) - least)))
         layer = LAYERS[int(source.random() * len(LAYERS))]
         found.append((rows, layer.n, layer.k))
     return tuple(found)
@@ -153,7 +154,7 @@ def drawn(seed: int, count: int, least_rows: int = _LEAST_DRAWN) -> tuple[Shape,
 
 def _listed(arguments: argparse.Namespace) -> tuple[Shape, ...]:
     if arguments.drawn:
-        return drawn(arguments.seed, arguments.drawn, arguments.least_rows)
+        return drawn(arguments.seed, arguments.drawn, arguments.least_rows, arguments.most_rows)
     if arguments.by_model:
         products = tritonbench_llama() if arguments.rows_of_b else skinny()
         return tuple((each.m, each.n, each.k) for each in products if is_modelled((each.m, each.n, each.k)))
