@@ -6,7 +6,8 @@ fetching it from the L2 cache and of waiting for it where the ring is short; who
 takes a norm of what it reads once (a little more where several tiles along the few rows ask for the large operand, and
 where the pieces of its rows are short), and of what all multiprocessors fetch from the L2 cache; the product takes a
 norm of both. While some multiprocessors have no tile, memory has less to do, unless the next launch's CTAs find room
-beside this one's and ask for theirs meanwhile: in the multiprocessors left over, or in all of them where two CTAs fit.
+beside this one's and ask for theirs meanwhile: in the multiprocessors left over, or in all of them where two CTAs fit;
+the last of several waves leaves it idle even so.
 Meeting in a cluster, handing sums over between clusters (`ir.ac.team`) and storing come at the end, where little hides
 them.
 
@@ -92,7 +93,8 @@ class RowParameters:
     and not two. zeros_permille: how many times as long as others elements take that lie past an operand's end.
     narrow_columns: a wgmma of fewer is bound by reading the rows' operand.
     idle_permille, room_permille: of the share of multiprocessors without a tile, by how much memory takes longer where
-    the next launch finds no room, and where it does.
+    the next launch finds no room, and where it does. last_wave_permille: of those without one in the last of several
+    waves, where two CTAs fit.
     paired_permille: of the time in which a CTA gets as much alone, what it takes where CTAs share loads; paired_cycles:
     of each slice, besides, in which they wait for one another.
     slice_, memory_, kernel_norm_permille: how well parts hide one another.
@@ -120,6 +122,7 @@ class RowParameters:
     narrow_columns: float
     idle_permille: float
     room_permille: float
+    last_wave_permille: float
     paired_permille: float
     paired_cycles: float
     slice_norm_permille: float
@@ -300,9 +303,13 @@ def row_cycles(
     ctas = tiles * shape.shares
     memory = _memory_cycles(p, rates, question, shape, ctas * slices, slot_bytes, target)
     busy = 2 * min(ctas, multiprocessors) > multiprocessors
-    room = shape.resident > 1 or not busy
     idle = 1 - ctas / (multiprocessors * math.ceil(ctas / multiprocessors))
-    memory *= 1 + idle * (p.room_permille if room else p.idle_permille) / 1000
+    if shape.resident > 1 and ctas > multiprocessors:
+        # There is room, but a further tile on few multiprocessors asks for little of memory at a time.
+        idle *= p.last_wave_permille / 1000
+    else:
+        idle *= (p.room_permille if shape.resident > 1 or not busy else p.idle_permille) / 1000
+    memory *= 1 + idle
     start = p.start_cycles + (p.alone_cycles if busy else 0.0)
     return start + p_norm((loop, memory), p.kernel_norm_permille) + p.tail_permille / 1000 * (end + store)
 
