@@ -18,7 +18,10 @@ bits bytes and operations count the same way.
 What several tiles along the few rows read of the large operand comes from memory more than once, although they read it
 at the same time; CTAs of a cluster that load it together spare that, and wait for one another at each slice.
 
-Not handled, and left as they were chosen: several products, batches, scaled and promoted products, groups of rows.
+Sums in two levels take registers for two accumulators, and one addition for each number of a slot beside its product
+(`synth.tile.scaled_tile` has what that takes).
+
+Not handled, and left as they were chosen: several products, batches, scaled products, groups of rows.
 Checked by: tests/synth/tile/test_few_rows.py; against stored runs by tests/benchmarks/test_few_rows_runs.py.
 """
 
@@ -34,7 +37,9 @@ from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
+from tilewright.synth.operand.scaled_product import fits_registers
 from tilewright.synth.tile.long_sum import nothing_is_fixed, p_norm
+from tilewright.synth.tile.scaled_tile import promotion_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape, loaded_columns, tile_family
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -167,7 +172,7 @@ def estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShap
 
 def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
     """Whether a product is one for this model, and nothing is fixed from outside."""
-    plain = question.products == 1 and not question.scaled_depth and not question.scaled and question.batch == 1
+    plain = question.products == 1 and not question.scaled and question.batch == 1
     if not plain or not nothing_is_fixed(wanted):
         return False
     few, many = sorted(question.extents[:2])
@@ -183,7 +188,8 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
             if rows > _ROWS[0][0] and rows >= 2 * tall:
                 continue
             for columns in _widths(target, math.ceil(tall / rows), wide):
-                if (rows, columns, consumers) in _family(target):
+                twice = not question.scaled_depth or fits_registers(rows, columns, consumers)
+                if twice and (rows, columns, consumers) in _family(target):
                     yield from _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
 
 
@@ -208,9 +214,9 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator
     tall, wide = _oriented(question, tile.swapped)
     tiles = math.ceil(tall / rows) * math.ceil(wide / columns)
     deep = (rows + columns) * span * bytes_ < _DEEP_STAGE_BYTES
-    accumulators = rows * columns // (128 * consumers)
+    accumulators = rows * columns // (128 * consumers) * (2 if question.scaled_depth else 1)
     twice = accumulators <= _MOST_TWICE[consumers]
-    for split, teams in itertools.product(_SPLITS, _TEAMS):
+    for split, teams in itertools.product(_SPLITS, (1,) if question.scaled_depth else _TEAMS):
         if columns % (target.limit("wgmma.n_step") * split) or 2 * span * split * teams > question.extents[2]:
             continue
         if teams > 1 and (tiles * teams > clusters_at_once(split, target) or accumulators > _MOST_OF_TEAMS):
@@ -221,7 +227,8 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator
         if twice and teams == 1:
             for depth in (span, 2 * span) if deep else (span,):
                 yield TileShape(rows, columns, depth, consumers, tile.swapped, split, 2)
-    yield from _sharing_loads(question, replace(tile, depth=2 * span if deep else span))
+    if not question.scaled_depth:
+        yield from _sharing_loads(question, replace(tile, depth=2 * span if deep else span))
 
 
 def _sharing_loads(question: TileQuestion, tile: TileShape) -> Iterator[TileShape]:
@@ -274,10 +281,13 @@ def row_cycles(
     along, across = math.ceil(tall / shape.rows), math.ceil(wide / shape.columns)
     (cluster_m, cluster_n), multiprocessors = shape.cluster, rates.multiprocessors
     tiles = math.ceil(along / cluster_m) * cluster_m * math.ceil(across / cluster_n) * cluster_n
+    slices = math.ceil(depth / (shape.depth * shape.shares))
     loaded = loaded_columns(rates, question, shape)
     empty = (along * shape.rows - tall) / along + (across * shape.columns - wide) / across
     slot_bytes = (shape.rows + loaded + empty * p.zeros_permille / 1000) * shape.depth * bytes_
     multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
+    if question.scaled_depth:
+        multiply += promotion_cycles(question, shape, slices)
     fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
     if shape.paired:
         together = shape.columns if shape.cluster[0] > 1 else shape.rows
@@ -287,7 +297,6 @@ def row_cycles(
     sharing = math.prod(shape.cluster)
     if sharing > 1:
         each += p.paired_cycles
-    slices = math.ceil(depth / (shape.depth * shape.shares))
     end = 0.0
     if shape.split > 1:
         exchanged = 1000 * 4 * shape.rows * shape.columns / p.exchange_bytes_per_kilocycle

@@ -68,7 +68,7 @@ def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wante
     if len(products.products) > 1:
         # What the products share is A: their tiles stand side by side along the columns.
         orientations = (products.shared == "right",)
-    plain = not (batch or promoted or in_registers or dot.scales) and len(products.products) == 1
+    plain = not (batch or in_registers or dot.scales) and len(products.products) == 1
     plain = plain and wanted.swapped is None
     question = TileQuestion(
         extents,

@@ -112,6 +112,12 @@ def two_overlap(shape: TileShape, slices: int) -> bool:
     return slices % 2 == 0 and _accumulators(shape) <= _PAIRED_ACCUMULATORS and shape.consumers <= _PAIR
 
 
+def promotion_cycles(question: TileQuestion, shape: TileShape, slices: int, by: _Parameters = _FITTED) -> float:
+    """Estimated cycles of a slot besides its product. slices: of a CTA."""
+    paired = by.paired_scaled if question.scaled else by.paired
+    return by.slot + (paired if two_overlap(shape, slices) else by.register) * _accumulators(shape)
+
+
 def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _Parameters = _FITTED) -> float:
     """Estimated cycles of the whole product."""
     rows, columns, depth = question.extents
@@ -121,11 +127,7 @@ def scaled_cycles(rates: Rates, question: TileQuestion, shape: TileShape, by: _P
     waves = math.ceil(tiles / _clusters(rates.multiprocessors, shape.split))
     slices = math.ceil(math.ceil(depth / shape.depth) / shape.split)
     multiply, fetch = slice_cycles(rates, (shape.rows, shape.columns, shape.depth), question.element_bytes)
-    accumulators = _accumulators(shape)
-    overlaps = two_overlap(shape, slices)
-    paired = by.paired_scaled if question.scaled else by.paired
-    each = paired if overlaps else by.register
-    slot = max(multiply + by.slot + each * accumulators, by.fetch * fetch)
+    slot = max(multiply + promotion_cycles(question, shape, slices, by), by.fetch * fetch)
     epilogue = shape.rows * shape.columns * question.stored_bytes / by.store / shape.split
     if shape.split > 1:
         epilogue += by.meeting + 4 * shape.rows * shape.columns / by.exchange / shape.split
