@@ -271,7 +271,9 @@ def test_the_check_as_a_process(kernels: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
     )  # fmt: skip
-    assert done.returncode == 0 and "proven" in done.stdout and done.stderr == ""
+    assert done.returncode == 0 and "proven" in done.stdout
+    # A busy machine needs so long that progress is shown.
+    assert done.stderr in ("", "checking double\n")
 
 
 SHAPED = """.version 8.6

@@ -87,3 +87,14 @@ def test_everything_else_is_left_to_single_ctas(question, shape, wanted):
 def test_a_wish_is_granted_whatever_is_expected():
     assert chosen(scaled(4096, 7168, 512), SQUARE, Wanted(cluster=(2, 1))) == (2, 1)
     assert chosen(scaled(4096, 7168, 16384), SQUARE, Wanted(cluster=(1, 1))) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("swapped", "cluster", "spared"),
+    [(True, (1, 4), "memory"), (True, (4, 1), "L2 cache"), (False, (1, 4), "L2 cache"), (False, (4, 1), "memory")],
+)
+def test_it_is_said_who_is_spared_by_a_shared_load(swapped: bool, cluster: tuple[int, int], spared: str) -> None:
+    question = TileQuestion((200, 8192, 4096), 2, 2, (False,), turnable=True)
+    shape = TileShape(64, 64, 64, 1, swapped, cluster=cluster)
+    assert choose_cluster(RATES, shape, question, Wanted(), reasons := []) == cluster
+    assert spared in reasons[0]

@@ -14,6 +14,7 @@ from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.decide import Wanted, decide
 from tilewright.synth.distribution.split import clusters_at_once
+from tilewright.synth.operand.scaled_product import fits_registers
 from tilewright.synth.tile.few_rows import estimated, few_rows_shape, is_few_rows, parameters_of, row_cycles, stages_of
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 from tilewright.targets import target
@@ -81,7 +82,9 @@ def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
     ):
         assert not is_few_rows(question, HOPPER, Wanted(**wish))
     assert is_few_rows(replace(question, element_bytes=1), HOPPER, Wanted())
-    for other in ({"batch": 2}, {"products": 2}, {"scaled_depth": 128}, {"scaled": True}):
+    # In two levels, but for scales that the loop multiplies with.
+    assert is_few_rows(replace(question, element_bytes=1, scaled_depth=128), HOPPER, Wanted())
+    for other in ({"batch": 2}, {"products": 2}, {"scaled_depth": 128, "scaled": True}):
         assert not is_few_rows(replace(question, **other), HOPPER, Wanted())
     for m, n in ((4096, 4096), (513, 8192), (256, 511), (128, 256)):
         assert not is_few_rows(asked(m, n, 4096), HOPPER, Wanted())
@@ -108,6 +111,31 @@ def test_what_lengthens_a_launch() -> None:
     assert cycles(asked(128, 13312, 8192), shape) > cycles(
         asked(128, 13312, 8192), replace(shape, rows=128, consumers=2)
     )
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(13, 10240, 8192), (2, 10240, 8192), (8, 9216, 3072), (16, 9728, 2560)])
+def test_a_second_wave_of_few_tiles_is_avoided(m: int, n: int, k: int) -> None:
+    plan = decided(m, n, k, rows_of_b=False)
+    tiles = -(-n // plan.tile_m)
+    assert plan.swapped and tiles * plan.split <= HOPPER.limit("device.multiprocessors") < -(-n // 64)
+
+
+def test_sums_in_two_levels_are_transposed_where_less_is_wasted() -> None:
+    program = matmul_kernel
+    kinds = {each.name: tw.bf16 if each.name == "c" else tw.f8e4m3 for each in program.parameters}
+    module = trace(program, {"M": 135, "N": 27648, "K": 5120}, kinds, {"b": (1, 5120)})
+    plan = decide(the_program(module), HOPPER, Wanted(accumulation="precise"))
+    assert isinstance(plan, PipelineDecisions)
+    assert plan.promoted and plan.swapped and plan.tile_n == 136 and all(store.turned for store in plan.stores)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 4096, 4096), (300, 8192, 4096)])
+def test_a_consumer_has_registers_for_two_sums(m: int, n: int, k: int) -> None:
+    question = replace(asked(m, n, k), element_bytes=1, scaled_depth=128)
+    found = [shape for shape, _ in estimated(question, HOPPER)]
+    assert found and all(fits_registers(shape.rows, shape.columns, shape.consumers) for shape in found)
+    # Nobody adds up what others have summed, or loads for others.
+    assert all(shape.teams == 1 and not shape.paired for shape in found)
 
 
 @settings(max_examples=15, deadline=None)

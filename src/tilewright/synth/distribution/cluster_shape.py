@@ -57,7 +57,10 @@ def choose_cluster(
         return wanted.cluster
     if shape.paired:
         m, n = shape.cluster
-        reasons.append(f"cluster {m}x{n}: one copy of what {m * n} CTAs read, which memory else brings more than once")
+        # CTAs along the columns read the same rows of A, and those along the rows the same columns of B.
+        large = (n > 1) == ((question.extents[0] >= question.extents[1]) != shape.swapped)
+        spared = "which memory else brings more than once" if large else "which the L2 cache else sends to each"
+        reasons.append(f"cluster {m}x{n}: one copy of what {m * n} CTAs read, {spared}")
         return shape.cluster
     if question.scaled and question.element_bytes == 1:
         return _of_scaled(rates, shape, question, wanted, reasons)
