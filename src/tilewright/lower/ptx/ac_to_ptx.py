@@ -111,8 +111,7 @@ from tilewright.lower.ptx.run_time import (
 )
 from tilewright.lower.ptx.spill_slots import spill_slots_of, with_spill_slots
 from tilewright.lower.ptx.tensor_core import lower_wgmma_issue
-
-PTX_VERSION = "8.1"
+from tilewright.targets import target as target_named
 
 _Op = TypeVar("_Op", bound=Operation)
 
@@ -129,8 +128,14 @@ def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
     return "\n".join([*_module_head(target, kernels), *(_entry_text(kernel, target) for kernel in kernels)])
 
 
+def ptx_version(target: str) -> str:
+    """What `.version` says in a text for a target."""
+    major, minor = target_named(target).limits("ptx.version")
+    return f"{major}.{minor}"
+
+
 def _module_head(target: str, kernels: Sequence[ac.KernelOp]) -> list[str]:
-    head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
+    head = [f".version {ptx_version(target)}", f".target {target}", ".address_size 64", ""]
     if any(kernel.dynamic_smem_bytes.data for kernel in kernels):
         head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
     return head

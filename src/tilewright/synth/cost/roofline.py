@@ -93,7 +93,7 @@ def program_roofline(program: tile.ProgramOp, decisions: Decisions, target: Targ
     units: list[Resource] = []
     if tensor:
         kind = "bf16" if _operand_bytes(program) == 2 else "f8"
-        rate = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor") * everywhere
+        rate = target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor") * everywhere
         units.append(Resource("tensor cores", "operations", tensor, rate))
     if arithmetic or not units:
         units.append(Resource("arithmetic", "operations", arithmetic, ARITHMETIC_PER_CYCLE * everywhere))
