@@ -7,7 +7,7 @@ No GPU of that architecture was at hand: the assembler, the exact machine and bo
 from collections.abc import Mapping
 
 import pytest
-from tests.lower import row_programs
+from tests.lower import cascade_programs, row_programs
 
 import tilewright.frontends.tile.language as tw
 from tilewright.cli.arrays import random_inputs
@@ -73,6 +73,29 @@ def test_elements_and_rows(kernel: Kernel, dims: Mapping[str, int]) -> None:
     compilation = compiled(kernel, dims)
     assert compilation.text_proof is not None and compilation.assembly is not None
     assert compilation.ptx.startswith(".version 8.6\n.target sm_100a\n")
+    check_numbers(compilation)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (cascade_programs.matmul_softmax, {"M": 100, "K": 72, "N": 40}),
+        (cascade_programs.attention, {"B": 1, "H": 2, "Q": 70, "T": 136, "E": 64, "F": 64}),
+        (cascade_programs.causal, {"B": 1, "Q": 100, "T": 150, "E": 64, "F": 72}),
+        (cascade_programs.grouped_heads, {"H": 4, "Q": 40, "T": 70, "E": 64, "F": 64}),
+        (cascade_programs.window, {"Q": 130, "T": 130, "E": 64, "F": 64}),
+        (cascade_programs.rms_norm_matmul, {"M": 70, "K": 192, "N": 104}),
+        (cascade_programs.attention, {"B": 1, "H": 1, "Q": 200, "T": 100, "E": 128, "F": 128}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value.values())),
+)
+def test_products_with_folds(kernel: Kernel, dims: Mapping[str, int]) -> None:
+    """Accumulators in tensor memory, operands that threads compute among them."""
+    compilation = compiled(kernel, dims)
+    assert compilation.text_proof is not None and compilation.assembly is not None
+    assert "tcgen05.mma" in compilation.ptx and "wgmma" not in compilation.ptx
+    assert compilation.assembly.spill_bytes == 0
     check_numbers(compilation)
 
 

@@ -1,10 +1,10 @@
 """Is a target's table well formed, and what does each row say?
 
 A table is TOML: `[target]` (name, title, `architectures` where text is read with its limits, and for a derived target
-`inherits`, `drops` and `estimates`), then one table per fact, `[group.name]`, with `value`, `unit`, `source`, and at least one of
-`since` (the PTX, CUDA or ROCm version from which it holds) and `measured` (the command that found it, as it stands
-after `python -m`). Anything else is refused: a misspelt field would otherwise be a fact without a source, and so would
-a value that nobody can measure again.
+`inherits`, `drops` and `estimates`), then one table per fact, `[group.name]`, with `value`, `unit`, `source`, and at
+least one of `since` (the PTX, CUDA or ROCm version from which it holds) and `measured` (the command that found it, as
+it stands after `python -m`). Anything else is refused: a misspelt field would otherwise be a fact without a source, and
+so would a value that nobody can measure again.
 
 Not handled: whether the value is true of the hardware. Checked by tests/targets/test_target.py.
 """

@@ -52,7 +52,7 @@ too, by tiles of 3 x 64 rows and 128 keys."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP = 16
-"""Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
+"""Elements of a contracted axis that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape, 16-bit elements)."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
@@ -82,7 +82,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     brought = multiplied_loads(program, axes)
     for load in brought:
         _check_brought(program, load, wanted)
-    tiniest = _Tile(1, target.limit("wgmma.n_step"), SPAN_BYTES // 2)
+    tiniest = _Tile(1, target.limit("product.columns_step"), SPAN_BYTES // 2)
     brought += tuple(
         load
         for load in rows_loaded(program, axes)
@@ -121,12 +121,15 @@ def _decided(
         if choice.consumers <= _CONSUMERS
         else register_budget(choice.consumers, target, producer=_SMALL_PRODUCER)
     )
-    needed = _registers(program, axes, choice, brought)
+    needed = _registers(program, axes, choice, brought, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     slots = _slots(program, axes, brought, choice, target)
     if slots is None:
         return "slots larger than shared memory"
+    allocated, operand = _tensor_columns(program, axes, choice, target)
+    if allocated and allocated > target.limit("tensor_memory.columns"):
+        return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
@@ -149,8 +152,21 @@ def _decided(
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
-        smem_bytes(slots, choice.consumers, target), words, walked, together,
+        smem_bytes(slots, choice.consumers, target), words, walked, together, allocated, operand,
     )  # fmt: skip
+
+
+def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int]:
+    """Columns of tensor memory that all consumers take together, and where in a consumer's part left operands begin
+    that threads computed: behind the widest accumulator, two elements in a cell. (0, 0) where accumulators are
+    registers."""
+    if not target.supports("tensor_memory"):
+        return 0, 0
+    over = {product.op.axis.data == axes.streamed for product in products_of(program)}
+    widest = max(choice.columns if walks else choice.streamed for walks in over)
+    stored = choice.streamed // 2 if True in over else 0
+    least = max(choice.consumers * (widest + stored), target.limit("tensor_memory.allocation_columns_min"))
+    return 1 << (least - 1).bit_length(), widest
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
@@ -222,7 +238,9 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -
         refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
 
 
-def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...]) -> int:
+def _registers(
+    program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...], target: Target
+) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
     wide, narrow = choice.columns // 2, choice.streamed // 2
     carried = 0
@@ -234,15 +252,19 @@ def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brough
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
-    return carried + narrow * max(scores, 1) + packed + other
+    scored = narrow * max(scores, 1) + packed
+    if target.supports("tensor_memory") and held:
+        # A product's sums are read beside what they are added to.
+        scored = max(scored, wide)
+    return carried + scored + other
 
 
 def _tiles(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target, wanted: Wanted
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
-    most = target.limit("wgmma.n_max")
-    unit = target.limit("wgmma.n_step")
+    most = target.limit("product.columns_max")
+    unit = target.limit("product.columns_step")
     span = SPAN_BYTES // 2
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
@@ -294,8 +316,11 @@ def _slots(
 
 
 def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) -> int:
-    """Of a CTA: slots, room for stores along rows, two barriers for each slot."""
+    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory a
+    barrier for each consumer and the address."""
     barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots)
+    if target.supports("tensor_memory"):
+        barriers += (consumers + 1) * target.limit("mbarrier.bytes")
     return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
 
 

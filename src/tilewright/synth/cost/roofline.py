@@ -159,7 +159,7 @@ def product_extents(program: tile.ProgramOp, decisions: PipelineDecisions) -> tu
 def _shared_bytes(decisions: PipelineDecisions, shape: OrientedShape, target: Target) -> int:
     """Read by tensor cores: every 64 rows of a tile read all of its columns' operand. What copies write is left out,
     since it is not known to take time from the reads."""
-    blocks = math.ceil(decisions.tile_m / target.limit("wgmma.m"))
+    blocks = math.ceil(decisions.tile_m / target.limit("product.rows"))
     slices = shape.tiles * math.ceil(shape.depth / decisions.tile_k)
     return slices * (decisions.tile_m + blocks * shape.multiplied) * decisions.tile_k * shape.element_bytes
 

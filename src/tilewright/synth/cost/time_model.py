@@ -267,7 +267,7 @@ def multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes:
     kind = "bf16" if element_bytes == 2 else "f8"
     tensor = 2 * rows * columns * depth / target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor")
     shared_bytes = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
-    read_bytes = (loaded_rows + rows / target.limit("wgmma.m") * columns) * depth * element_bytes
+    read_bytes = (loaded_rows + rows / target.limit("product.rows") * columns) * depth * element_bytes
     return max(tensor, read_bytes / shared_bytes)
 
 
