@@ -33,10 +33,14 @@ def refuse_unsupported(program: tile.ProgramOp, target: Target) -> None:
 
 
 def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Operation, str, str]]:
-    """Loops over products are lowered to accumulators in registers."""
+    """Loops over products that are no plain sums (`streaming.loop_products`) are lowered to registers alone."""
     if target.supports("tensor_memory"):
         for dot in dots(program):
-            yield dot, f"a product in a loop is not compiled for {target.name} yet", "compile it for sm_90a"
+            yield (
+                dot,
+                f"this product in a loop is not compiled for {target.name} yet",
+                "multiply two loads of 16-bit elements, one product a kernel, or compile it for sm_90a",
+            )
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:

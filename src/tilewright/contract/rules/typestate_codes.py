@@ -3,8 +3,8 @@
 A row is data: the proof refers to it by code, `explain` prints it. `source` cites the PTX ISA (section numbers of
 version 9.1; they move between releases, so the rule's subject stands beside them) or says that the rule is derived.
 
-Families: MB mbarrier, TX transactions, BG bulk groups, PX proxies, CA copies by threads, WG wgmma, TC tensor memory, NB named barriers,
-SR registers and threads, LV liveness, AL shared-memory layout, CL clusters. Checked by:
+Families: MB mbarrier, TX transactions, BG bulk groups, PX proxies, CA copies by threads, WG wgmma, TC tensor memory, NB
+named barriers, SR registers and threads, LV liveness, AL shared-memory layout, CL clusters. Checked by:
 tests/contract/typestate/test_typestate_mutations.py (each code has a program that breaks it, there or in a test named
 there).
 """
@@ -213,14 +213,14 @@ RULES: dict[str, Rule] = {
              "The next slot's A is moved to registers with one group still pending.",
              "Wait with pending = 0 before the registers are written again."),
         # ------------------------------------------------------------ tensor memory
-        Rule("TC001", "tensor-memory-set-up", "tensor memory is not allocated before the roles, or not freed after them",
-             "One warp allocates before the synchronization that precedes the roles and frees behind the one that follows "
-             "them, each once; nothing is allocated after the permit was given up.", _ALLOCATION,
+        Rule("TC001", "tensor-memory-set-up", "tensor memory is not allocated before the roles, or not freed behind",
+             "One warp allocates before the synchronization that precedes the roles and frees behind the one that "
+             "follows them, each once; nothing is allocated after the permit was given up.", _ALLOCATION,
              "ac.tensor.dealloc stands before the ac.cta.sync that follows the roles.",
              "Initialise, allocate, synchronize; run the roles; synchronize, free."),
         Rule("TC002", "tensor-columns", "columns of tensor memory are not the unit's, not free, or not of this shape",
-             "Each unit has an equal part of the columns, and what is written there must not touch what is still needed "
-             "or what a product in flight reads.", "PTX ISA, Tensor Memory; tcgen05.mma: Matrix shape",
+             "Each unit has an equal part of the columns, and what is written there must not touch what is still "
+             "needed or what a product in flight reads.", "PTX ISA, Tensor Memory; tcgen05.mma: Matrix shape",
              "Two accumulators of 128 columns in a unit's part of 128.",
              "Allocate more columns, or begin at columns that are free."),
         Rule("TC003", "tensor-unit-not-met", "a product or a commit is issued before the unit's threads have met",

@@ -293,8 +293,10 @@ class TensorWaitOp(AcOperation):
 
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
-        kinds = types_of(TensorInflightType, operands, "inflight")
-        return {"settled": TensorAccumulatorType(kinds[0].m, kinds[0].n, kinds[0].column)} if kinds else {}
+        kinds, read = types_of(TensorInflightType, operands, "inflight"), types_of(ReadingType, operands, "readings")
+        found: dict[str, Attribute] = {}
+        found |= {"settled": TensorAccumulatorType(kinds[0].m, kinds[0].n, kinds[0].column)} if kinds else {}
+        return found | ({"retired": PhaseType(read[0].ring, StringAttr("retired"))} if len(read) == 1 else {})
 
 
 @irdl_op_definition

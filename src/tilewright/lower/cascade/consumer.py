@@ -33,7 +33,7 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of, slot_sum
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
@@ -101,6 +101,8 @@ class Consumer:
     postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     late: SSAValue | None = None
+    summed: frozenset[tile.LoadOp] = frozenset()
+    """Of walks that only sum: what is brought to be multiplied."""
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
 
     # ------------------------------------------------------------ the tile
@@ -108,6 +110,9 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
+        if self.memory is not None:
+            sums = [slot_sum(self.program, loop) for loop in loops(self.program)]
+            self.summed = frozenset(load for each in sums if each is not None for load in self.first_loads(each))
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -123,6 +128,10 @@ class Consumer:
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
+        summed = slot_sum(self.program, op) if self.memory is not None else None
+        if summed is not None:
+            self.values[op.outputs[0]] = self.sum_of_slots(summed, self.first_loads(summed), "K", self.d.tile_streamed)
+            return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
         for value in sorted(outer, key=self.order):
@@ -267,7 +276,7 @@ class Consumer:
         """The load's next slot, full."""
         if load not in self.held:
             ring, cursor = self.rings[load], self.cursors[load]
-            alone = self.memory is not None and not self.is_read(load)
+            alone = self.memory is not None and (load in self.summed or not self.is_read(load))
             self.held[load] = ring.wait(self.build, cursor, "full", issuer=alone)
             self.cursors[load] = ring.advance(self.build, cursor)
         return self.held[load]
@@ -439,16 +448,30 @@ class Consumer:
         assert isinstance(left, tile.LoadOp)
         rings, loads = (self.rings[left], ring), (left, brought)
         shape = (columns, self.depth_of(over, ring))
-        tensor_product.fence(self.build, self)
         if not ring.decision.sliced:
+            tensor_product.fence(self.build, self)
             phases = self.wait(left), self.wait(brought)
             inflight, *readings = tensor_product.issue(self.build, self, rings, phases, over, shape)
             return self.finish(inflight, dict(zip(loads, readings, strict=True)))
+        return self.sum_of_slots(product, loads, slices_symbol(over), shape[1])
+
+    def first_loads(self, product: Product) -> tuple[tile.LoadOp, tile.LoadOp]:
+        """The loads of a product whose operands are both brought, as the rings know them."""
+        assert isinstance(product.held.owner, tile.LoadOp)
+        return first_alike(self.program, product.held.owner), product.brought
+
+    def sum_of_slots(
+        self, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, depth: int
+    ) -> SSAValue:
+        """The sum of the products of slots that come one after the other; the tensor core releases each."""
+        over, rings = product.op.axis.data, (self.rings[loads[0]], self.rings[loads[1]])
+        shape = (self.columns_of(rings[1], over), depth)
+        tensor_product.fence(self.build, self)
         inflight, *readings = tensor_product.issue(self.build, self, rings, self.next_slots(loads), over, shape)
         for reading in readings:
             tensor_product.release_read(self.build, reading)
         carried = [*(self.cursors[load] for load in loads), inflight]
-        inner, block, loop = counted_loop(self.build, 1, carried, symbol=slices_symbol(over))
+        inner, block, loop = counted_loop(self.build, 1, carried, symbol=symbol)
         *cursors, running = block.args[1:]
         body = replace(self, build=inner, cursors=self.cursors | dict(zip(loads, cursors, strict=True)))
         running, *readings = tensor_product.issue(inner, self, rings, body.next_slots(loads), over, shape, running)

@@ -20,13 +20,16 @@ from tilewright.base.plural import counted
 from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
+    Product,
     cascade_axes,
+    first_alike,
     is_resident,
     load_number,
     multiplied_loads,
     products_of,
     refuse_at,
     rows_loaded,
+    slot_sum,
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile import operations as tile
@@ -79,7 +82,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     _check_values(program, axes)
     _check_stores(program, axes)
+    sums = slot_sums(program) if target.supports("tensor_memory") else ()
     brought = multiplied_loads(program, axes)
+    brought += tuple(load for each in sums if (load := _held_load(program, each)) is not None and load not in brought)
     for load in brought:
         _check_brought(program, load, wanted)
     tiniest = _Tile(1, target.limit("product.columns_step"), SPAN_BYTES // 2)
@@ -110,6 +115,17 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
         "make the axes that every row needs whole shorter, or split the kernel",
     )
+
+
+def slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The products of walks that only sum them, both of whose operands come to slots."""
+    found = [slot_sum(program, loop) for loop in loops(program)]
+    return tuple(each for each in found if each is not None)
+
+
+def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
+    owner = product.held.owner
+    return first_alike(program, owner) if isinstance(owner, tile.LoadOp) else None
 
 
 def _decided(
@@ -164,7 +180,8 @@ def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, t
         return 0, 0
     over = {product.op.axis.data == axes.streamed for product in products_of(program)}
     widest = max(choice.columns if walks else choice.streamed for walks in over)
-    stored = choice.streamed // 2 if True in over else 0
+    computed = [each for each in products_of(program) if each not in slot_sums(program)]
+    stored = choice.streamed // 2 if any(each.op.axis.data == axes.streamed for each in computed) else 0
     least = max(choice.consumers * (widest + stored), target.limit("tensor_memory.allocation_columns_min"))
     return 1 << (least - 1).bit_length(), widest
 
@@ -175,10 +192,20 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
+    if d.tensor_columns and len(slot_sums(program)) == len(products_of(program)):
+        return -(-tiles // d.ctas) * _sum_cycles(d, target)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
+
+
+def _sum_cycles(d: CascadeDecisions, target: Target) -> float:
+    """Of a tile of sums alone, for each element of the contracted axis: the tensor core's, or those in which its
+    operands come from the L2 cache."""
+    multiplied = 2 * d.tile_rows * d.tile_columns / target.limit("product.bf16_flop_per_cycle_per_multiprocessor")
+    fetched = (d.tile_rows + d.tile_columns) * d.slots[0].element_bytes
+    return max(multiplied, fetched / target.limit("device.l2_bytes_per_cycle_per_multiprocessor"))
 
 
 def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:
@@ -251,6 +278,9 @@ def _registers(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
+    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
+        # Nothing is carried but in tensor memory, and a sum is read once, to be stored.
+        return wide + wide // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     scored = narrow * max(scores, 1) + packed
     if target.supports("tensor_memory") and held:
@@ -280,6 +310,8 @@ def _tiles(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -_STEP) if width % step == 0 and width <= reach]
+    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
+        widths = [step if step > _STEP else min(span, reach)]  # more slots rather than longer ones
     if whole:
         widths = [reach] if reach <= most else []
     elif wanted.depth is not None:
