@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation
 import tilewright.frontends.tile.language as tw
 from tests.docs.pages import ROOT
 from tests.fragment_kernels import Shape, kernel_text, multiply
+from tests.lower import cascade_programs
 from tilewright.driver.compile.compile import aligned, elements_of
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.walked import walked
@@ -133,6 +134,10 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         },
     ),
     "attention to what came before": (causal, {"dims": {"M": 500, "T": 500, "E": 64, "F": 64}}),
+    "sums in tensor memory": (
+        cascade_programs.window,
+        {"dims": {"Q": 200, "T": 200, "E": 64, "F": 64}, "target": "sm_100a"},
+    ),
     "parts of a cluster": (
         matmul_kernel,
         {"dims": {"M": 512, "N": 520, "K": 256}, "wanted": Wanted(tile=(64, 128), stages=2, cluster=(2, 1))},
@@ -159,6 +164,11 @@ def _written() -> dict[str, str]:
     }
 
 
+def target_of(name: str) -> str:
+    """The architecture that a case is for."""
+    return _cases()[name][1].get("target", TARGET) if name in _cases() else TARGET
+
+
 TRACED = tuple(_cases())
 """Those that come of tile programs."""
 NAMES = (*TRACED, *_written())
@@ -170,8 +180,9 @@ def tile_of(name: str) -> ModuleOp:
     kernel, options = _cases()[name]
     elements = elements_of(kernel, options.get("dtype", "bf16"))
     kernel, wanted = aligned(kernel, elements, options.get("wanted") or Wanted())
-    module = walked(trace(kernel, options["dims"], elements, options.get("strides")), target(TARGET), wanted)
-    decide(the_program(module), target(TARGET), wanted)
+    facts = target(target_of(name))
+    module = walked(trace(kernel, options["dims"], elements, options.get("strides")), facts, wanted)
+    decide(the_program(module), facts, wanted)
     return module
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from tests.ac_edits import edited
-from tests.ac_samples import NAMES, TARGET, equal, modules_of
+from tests.ac_samples import NAMES, TARGET, equal, modules_of, target_of
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
@@ -32,12 +32,12 @@ ac.kernel @k [
 @pytest.mark.parametrize("name", NAMES)
 def test_files_read_again_as_the_kernels_that_were_written(name: str) -> None:
     modules = modules_of(name)
-    text = ac_text(modules, TARGET)
+    text = ac_text(modules, target_of(name))
     read = read_ac(text, "k.ac.mlir")
-    assert read.target == TARGET
+    assert read.target == target_of(name)
     for kernel, module in zip(read.kernels, modules, strict=True):
         assert equal(kernel.module, module)
-    assert ac_text([kernel.module for kernel in read.kernels], TARGET) == text
+    assert ac_text([kernel.module for kernel in read.kernels], target_of(name)) == text
 
 
 def test_every_operation_has_the_place_where_it_begins() -> None:

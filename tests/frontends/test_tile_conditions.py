@@ -15,6 +15,7 @@ from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.supported import refuse_unsupported
+from tilewright.targets import target
 
 CASES: dict[str, tuple[object, str]] = {}
 refused = collector(CASES)
@@ -123,7 +124,7 @@ def masked_product(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], y: X):
 def test_what_is_not_compiled_yet_is_said_at_its_line():
     elements = {each.name: Element.BF16 for each in masked_product.parameters}
     with pytest.raises(TilewrightError, match="beside a product is not compiled yet") as raised:
-        refuse_unsupported(the_program(trace(masked_product, {"M": 64, "N": 64, "K": 64}, elements)))
+        refuse_unsupported(the_program(trace(masked_product, {"M": 64, "N": 64, "K": 64}, elements)), target("sm_90a"))
     assert raised.value.span is not None and raised.value.span.file == __file__
 
 

@@ -227,5 +227,5 @@ def test_what_is_not_compiled_yet_is_said_at_its_line(kernel, message):
     elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
     dims = {axis: 64 for axis in kernel.axes}
     with pytest.raises(TilewrightError, match=message) as raised:
-        refuse_unsupported(the_program(trace(kernel, dims, elements)))
+        refuse_unsupported(the_program(trace(kernel, dims, elements)), target("sm_90a"))
     assert raised.value.span is not None and raised.value.span.file == __file__

@@ -8,6 +8,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.supported import refuse_unsupported
+from tilewright.targets import target
 
 A, B, C = tw.Tensor["M", "K"], tw.Tensor["K", "N"], tw.Tensor["M", "N"]
 ENDS = tw.Tensor["G", tw.i32]
@@ -129,7 +130,7 @@ def test_each_is_refused_at_its_line(name):
     elements = {item.name: item.element or tw.bf16 for item in kernel.parameters}
     program = the_program(trace(kernel, dict.fromkeys(kernel.axes, 64), elements))
     with pytest.raises(TilewrightError, match=CASES[name]) as caught:
-        refuse_unsupported(program)
+        refuse_unsupported(program, target("sm_90a"))
     assert caught.value.remedy
     span = caught.value.span
     assert span is not None
@@ -146,4 +147,6 @@ def test_plain_programs_are_not_refused():
             acc += tw.dot(a[i, k], b[k, j])
         y[i, j] = acc
 
-    refuse_unsupported(the_program(trace(plain, {"M": 8, "N": 8, "K": 8}, dict.fromkeys(("a", "b", "y"), tw.bf16))))
+    refuse_unsupported(
+        the_program(trace(plain, {"M": 8, "N": 8, "K": 8}, dict.fromkeys(("a", "b", "y"), tw.bf16))), target("sm_90a")
+    )

@@ -61,20 +61,22 @@ def test_blackwell_inherits_and_overrides_but_never_answers_for_hopper_alone() -
     assert blackwell.limit("tensor_map.swizzle_max") == 6
     assert target("sm_90a").supports("wgmma") and not blackwell.supports("wgmma")
     assert blackwell.supports("tcgen05") and not target("sm_90a").supports("tcgen05")
-    for key in ("wgmma.m", "matrix_descriptor.base_offset_max", "device.multiprocessors", "latency.product_cycles"):
+    for key in ("wgmma.m", "matrix_descriptor.base_offset_max", "device.clusters_of_2", "latency.product_cycles"):
         target("sm_90a").fact(key)
         with pytest.raises(TilewrightError, match="states no fact"):
             blackwell.fact(key)
 
 
 def test_rates_and_parameters_of_hopper_devices_are_not_inherited() -> None:
-    assert not [
-        key
-        for key in target("sm_100a").facts
-        if re.match("device|exchange|few_rows|latency|long_sum|pipeline|time", key)
-    ]
-    for key, fact in target("sm_100a").facts.items():
-        assert not re.search("H200|fitted|least squares", fact.source), key
+    """But for those that only cost models ask for, as estimates that say so."""
+    blackwell = target("sm_100a").facts
+    assert not [key for key in blackwell if re.match("few_rows|latency|long_sum", key)]
+    estimated = {key for key, fact in blackwell.items() if fact.estimate_of}
+    assert estimated == {key for key in blackwell if re.match("exchange|pipeline|time_model", key)}
+    assert {blackwell[key].estimate_of for key in estimated} == {"sm_90a"}
+    for key in set(blackwell) - estimated:
+        assert not re.search("H200|fitted|least squares", blackwell[key].source), key
+    assert not [key for key, fact in target("sm_90a").facts.items() if fact.estimate_of]
 
 
 @pytest.mark.parametrize(("asked", "meant"), [("sm_90", "sm_90a"), ("sm90a", "sm_90a"), ("sm_100", "sm_100a")])
@@ -127,6 +129,8 @@ def test_a_well_formed_table_is_read() -> None:
         (HEADER + ROW.replace("group.fact", "Group.fact"), "lower-case"),
         (HEADER + "group = 3\n" + ROW.replace("group", "other"), "unknown field 'group'"),
         (HEADER + 'drops = ["group"]\n' + ROW, "drops without inherits"),
+        (HEADER + 'estimates = ["group"]\n' + ROW, "estimates without inherits"),
+        (HEADER + 'inherits = "sm_90a"\nestimates = "group"\n' + ROW, "list of group names"),
         (HEADER + 'inherits = "sm_90a"\ndrops = "group"\n' + ROW, "list of group names"),
     ],
 )
@@ -136,7 +140,8 @@ def test_schema_errors_name_the_file_and_the_fault(text: str, complaint: str) ->
     assert "t.toml" in str(caught.value)
 
 
-def test_dropping_a_group_that_is_not_inherited_is_an_error() -> None:
-    table = parse_table(HEADER + 'inherits = "sm_90a"\ndrops = ["wgmmma"]\n' + ROW, "t.toml")
+@pytest.mark.parametrize("field", ["drops", "estimates"])
+def test_naming_a_group_that_is_not_inherited_is_an_error(field: str) -> None:
+    table = parse_table(HEADER + f'inherits = "sm_90a"\n{field} = ["wgmmma"]\n' + ROW, "t.toml")
     with pytest.raises(TilewrightError, match="wgmmma"):
         inherit(target("sm_90a").facts, table)

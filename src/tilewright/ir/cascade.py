@@ -98,7 +98,8 @@ class CascadeDecisions:
     slice_depth: elements in a slot of an axis that products take by slices; 0 where none does.
     rows_bytes: of each consumer, for stores along rows. walked: what tiles of rows walk, where not all of the axis.
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
-    taken after the other."""
+    taken after the other. tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0
+    where accumulators are registers. operand_column: of that part, where left operands that threads computed begin."""
 
     row: str
     column: str
@@ -119,6 +120,8 @@ class CascadeDecisions:
     reasons: tuple[str, ...]
     walked: tuple[WalkRange, ...] = ()
     together: int = 0
+    tensor_columns: int = 0
+    operand_column: int = 0
 
     @property
     def tile_rows(self) -> int:

@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
@@ -133,6 +134,27 @@ def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:
     order = list(program.extents)
     common = set[str].intersection(*sets)
     return max(common, key=lambda axis: (program.extents[axis], order.index(axis)), default=None)
+
+
+def slot_sum(program: tile.ProgramOp, loop: tile.LoopOp) -> Product | None:
+    """The product of a walk that does nothing but sum it, from 0 on, and whose operands are both loads of the walk;
+    None of any other walk."""
+    inside = list(loop.body.block.ops)
+    found = [op for op in inside if isinstance(op, ContractOp)]
+    others = [op for op in inside if not isinstance(op, ContractOp | tile.LoadOp | tile.BinaryOp | tile.YieldOp)]
+    indices = [op for op in others if not isinstance(op, tile.ShiftOp | tile.BlockOp)]
+    sums = [op for op in inside if isinstance(op, tile.BinaryOp)]
+    if len(found) != 1 or indices or len(sums) != 1 or len(loop.carried) != 1:
+        return None
+    (product,), (total,), initial = found, sums, loop.carried[0].owner
+    begins = isinstance(initial, tile.FullOp) and initial.value.value.data == 0.0
+    operands = {total.left, total.right} == {loop.body.block.args[1], product.result}
+    loaded = all(isinstance(each.owner, tile.LoadOp) and each.owner in inside for each in (product.left, product.right))
+    if not (begins and operands and loaded and total.function.data is Function.ADD):
+        return None
+    if product.axis.data != loop.axis.data:
+        return None
+    return next(each for each in products_of(program) if each.op is product)
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:

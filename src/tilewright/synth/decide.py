@@ -100,7 +100,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
         cascade = decide_cascade(program, target, wanted)
         program.attributes["decisions"] = to_attribute(cascade)
         return cascade
-    refuse_unsupported(program)
+    refuse_unsupported(program, target)
     products = shared_products(program)
     groups = grouping(program)
     decisions: Decisions

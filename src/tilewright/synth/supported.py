@@ -22,13 +22,25 @@ from tilewright.ir.tile.products import shared_products
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import IndexType, axes_text, tensor_type, value_type
 from tilewright.synth.operand.scaled_product import scale_loads
+from tilewright.targets import Target
 
 
-def refuse_unsupported(program: tile.ProgramOp) -> None:
+def refuse_unsupported(program: tile.ProgramOp, target: Target) -> None:
     """Raise TilewrightError for the first part of a verified program that nothing lowers."""
-    for op, message, remedy in _unsupported(program):
+    for op, message, remedy in (*_unsupported(program), *_of_registers(program, target)):
         file, _, line = place_of(op).rpartition(":")
         raise TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
+
+
+def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Operation, str, str]]:
+    """Loops over products that are no plain sums (`streaming.loop_products`) are lowered to registers alone."""
+    if target.supports("tensor_memory"):
+        for dot in dots(program):
+            yield (
+                dot,
+                f"this product in a loop is not compiled for {target.name} yet",
+                "multiply two loads of 16-bit elements, one product a kernel, or compile it for sm_90a",
+            )
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:

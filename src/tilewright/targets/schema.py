@@ -1,10 +1,10 @@
 """Is a target's table well formed, and what does each row say?
 
 A table is TOML: `[target]` (name, title, `architectures` where text is read with its limits, and for a derived target
-`inherits` and `drops`), then one table per fact, `[group.name]`, with `value`, `unit`, `source`, and at least one of
-`since` (the PTX, CUDA or ROCm version from which it holds) and `measured` (the command that found it, as it stands
-after `python -m`). Anything else is refused: a misspelt field would otherwise be a fact without a source, and so would
-a value that nobody can measure again.
+`inherits`, `drops` and `estimates`), then one table per fact, `[group.name]`, with `value`, `unit`, `source`, and at
+least one of `since` (the PTX, CUDA or ROCm version from which it holds) and `measured` (the command that found it, as
+it stands after `python -m`). Anything else is refused: a misspelt field would otherwise be a fact without a source, and
+so would a value that nobody can measure again.
 
 Not handled: whether the value is true of the hardware. Checked by tests/targets/test_target.py.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from tilewright.base.error import TilewrightError
@@ -39,7 +39,7 @@ UNITS = frozenset(
 """Units a row may use. `enum` is a value of a CUDA driver enumeration; `feature` is true or false."""
 
 _ROW_FIELDS = ("value", "unit", "source", "since", "measured")
-_TARGET_FIELDS = ("name", "title", "architectures", "inherits", "drops")
+_TARGET_FIELDS = ("name", "title", "architectures", "inherits", "drops", "estimates")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _MEASURED = re.compile(r"bench( [a-z0-9-]+|\.probes\.[a-z_]+)( \S+)*\Z")
 _SINCE = re.compile(r"(PTX|CUDA|ROCm) \d+\.\d+\Z")
@@ -50,7 +50,8 @@ class Fact:
     """One hardware fact.
 
     key: `group.name`; value: in `unit`; source: document and section, or what was observed; since: version from which
-    it holds, or empty; measured: the command after `python -m`, or empty. At least one of both is present.
+    it holds, or empty; measured: the command after `python -m`, or empty. At least one of both is present. estimate_of:
+    the other target that it was found for, where it only stands in for what nobody has measured here.
     """
 
     key: str
@@ -59,21 +60,24 @@ class Fact:
     source: str
     since: str = ""
     measured: str = ""
+    estimate_of: str = ""
 
 
 class Facts(Mapping[str, Fact]):
     """Facts by key, each read when it is first asked for, and refused then if it breaks the schema. rows: the table
-    that states it."""
+    that states it; estimates: of those that stand in for facts of this target, the target they were found for."""
 
-    def __init__(self, rows: Mapping[str, Sections]) -> None:
+    def __init__(self, rows: Mapping[str, Sections], estimates: Mapping[str, str] | None = None) -> None:
         self.rows = rows
+        self.estimates = estimates or {}
         self._read: dict[str, Fact] = {}
 
     def __getitem__(self, key: str) -> Fact:
         found = self._read.get(key)
         if found is None:
             sections = self.rows[key]
-            found = self._read[key] = _fact(key, sections[key], sections.file)
+            found = _fact(key, sections[key], sections.file)
+            found = self._read[key] = replace(found, estimate_of=self.estimates.get(key, ""))
         return found
 
     def __contains__(self, key: object) -> bool:
@@ -89,7 +93,8 @@ class Facts(Mapping[str, Fact]):
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """One file, before inheritance. architectures: first and last number `n` of the `sm_n` whose text is
-    read with these limits; drops: groups of the inherited table that do not hold here."""
+    read with these limits; drops: groups of the inherited table that do not hold here; estimates: groups of it that
+    only cost models ask for, and that nobody has measured here."""
 
     name: str
     title: str
@@ -97,6 +102,7 @@ class TargetTable:
     architectures: tuple[int, int] | None = None
     inherits: str = ""
     drops: tuple[str, ...] = ()
+    estimates: tuple[str, ...] = ()
 
 
 def parse_table(text: str, file: str) -> TargetTable:
@@ -112,21 +118,28 @@ def parse_table(text: str, file: str) -> TargetTable:
     for field in header:
         if field not in _TARGET_FIELDS:
             raise _fault(file, "target", f"unknown field {field!r}; the fields are {', '.join(_TARGET_FIELDS)}")
-    drops = header.get("drops", [])
-    if not isinstance(drops, list) or not all(isinstance(group, str) for group in cast("list[object]", drops)):
-        raise _fault(file, "target", "drops is not a list of group names")
     architectures = header.get("architectures")
     inherits = _text(header, "inherits", file, "target") if "inherits" in header else ""
-    if drops and not inherits:
-        raise _fault(file, "target", "drops without inherits")
+    drops, estimates = (_groups(header, field, file) for field in ("drops", "estimates"))
+    if (drops or estimates) and not inherits:
+        raise _fault(file, "target", f"{'drops' if drops else 'estimates'} without inherits")
     return TargetTable(
         name=_text(header, "name", file, "target"),
         title=_text(header, "title", file, "target"),
         facts=Facts({key: sections for key in sections if key != "target"}),
         architectures=None if architectures is None else _pair(architectures, file),
         inherits=inherits,
-        drops=tuple(cast("list[str]", drops)),
+        drops=drops,
+        estimates=estimates,
     )
+
+
+def _groups(header: dict[str, object], field: str, file: str) -> tuple[str, ...]:
+    """Groups of the inherited table that a field of the header names."""
+    named = header.get(field, [])
+    if not isinstance(named, list) or not all(isinstance(group, str) for group in cast("list[object]", named)):
+        raise _fault(file, "target", f"{field} is not a list of group names")
+    return tuple(cast("list[str]", named))
 
 
 def _fact(key: str, row: dict[str, object], file: str) -> Fact:

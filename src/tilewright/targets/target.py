@@ -100,16 +100,18 @@ def nearest_target(name: str) -> Target | None:
 
 
 def inherit(inherited: Facts, table: TargetTable) -> Facts:
-    """The facts of `table` over those `inherited`, without the groups it drops.
+    """The facts of `table` over those `inherited`, without the groups it drops, and with others as mere estimates.
 
-    Raises TilewrightError where a dropped group is not inherited at all: the name is then a mistake.
+    Raises TilewrightError where a group that it names is not inherited at all: the name is then a mistake.
     """
     groups = {key.partition(".")[0] for key in inherited}
-    for group in table.drops:
+    for group in (*table.drops, *table.estimates):
         if group not in groups:
-            raise TilewrightError(f"{table.name} drops {group!r}, which it does not inherit")
+            raise TilewrightError(f"{table.name} names {group!r}, which it does not inherit")
     kept = {key: rows for key, rows in inherited.rows.items() if key.partition(".")[0] not in table.drops}
-    return Facts(kept | dict(table.facts.rows))
+    own = dict(table.facts.rows)
+    estimated = {key: table.inherits for key in kept if key.partition(".")[0] in table.estimates and key not in own}
+    return Facts(kept | own, {**inherited.estimates, **estimated})
 
 
 @cache

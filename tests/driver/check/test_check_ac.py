@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.ac_edits import edited
-from tests.ac_samples import NAMES, TARGET, modules_of
+from tests.ac_samples import NAMES, modules_of, target_of
 
 from tilewright.base.check_report import KernelReport
 from tilewright.base.error import TilewrightError
@@ -40,7 +40,7 @@ def test_a_correct_text_is_proven_for_all_trip_counts() -> None:
 @pytest.mark.sample(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_compiler_emits_is_proven_as_text(name: str) -> None:
-    report = check_text(ac_text(modules_of(name), TARGET), "k.ac.mlir")
+    report = check_text(ac_text(modules_of(name), target_of(name)), "k.ac.mlir")
     assert not report.error and {kernel.verdict for kernel in report.kernels} == {"proven"}
 
 
@@ -84,7 +84,10 @@ def test_the_target_is_given_or_named() -> None:
     assert kernel_of(named, CheckOptions()).target == "sm_90a"
     assert "names no target" in check_text(TEXT, "k.ac.mlir").error
     other = check_text(named, "k.ac.mlir", options=CheckOptions(target="sm_100a"))
-    assert "lacks the wgmma" in other.error and "sm_90a" in other.remedy
+    (refuted,) = other.kernels
+    assert refuted.verdict == "refuted" and {finding.code for finding in refuted.findings} == {"WG010"}
+    packed = check_text(named, "k.ac.mlir", options=CheckOptions(target="gfx942"))
+    assert "lacks the products" in packed.error and "sm_90a" in packed.remedy
     assert "unknown target" in check_text(TEXT, "k.ac.mlir", options=CheckOptions(target="sm_91")).error
 
 
@@ -115,7 +118,8 @@ def test_texts_are_told_apart() -> None:
 def test_edited_texts_end_in_no_fault(seed: int) -> None:
     source = random.Random(seed)
     for _ in range(5):
-        text = edited(ac_text(modules_of(source.choice(NAMES)), TARGET), source)
+        name = source.choice(NAMES)
+        text = edited(ac_text(modules_of(name), target_of(name)), source)
         try:
             lowered = lower_text(text, "k.ac.mlir", budget_seconds=5.0)
         except TilewrightError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.ac_samples import NAMES, TARGET, modules_of
+from tests.ac_samples import NAMES, TARGET, modules_of, target_of
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.lower_text import lower_text
@@ -15,8 +15,8 @@ from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx, the_kernel
 @pytest.mark.parametrize("name", NAMES)
 def test_text_gives_the_same_ptx_as_the_modules(name: str) -> None:
     modules = modules_of(name)
-    lowered = lower_text(ac_text(modules, TARGET), "k.ac.mlir")
-    assert lowered.ptx == lower_to_ptx(modules, TARGET)
+    lowered = lower_text(ac_text(modules, target_of(name)), "k.ac.mlir")
+    assert lowered.ptx == lower_to_ptx(modules, target_of(name))
 
 
 def test_one_kernel_of_several() -> None:

@@ -29,7 +29,7 @@ def test_work_is_the_same_however_it_is_divided() -> None:
 def test_costs_are_the_target_s() -> None:
     """128 x 256 x 64 multiply-adds at 4096 operations a cycle; 48 KiB at 64 bytes; 128 x 128 exponentials at 16."""
     assert work(gemm_body(), TENSOR_CORES) == 2 * 128 * 256 * 64 // TARGET.limit(
-        "wgmma.bf16_flop_per_cycle_per_multiprocessor"
+        "product.bf16_flop_per_cycle_per_multiprocessor"
     )
     assert work(gemm_body(), COPY_ENGINE) == (128 + 256) * 64 * 2 // TARGET.limit(
         "device.l2_bytes_per_cycle_per_multiprocessor"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, TurnClaim
+from tilewright.contract.typestate.claims import ProductClaim, ProtocolClaims, RingClaim, TurnClaim
 from tilewright.machine.core.event import (
     AsyncCopyArrive,
     AsyncCopyArriveIssue,
@@ -22,6 +22,7 @@ from tilewright.machine.core.event import (
     BarrierComplete,
     BarrierExpect,
     BarrierInit,
+    CommitArrive,
     CopyIssue,
     Event,
     PhaseEnd,
@@ -75,6 +76,7 @@ class Tally:
         self.handlers: dict[type, Callable[[Any], None]] = {
             BarrierInit: self._init,
             BarrierArrive: self._arrive,
+            CommitArrive: self._commit_arrive,
             BarrierExpect: self._expect,
             BarrierComplete: self._complete,
             PhaseEnd: self._phase_end,
@@ -111,6 +113,10 @@ class Tally:
         _add(barrier.arrivals, event.phase, event.count)
         if event.expect_bytes:
             _add(barrier.expected_bytes, event.phase, event.expect_bytes)
+
+    def _commit_arrive(self, event: CommitArrive) -> None:
+        """By the tensor core, for the products of a commit."""
+        _add(self._barrier(event.cta, event.address).arrivals, event.phase, 1)
 
     def _expect(self, event: BarrierExpect) -> None:
         _add(self._barrier(event.cta, event.address).expected_bytes, event.phase, event.expect_bytes)
@@ -172,6 +178,7 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
         [
             *(address for ring in claims.rings for address in (*ring.full_addresses, *ring.empty_addresses)),
             *(address for turns in claims.turns for address in turns.addresses),
+            *(claims.products.addresses if claims.products is not None else ()),
         ]
     )
     for number in range(ctas):
@@ -195,6 +202,8 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
         for ring in claims.rings:
             lines = _ring(cta, ring.of_rank(rank), shift, own)
             found.extend(f"{where}: ring {ring.name}: {line}" for line in lines)
+        if claims.products is not None:
+            found.extend(f"{where}: {line}" for line in _products(cta, claims.products, shift, own))
         for turns in claims.turns:
             found.extend(f"{where}: {line}" for line in _turns(cta, turns, shift, own))
         found.extend(f"{where}: {line}" for line in (*_stores(cta, claims, own), *_roles(cta, claims)))
@@ -248,6 +257,20 @@ def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int]
         shares = {merged(full.by_threads.get(phase, set())) for phase in range(phases)}
         if len(shares) > 1:
             found.append(f"threads copy to {len(shares)} different sets of bytes of slot {stage}, phase by phase")
+    return found
+
+
+def _products(cta: CtaTally, products: ProductClaim, shift: int, symbols: Mapping[str, int]) -> list[str]:
+    found: list[str] = []
+    phases = products.waits.at(symbols)
+    for unit, address in enumerate(products.addresses):
+        barrier = cta.barriers[address + shift]
+        if barrier.count != 1:
+            found.append(f"unit {unit}'s barrier of products is initialised with {barrier.count}, claimed is 1")
+        if barrier.phases != phases:
+            found.append(f"unit {unit}'s barrier of products completes {barrier.phases} phases, claimed are {phases}")
+        if any(barrier.expected_bytes.get(phase, 0) for phase in range(phases)):
+            found.append(f"unit {unit}'s barrier of products expects bytes")
     return found
 
 

@@ -3,8 +3,8 @@
 A row is data: the proof refers to it by code, `explain` prints it. `source` cites the PTX ISA (section numbers of
 version 9.1; they move between releases, so the rule's subject stands beside them) or says that the rule is derived.
 
-Families: MB mbarrier, TX transactions, BG bulk groups, PX proxies, CA copies by threads, WG wgmma, NB named barriers,
-SR registers and threads, LV liveness, AL shared-memory layout, CL clusters. Checked by:
+Families: MB mbarrier, TX transactions, BG bulk groups, PX proxies, CA copies by threads, WG wgmma, TC tensor memory, NB
+named barriers, SR registers and threads, LV liveness, AL shared-memory layout, CL clusters. Checked by:
 tests/contract/typestate/test_typestate_mutations.py (each code has a program that breaks it, there or in a test named
 there).
 """
@@ -37,6 +37,8 @@ _PROXY = "PTX ISA 9.7.9.25.2, 8.6 (async proxy, fence.proxy.async)"
 _ASYNC_COPY = "PTX ISA 9.7.9.25.3 (cp.async), 9.7.13.15.16 (cp.async.mbarrier.arrive)"
 _WGMMA = "PTX ISA 9.7.15 (wgmma)"
 _WGMMA_DESCRIPTOR = "PTX ISA 9.7.15.5.1.2 (wgmma matrix descriptor)"
+_ALLOCATION = "PTX ISA 9.7.16.7 (tcgen05.alloc, dealloc, relinquish_alloc_permit)"
+_TENSOR_ORDER = "PTX ISA 9.7.16.6 (tcgen05 memory consistency: tcgen05.fence)"
 _NAMED = "PTX ISA 9.7.13.1 (bar, barrier)"
 _REGISTERS = "PTX ISA 9.7.19.5 (setmaxnreg)"
 _CLUSTER = "PTX ISA 9.7.13.3 (barrier.cluster), 2.2.2 (clusters)"
@@ -210,6 +212,28 @@ RULES: dict[str, Rule] = {
              "PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
              "The next slot's A is moved to registers with one group still pending.",
              "Wait with pending = 0 before the registers are written again."),
+        # ------------------------------------------------------------ tensor memory
+        Rule("TC001", "tensor-memory-set-up", "tensor memory is not allocated before the roles, or not freed behind",
+             "One warp allocates before the synchronization that precedes the roles and frees behind the one that "
+             "follows them, each once; nothing is allocated after the permit was given up.", _ALLOCATION,
+             "ac.tensor.dealloc stands before the ac.cta.sync that follows the roles.",
+             "Initialise, allocate, synchronize; run the roles; synchronize, free."),
+        Rule("TC002", "tensor-columns", "columns of tensor memory are not the unit's, not free, or not of this shape",
+             "Each unit has an equal part of the columns, and what is written there must not touch what is still "
+             "needed or what a product in flight reads.", "PTX ISA, Tensor Memory; tcgen05.mma: Matrix shape",
+             "Two accumulators of 128 columns in a unit's part of 128.",
+             "Allocate more columns, or begin at columns that are free."),
+        Rule("TC003", "tensor-unit-not-met", "a product or a commit is issued before the unit's threads have met",
+             "One thread issues for four warps: they must have met since they last read or wrote tensor memory, or "
+             "waited for a product.", _TENSOR_ORDER,
+             "The next product begins while a warp still reads the accumulator.", "Put ac.tensor.fence before it."),
+        Rule("TC004", "tensor-product-not-committed", "a product is waited for that no commit covers",
+             "A commit covers the products issued before it; its barrier takes one commit for each wait of the unit.",
+             "PTX ISA 9.7.16 (tcgen05.commit)", "ac.tensor.wait with no ac.tensor.commit before it.",
+             "Commit after the last product, and wait once."),
+        Rule("TC005", "slot-of-the-issuer", "threads read a slot for which only the issuing warp has waited",
+             "A wait orders what the waiting threads do next, and no others.", _PHASES,
+             "ac.fragment.read takes a slot that was waited for with issuer = 1.", "Let all threads of the unit wait."),
         # ------------------------------------------------------------ named barriers
         Rule("NB001", "barrier-out-of-range", "a named barrier's number is not free",
              "A CTA has barriers 0 to 15; barrier 0 serves the synchronization of the whole CTA.", _NAMED,

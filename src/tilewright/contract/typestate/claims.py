@@ -65,6 +65,15 @@ class TurnClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class ProductClaim:
+    """Barriers on which the tensor core arrives for the units of a role, one for each: byte offsets in dynamic shared
+    memory. Each counts one arrival a phase; waits: phases in the CTA's life, of each."""
+
+    addresses: tuple[int, ...]
+    waits: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
 class StreamClaim:
     """How many heads and tails each CTA has, and the symbols that say so."""
 
@@ -164,6 +173,7 @@ class ProtocolClaims:
     turns: tuple[TurnClaim, ...] = ()
     stream: StreamClaim | None = None
     range: RangeClaim | None = None
+    products: ProductClaim | None = None
 
     def lines(self) -> tuple[str, ...]:
         """The claims in words, one fact a line."""
@@ -174,6 +184,9 @@ class ProtocolClaims:
                 f"{ring.transaction_bytes} bytes and {counted(ring.full_arrivals, 'arrival')} per full phase, "
                 f"{counted(ring.empty_arrivals, 'arrival')} per empty phase"
             )
+        if self.products is not None:
+            each = counted(len(self.products.addresses), "unit")
+            out.append(f"{self.kernel}: tensor memory: {self.products.waits} commits by each of {each}")
         for store in self.stores:
             sizes = ", ".join(map(str, sorted(set(store.store_bytes))))
             in_turn = any(role.name == store.role and role.takes_turns for role in self.roles)

@@ -26,6 +26,7 @@ from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.run_time_sizes import is_multiple, least_each, most_each, ranges_at
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.tensor_memory import TensorMemoryOp, TensorMemoryType, TensorSetUp
 from tilewright.ir.sizes import size_of, sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
 from tilewright.ir.tile.order import fits_order
@@ -73,6 +74,30 @@ class Buffer:
     @property
     def bytes(self) -> int:
         return self.instances * self.slots * self.slot_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemory:
+    """A CTA's block of tensor memory: columns, of which each unit has an equal part; at `address` of shared memory the
+    units' barriers, then the word that the allocation writes."""
+
+    name: str
+    address: int
+    columns: int
+    units: int
+    op: TensorMemoryOp
+
+    @property
+    def bytes(self) -> int:
+        return 8 * (self.units + 1)
+
+    @property
+    def part_columns(self) -> int:
+        return self.columns // self.units
+
+    @property
+    def barrier_addresses(self) -> tuple[int, ...]:
+        return tuple(self.address + 8 * unit for unit in range(self.units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +187,9 @@ class Kernel:
     rings: Mapping[str, Ring]
     buffers: Mapping[str, Buffer]
     maps: Mapping[str, Map]
+    tensor_memory: TensorMemory | None
     roles: tuple[Role, ...]
-    declared: Mapping[SSAValue, Ring | Buffer | Map | ac.GlobalOp]
+    declared: Mapping[SSAValue, Ring | Buffer | TensorMemory | Map | ac.GlobalOp]
     exit_sync: Operation | None
     op: ac.KernelOp
     operations: Operations
@@ -265,13 +291,14 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
     rings: dict[str, Ring] = {}
     buffers: dict[str, Buffer] = {}
     maps: dict[str, Map] = {}
-    declared: dict[SSAValue, Ring | Buffer | Map | ac.GlobalOp] = {}
+    declared: dict[SSAValue, Ring | Buffer | TensorMemory | Map | ac.GlobalOp] = {}
+    memories: list[TensorMemory] = []
     roles: list[Role] = []
     sequence: list[Operation] = []
     waits_for_grids = False
     names: set[str] = set()
     for inner in op.body.block.ops:
-        if isinstance(inner, ac.RingOp | ac.BufferOp | ac.TensorMapOp | ac.GlobalOp | ac.RoleOp):
+        if isinstance(inner, ac.RingOp | ac.BufferOp | ac.TensorMapOp | ac.GlobalOp | ac.RoleOp | TensorMemoryOp):
             if inner.sym_name.data in names:
                 findings.doubt(f"the name {inner.sym_name.data!r} is declared twice", inner)
                 continue
@@ -284,6 +311,11 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
                 buffer = _buffer(inner, findings)
                 if buffer is not None:
                     buffers[buffer.name] = declared[inner.result] = buffer
+            case TensorMemoryOp():
+                memory = _tensor_memory(inner, findings)
+                if memory is not None:
+                    memories.append(memory)
+                    declared[inner.result] = memory
             case ac.TensorMapOp():
                 tensor_map = _map(inner, facts, findings)
                 if tensor_map is not None:
@@ -296,6 +328,8 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
                 sequence.append(inner)
             case ac.BarrierInitOp() | ac.FenceBarrierInitOp() | ac.CtaSyncOp() | ac.ClusterSyncOp():
                 sequence.append(inner)
+            case _ if isinstance(inner, TensorSetUp):
+                pass  # `check_tensor_memory`
             case ac.GridWaitOp():
                 waits_for_grids = True
                 if roles:
@@ -311,7 +345,9 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
                 findings.doubt("is not understood in a kernel's body", inner)
     cluster_ctas, operations = prod(integers(op.cluster)), Operations.inside(op)
     _check_extents(op, operations, facts, findings)
-    _check_setup(sequence, rings, declared, cluster_ctas > 1 and reaches_peers(operations), op, findings)
+    _check_setup(
+        sequence, rings, declared, cluster_ctas > 1 and reaches_peers(operations), op, bool(memories), findings
+    )
     symbols, minima = _counts(op.symbols, op, findings), _counts(op.minima, op, findings)
     for name, value in symbols.items():
         if value < minima.get(name, 0):
@@ -328,6 +364,7 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
         rings=rings,
         buffers=buffers,
         maps=maps,
+        tensor_memory=memories[0] if memories else None,
         roles=tuple(roles),
         declared=declared,
         exit_sync=last if roles and isinstance(last, ac.ClusterSyncOp) else None,
@@ -347,6 +384,14 @@ def _ring(op: ac.RingOp, findings: Findings) -> Ring:
     if not isinstance(kind, ac.RingType) or kind.ring.data != ring.name or kind.stages.data != ring.stages:
         findings.report("LV006", op, f"the result's type {kind} differs from ring {ring.name} of {ring.stages} stages")
     return ring
+
+
+def _tensor_memory(op: TensorMemoryOp, findings: Findings) -> TensorMemory | None:
+    kind = type_of(op.result)
+    if not isinstance(kind, TensorMemoryType):
+        findings.doubt("its result is no tensor memory", op)
+        return None
+    return TensorMemory(op.sym_name.data, op.address.data, kind.columns.data, kind.units.data, op)
 
 
 def _buffer(op: ac.BufferOp, findings: Findings) -> Buffer | None:
@@ -470,8 +515,10 @@ def _check_setup(
     declared: Mapping[SSAValue, object],
     reaches: bool,
     kernel: Operation,
+    freed: bool,
     findings: Findings,
 ) -> None:
+    """freed: whether the CTA has something to take down once its roles have ended."""
     initialised: dict[str, Operation] = {}
     fenced: set[str] = set()
     ordered: set[str] = set()
@@ -499,7 +546,7 @@ def _check_setup(
                 ordered_fenced |= fenced
                 if isinstance(op, ac.ClusterSyncOp):
                     ordered_in_cluster |= fenced
-                if first_role is not None and isinstance(op, ac.CtaSyncOp):
+                if first_role is not None and isinstance(op, ac.CtaSyncOp) and not freed:
                     findings.doubt("a synchronization of the CTA after its roles", op)
             case _:
                 if first_role is None:

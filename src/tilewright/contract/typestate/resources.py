@@ -43,6 +43,10 @@ def _check_shared_memory(kernel: Kernel, findings: Findings) -> None:
                 findings.report(
                     "MB010", ring.op, f"ring {ring.name}: {side} barriers count {counted(count, 'arrival')}"
                 )
+    if (memory := kernel.tensor_memory) is not None:
+        ranges.append((memory.address, memory.address + memory.bytes, "the barriers of tensor memory", memory.op))
+        if memory.address % barrier_alignment:
+            findings.report("AL001", memory.op, f"the barriers of tensor memory are at byte {memory.address}")
     for buffer in kernel.buffers.values():
         ranges.append((buffer.address, buffer.address + buffer.bytes, f"buffer {buffer.name}", buffer.op))
         alignment = SWIZZLE_PERIOD_BYTES[buffer.swizzle]

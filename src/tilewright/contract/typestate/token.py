@@ -35,12 +35,13 @@ class Cursor:
 @dataclass(frozen=True, slots=True)
 class Slot:
     """The slot at `position`, obtained by waiting. stage "retired": read, and no longer being read. fenced: a proxy
-    fence followed the wait."""
+    fence followed the wait. issuer: of the unit's threads only those of its first warp have waited."""
 
     ring: str
     side: str
     position: Polynomial
     fenced: bool = False
+    issuer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,13 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A slot that wgmma of group number `group` (counted in commits) reads. fenced: as of a slot."""
+    """A slot that wgmma of group number `group` (counted in commits) reads. fenced, issuer: as of a slot."""
 
     ring: str
     position: Polynomial
     group: Polynomial
     fenced: bool = False
+    issuer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,34 @@ class Settled:
 
     m: int
     n: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAccumulating:
+    """An accumulator in tensor memory, from a column of the unit's part on, that the tensor core owns."""
+
+    m: int
+    n: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSettled:
+    """An accumulator in tensor memory that no product in flight writes, and that the threads have not read."""
+
+    m: int
+    n: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOperand:
+    """A left operand in tensor memory, two elements in a cell, that is to be multiplied."""
+
+    m: int
+    k: int
+    column: int
+    element: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +215,9 @@ Token = (
     | Reading
     | Accumulating
     | Settled
+    | TensorAccumulating
+    | TensorSettled
+    | TensorOperand
     | Promoted
     | Scales
     | Computed
@@ -203,7 +236,12 @@ def is_linear(token: Token) -> bool:
     return type(token) in _LINEAR
 
 
-_LINEAR = frozenset({Slot, Filling, Reading, Accumulating, Promoted, Computed, Staged})
+_LINEAR = frozenset(
+    {
+        Slot, Filling, Reading, Accumulating, Promoted, Computed, Staged, TensorAccumulating, TensorSettled,
+        TensorOperand,
+    }
+)  # fmt: skip
 
 
 def describe(token: Token) -> str:
@@ -220,6 +258,12 @@ def describe(token: Token) -> str:
             return "an accumulator in flight"
         case Settled():
             return "an accumulator"
+        case TensorAccumulating():
+            return f"an accumulator of {token.m} x {token.n} in flight at column {token.column}"
+        case TensorSettled():
+            return f"an accumulator of {token.m} x {token.n} at column {token.column}"
+        case TensorOperand():
+            return f"an operand of {token.m} x {token.k} of {token.element} at column {token.column}"
         case Promoted():
             return "a total"
         case Scales():
@@ -271,6 +315,9 @@ def _names(kind: type[Token]) -> tuple[str, ...]:
 Group = frozenset[tuple[str, int]]
 """Staging slots (buffer, slot) that the bulk stores of one group may still be reading."""
 
+Columns = frozenset[tuple[int, int]]
+"""Half-open ranges of columns of a unit's part of tensor memory."""
+
 GROUPS_KEPT = 32
 """Older groups are merged into one: they are then held to be pending at least as long, which errs on the safe side."""
 
@@ -286,6 +333,7 @@ class UnitState:
     groups_in_flight: at most so many committed wgmma groups are not known to be done; None if unbounded.
     bulk_issuer: groups that may be reading, oldest first, as far as the issuing thread knows; bulk_unit: as far as all
     of the unit's threads know; open_stores: stores not yet committed; staged: slots that hold bytes not yet stored.
+    synced, issued, committed, held, busy: see `steps.tensor_memory`; committed is None where it may be either.
     """
 
     counts: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
@@ -298,6 +346,11 @@ class UnitState:
     bulk_unit: tuple[Group, ...] = ()
     open_stores: Group = frozenset()
     staged: Group = frozenset()
+    synced: bool = True
+    issued: bool = False
+    committed: bool | None = False
+    held: Columns = frozenset()
+    busy: Columns = frozenset()
 
     def count(self, event: str) -> Polynomial:
         return self.counts.get(event, Polynomial())
@@ -308,7 +361,8 @@ class UnitState:
     def copy(self) -> UnitState:
         return UnitState(
             dict(self.counts), self.uncommitted, self.fenced, self.started, self.operand_age, self.groups_in_flight,
-            self.bulk_issuer, self.bulk_unit, self.open_stores, self.staged,
+            self.bulk_issuer, self.bulk_unit, self.open_stores, self.staged, self.synced, self.issued, self.committed,
+            self.held, self.busy,
         )  # fmt: skip
 
     def joined(self, other: UnitState) -> UnitState:
@@ -329,13 +383,18 @@ class UnitState:
             bulk_unit=_join_groups(self.bulk_unit, other.bulk_unit),
             open_stores=self.open_stores | other.open_stores,
             staged=self.staged | other.staged,
+            synced=self.synced and other.synced,
+            issued=self.issued or other.issued,
+            committed=self.committed if self.committed == other.committed else None,
+            held=self.held | other.held,
+            busy=self.busy | other.busy,
         )
 
     def may_part(self) -> object:
         """The part that `joined` joins, for telling when it no longer grows."""
         return (
             self.fenced, self.started, self.operand_age, self.groups_in_flight, self.bulk_issuer, self.bulk_unit,
-            self.open_stores, self.staged,
+            self.open_stores, self.staged, self.synced, self.issued, self.committed, self.held, self.busy,
         )  # fmt: skip
 
 

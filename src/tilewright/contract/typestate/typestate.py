@@ -51,8 +51,10 @@ from tilewright.contract.typestate.steps.split import meeting_claims, split_step
 from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
 from tilewright.contract.typestate.steps.team import check_teams, team_step
 from tilewright.contract.typestate.steps.tensor_core import tensor_core_step
+from tilewright.contract.typestate.steps.tensor_memory import finish_tensor_memory, tensor_memory_step
 from tilewright.contract.typestate.steps.turn import take_turns, turn_claims, turn_step
 from tilewright.contract.typestate.summary import RoleSummary
+from tilewright.contract.typestate.tensor_setup import check_tensor_memory, has_instructions, product_claim
 from tilewright.contract.typestate.tile_ranges import check_ranges, range_claim, range_step
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.contract.typestate.well_formed import is_well_formed
@@ -107,10 +109,11 @@ def judge(
         return Unknown(tuple(findings.doubts)), ()
     for op in module.body.block.ops:
         if isinstance(op, ac.KernelOp):
-            claims.append(_judge_kernel(op, facts, findings, boundaries=boundaries))
+            found = _judge_kernel(op, facts, findings, boundaries=boundaries)
+            claims += [] if found is None else [found]
         else:
             findings.doubt("is not understood in a module", op)
-    if not claims:
+    if not claims and not findings.found:
         findings.doubt("the module has no ac.kernel")
     if findings.found:
         return Refuted(tuple(findings.found)), ()
@@ -137,12 +140,17 @@ _STEPS = (
     team_step,
     launch_order_step,
     range_step,
+    tensor_memory_step,
 )
 
 
-def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundaries: bool) -> ProtocolClaims:
+def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundaries: bool) -> ProtocolClaims | None:
+    """What a kernel promises; None, with a finding, of one that the target has no instructions for."""
     kernel = read_kernel(op, facts, findings)
     check_resources(kernel, findings)
+    check_tensor_memory(kernel, findings)
+    if not has_instructions(kernel, findings):
+        return None
     check_group_orders(kernel, findings)
     check_streams(kernel, findings)
     check_teams(kernel, findings)
@@ -154,6 +162,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, shared, RoleSummary(role))
         summaries.append(walk.run_role())
         finish_role(walk)
+        finish_tensor_memory(walk)
     patterns = check_roles(kernel, summaries, shared, findings)
     if boundaries:
         run_boundary_counts(kernel, findings, large=any(CIRCLE in doubt for doubt in findings.doubts))
@@ -166,11 +175,15 @@ def _claims(kernel: Kernel, summaries: list[RoleSummary], patterns: Patterns, fi
     if ranged is None:
         return claims
     counts = [*(ring.fills for ring in claims.rings), *(store.stores for store in claims.stores)]
+    counts += [] if claims.products is None else [claims.products.waits]
     if not all(ranged.is_summed(count) for count in counts):
         findings.doubt("what tiles of different lengths do is no sum over them", kernel.op)
         return claims
     return replace(
         claims,
+        products=None
+        if claims.products is None
+        else replace(claims.products, waits=ranged.over_tiles(claims.products.waits)),
         rings=tuple(replace(ring, fills=ranged.over_tiles(ring.fills)) for ring in claims.rings),
         stores=tuple(replace(store, stores=ranged.over_tiles(store.stores)) for store in claims.stores),
         range=ranged,
@@ -209,6 +222,7 @@ def _claims_of_equal_tiles(kernel: Kernel, summaries: list[RoleSummary], pattern
         ),
         turns=turn_claims(kernel, summaries),
         stream=stream_claim(kernel),
+        products=product_claim(kernel, summaries),
     )
 
 

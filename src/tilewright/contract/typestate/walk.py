@@ -40,6 +40,9 @@ from tilewright.contract.typestate.token import (
     Settled,
     Slot,
     Staged,
+    TensorAccumulating,
+    TensorOperand,
+    TensorSettled,
     Token,
     UnitState,
     Values,
@@ -53,6 +56,7 @@ from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentIssueOp, taken
 from tilewright.ir.ac.promotion import PromotedType, ScalesType
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, VectorType
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac.tensor_memory import TensorAccumulatorType, TensorInflightType, TensorOperandType
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
@@ -480,6 +484,14 @@ def _agrees(token: Token, kind: Attribute) -> bool:
             return (kind.ring.data, kind.bytes.data) == (token.ring, token.bytes_left)
         case Reading(), ac.ReadingType():
             return kind.ring.data == token.ring
+        case TensorAccumulating(), TensorInflightType():
+            return (kind.m.data, kind.n.data, kind.column.data) == (token.m, token.n, token.column)
+        case TensorSettled(), TensorAccumulatorType():
+            return (kind.m.data, kind.n.data, kind.column.data) == (token.m, token.n, token.column)
+        case TensorOperand(), TensorOperandType():
+            return (kind.m.data, kind.k.data, kind.column.data, kind.element.data) == (
+                token.m, token.k, token.column, token.element
+            )  # fmt: skip
         case Accumulating(), ac.InflightType():
             return (kind.m.data, kind.n.data) == (token.m, token.n)
         case Settled(), ac.AccumulatorType():

@@ -172,8 +172,8 @@ class _Unit:
                 self.committed += 1
             elif isinstance(step, Retire):
                 machine.retire(self, step.pending)
-                if step.retired >= 0:
-                    env[step.retired] = self._slot(step.reading)
+                for reading, retired in step.pairs:
+                    env[retired] = self._slot(reading)
             elif isinstance(step, Release):
                 machine.release(self, self._slot(step.slot), step)
             elif isinstance(step, Announce):
@@ -420,6 +420,9 @@ class _Machine:
         unit.running = left
 
     def release(self, unit: _Unit, slot: _Slot, step: Release) -> None:
+        if step.by_products:
+            # The tensor core may be as quick as that; when it arrives, no wait's outcome depends on.
+            self._end_reading(unit, slot)
         for _, running in unit.running:
             if running.position == slot.position and running.ring == slot.ring:
                 raise _Violation(
@@ -432,6 +435,12 @@ class _Machine:
                 self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
                 self.signalled[unit.name, slot.ring, "empty"] = slot.position
             self.arrive(state.empty[stage], unit, step.op, f"empty[{stage}]", "MB009")
+
+    def _end_reading(self, unit: _Unit, slot: _Slot) -> None:
+        """The products that read a slot are done."""
+        state, stage = self._at(unit.cta, slot)
+        unit.running = [each for each in unit.running if each[1][:2] != slot[:2]]
+        state.readers[stage].discard(unit.name)
 
     def exchange(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
         """Announce one share from each CTA, and write a share into each: bytes are counted in shares."""

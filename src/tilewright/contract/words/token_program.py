@@ -23,6 +23,13 @@ from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac.tensor_memory import (
+    TensorCommitOp,
+    TensorIssueOp,
+    TensorIssueStoredOp,
+    TensorReleaseOp,
+    TensorWaitOp,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +118,20 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """reading, retired: -1 where nothing is handed back."""
+    """pairs: a slot that was read, and the same handed back."""
 
     pending: int
-    reading: int
-    retired: int
+    pairs: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
+    """by_products: the tensor core arrives once the products issued so far are done."""
+
     op: Operation
     slot: int
     everywhere: bool
+    by_products: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +298,25 @@ class TokenProgram:
     def retire(self, op: ac.WgmmaWaitOp) -> Retire:
         retired, reading = op.retired, op.reading
         if retired is None or reading is None:
-            return Retire(op.pending.data, -1, -1)
-        return Retire(op.pending.data, self.number(reading), self.number(retired))
+            return Retire(op.pending.data, ())
+        return Retire(op.pending.data, ((self.number(reading), self.number(retired)),))
+
+    def multiply_slots(self, op: TensorIssueOp) -> Multiply:
+        slots = self.number(op.phase), self.number(op.reading)
+        return Multiply(op, *slots, self.number(op.a_phase), self.number(op.a_reading))
+
+    def multiply_stored(self, op: TensorIssueStoredOp) -> Multiply:
+        return Multiply(op, self.number(op.phase), self.number(op.reading))
+
+    def commit_products(self, op: TensorCommitOp) -> Commit:
+        return Commit()
+
+    def await_products(self, op: TensorWaitOp) -> Retire:
+        pairs = zip(self._numbers(op.readings), self._numbers(op.retired), strict=False)
+        return Retire(0, tuple(pairs))
+
+    def release_by_products(self, op: TensorReleaseOp) -> Release:
+        return Release(op, self.number(op.reading), everywhere=False, by_products=True)
 
     def release(self, op: ac.ArriveOp) -> Release:
         return Release(op, self.number(op.phase), op.peers.data > 1)
@@ -371,6 +397,11 @@ _READ = cast(
         ac.WgmmaCommitOp: TokenProgram.commit,
         ac.WgmmaWaitOp: TokenProgram.retire,
         ac.ArriveOp: TokenProgram.release,
+        TensorIssueOp: TokenProgram.multiply_slots,
+        TensorIssueStoredOp: TokenProgram.multiply_stored,
+        TensorCommitOp: TokenProgram.commit_products,
+        TensorWaitOp: TokenProgram.await_products,
+        TensorReleaseOp: TokenProgram.release_by_products,
         ac.ClusterReduceOp: TokenProgram.reduce,
         ac.LoopOp: TokenProgram.loop,
         ac.TilesOp: TokenProgram.tiles,

@@ -47,8 +47,10 @@ def ac_kernels(text: str, file: str, *, entry: str | None = None, target: str | 
             remedy=f'give --target sm_90a, or builtin.module attributes {{{TARGET_ATTRIBUTE} = "sm_90a"}}',
         )
     facts = target_named(name)
-    if not facts.supports("wgmma"):
-        raise TilewrightError(f"{file} is for {name}, which lacks the wgmma of `ac`", remedy="give --target sm_90a")
+    if not facts.supports("wgmma") and not facts.supports("tensor_memory"):
+        raise TilewrightError(
+            f"{file} is for {name}, which lacks the products of `ac`", remedy="give --target sm_90a or sm_100a"
+        )
     kernels = tuple(each for each in read.kernels if entry is None or each.name == entry)
     if not kernels:
         known = ", ".join(each.name for each in read.kernels)

@@ -278,10 +278,6 @@ def _compile_once(
 ) -> Compilation:
     """`compile_kernel` with one configuration, spilling or not. revised: overrides of single programs, by number."""
     facts = target_named(target)
-    if not facts.supports("wgmma"):
-        raise TilewrightError(
-            f"{target} is known to the checker, but nothing is compiled for it yet", remedy="use --target sm_90a"
-        )
     clock = _Clock(progress)
     kernel, wanted = aligned(kernel, elements_of(kernel, dtype), wanted)
     with clock.step("trace"):

@@ -1,4 +1,4 @@
-"""A program of products as values, with the loops by which they are computed.
+"""A program of products, with the loops by which they are computed.
 
 Which form of a program is compiled is for the decisions to say, so they are asked. One that needs several walks along
 an axis needs one where a tile holds the axis. Axes that are rows to every product may be joined (`synth.joining`): that
@@ -25,6 +25,7 @@ from tilewright.synth.cascade.cost import cost
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.streaming import streamed
+from tilewright.synth.streaming.loop_products import as_walk
 from tilewright.synth.streaming.whole import in_one_tile
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -51,7 +52,8 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     program = the_program(module)
     found = streamed(program) if contractions(program) else None
     if found is None:
-        return module
+        # Loops have a generator of their own where accumulators are registers.
+        return (as_walk(module) or module) if target.supports("tensor_memory") else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
         if _decided(whole, target, wanted) is not None:

@@ -331,12 +331,14 @@ class AdvanceOp(AcOperation):
 @irdl_op_definition
 class BarrierWaitOp(AcOperation):
     """Wait on full[stage] or empty[stage] of the cursor, for the parity that the cursor holds (`invert_parity` waits
-    for the other one, as a filler's cursor must on empty barriers)."""
+    for the other one, as a filler's cursor must on empty barriers). issuer: 1 if a unit's first warp alone waits, for a
+    slot that is only multiplied from tensor memory's side (`ac.tensor`; 0 where absent)."""
 
     name = "ac.mbarrier.wait"
     LEAD: ClassVar[tuple[str, ...]] = ("side",)
     side = prop_def(StringAttr)
     invert_parity = prop_def(IntAttr)
+    issuer = opt_prop_def(IntAttr)
     ring = operand_def(RingType)
     cursor = operand_def(CursorType)
     result = result_def(PhaseType)

@@ -41,6 +41,7 @@ from tilewright.ir.ac import issue_order as ac_issue_order
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac import split as ac_split
 from tilewright.ir.ac import team as ac_team
+from tilewright.ir.ac import tensor_memory as ac_tensor_memory
 from tilewright.ir.ac.format import AcOperation
 
 STREAM_INDICES = 4
@@ -144,7 +145,8 @@ Ac = Dialect(
         ac_split.SplitPartOp,
         *ac_team.OPERATIONS,
         *ac_issue_order.OPERATIONS,
+        *ac_tensor_memory.OPERATIONS,
     ],
-    [*ac_async_copy.Ac.attributes],
+    [*ac_async_copy.Ac.attributes, *ac_tensor_memory.TYPES],
 )
 """The whole dialect: these operations with those of the modules below."""

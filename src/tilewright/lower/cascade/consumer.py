@@ -33,7 +33,7 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of, slot_sum
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
@@ -43,6 +43,7 @@ from tilewright.ir.tile.facts import index_offset, loops, parameter_name
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
+from tilewright.lower.cascade import tensor_product
 from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
 from tilewright.lower.cascade.point_values import bare, emit_exponentials, numbered_axis, position_at, users
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
@@ -92,12 +93,16 @@ class Consumer:
     unit: SSAValue
     place: Place
     cursors: dict[tile.LoadOp, SSAValue]
+    memory: SSAValue | None = None
+    """Tensor memory, where accumulators stand there."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
     postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     late: SSAValue | None = None
+    summed: frozenset[tile.LoadOp] = frozenset()
+    """Of walks that only sum: what is brought to be multiplied."""
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
 
     # ------------------------------------------------------------ the tile
@@ -105,6 +110,9 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
+        if self.memory is not None:
+            sums = [slot_sum(self.program, loop) for loop in loops(self.program)]
+            self.summed = frozenset(load for each in sums if each is not None for load in self.first_loads(each))
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -120,6 +128,10 @@ class Consumer:
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
+        summed = slot_sum(self.program, op) if self.memory is not None else None
+        if summed is not None:
+            self.values[op.outputs[0]] = self.sum_of_slots(summed, self.first_loads(summed), "K", self.d.tile_streamed)
+            return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
         for value in sorted(outer, key=self.order):
@@ -189,7 +201,7 @@ class Consumer:
         """The last sum of products over the streamed axis that a walk only carries on. None where the walk stores: its
         stores stand in one loop then, whose iterations tell them apart."""
         found: SSAValue | None = None
-        if any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
+        if self.memory is not None or any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
             return None
         uses = self.uses(loop)
         for op in loop.body.block.ops:
@@ -264,7 +276,8 @@ class Consumer:
         """The load's next slot, full."""
         if load not in self.held:
             ring, cursor = self.rings[load], self.cursors[load]
-            self.held[load] = ring.wait(self.build, cursor, "full")
+            alone = self.memory is not None and (load in self.summed or not self.is_read(load))
+            self.held[load] = ring.wait(self.build, cursor, "full", issuer=alone)
             self.cursors[load] = ring.advance(self.build, cursor)
         return self.held[load]
 
@@ -398,6 +411,10 @@ class Consumer:
         """The product, added to what the program adds it to; left to the next iteration where its sum is the one that
         is only carried on."""
         product = self.products[op]
+        if self.memory is not None:
+            if op.result not in self.values:
+                self.values[op.result] = self.product_in_tensor_memory(product)
+            return
         other, result = self.start_of(op)
         if result in self.values or result in self.postponed:
             return
@@ -418,6 +435,78 @@ class Consumer:
         self.done(product.brought, retired)
         self.values[result] = settled
 
+    def product_in_tensor_memory(self, product: Product) -> SSAValue:
+        """The product by itself: what it is added to, threads add."""
+        over, left, brought = product.op.axis.data, product.held.owner, product.brought
+        ring = self.rings[brought]
+        columns = self.columns_of(ring, over)
+        if over == self.axes.streamed:
+            held = self.operand(product.held, Element(ring.decision.element))
+            phase, shape = self.wait(brought), (columns, self.d.tile_streamed)
+            inflight, reading = tensor_product.issue_fragment(self.build, self, held, ring, phase, over, shape)
+            return self.finish(inflight, {brought: reading})
+        assert isinstance(left, tile.LoadOp)
+        rings, loads = (self.rings[left], ring), (left, brought)
+        shape = (columns, self.depth_of(over, ring))
+        if not ring.decision.sliced:
+            tensor_product.fence(self.build, self)
+            phases = self.wait(left), self.wait(brought)
+            inflight, *readings = tensor_product.issue(self.build, self, rings, phases, over, shape)
+            return self.finish(inflight, dict(zip(loads, readings, strict=True)))
+        return self.sum_of_slots(product, loads, slices_symbol(over), shape[1])
+
+    def first_loads(self, product: Product) -> tuple[tile.LoadOp, tile.LoadOp]:
+        """The loads of a product whose operands are both brought, as the rings know them."""
+        assert isinstance(product.held.owner, tile.LoadOp)
+        return first_alike(self.program, product.held.owner), product.brought
+
+    def sum_of_slots(
+        self, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, depth: int
+    ) -> SSAValue:
+        """The sum of the products of slots that come one after the other; the tensor core releases each."""
+        over, rings = product.op.axis.data, (self.rings[loads[0]], self.rings[loads[1]])
+        shape = (self.columns_of(rings[1], over), depth)
+        tensor_product.fence(self.build, self)
+        inflight, *readings = tensor_product.issue(self.build, self, rings, self.next_slots(loads), over, shape)
+        for reading in readings:
+            tensor_product.release_read(self.build, reading)
+        carried = [*(self.cursors[load] for load in loads), inflight]
+        inner, block, loop = counted_loop(self.build, 1, carried, symbol=symbol)
+        *cursors, running = block.args[1:]
+        body = replace(self, build=inner, cursors=self.cursors | dict(zip(loads, cursors, strict=True)))
+        running, *readings = tensor_product.issue(inner, self, rings, body.next_slots(loads), over, shape, running)
+        for reading in readings:
+            tensor_product.release_read(inner, reading)
+        inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running]))
+        *cursors, inflight = loop.outputs
+        self.cursors |= dict(zip(loads, cursors, strict=True))
+        return self.finish(inflight, {})
+
+    def finish(self, inflight: SSAValue, readings: dict[tile.LoadOp, SSAValue]) -> SSAValue:
+        """A product's sums in registers. Slots that nothing reads any more are released as the product ends."""
+        staying: dict[tile.LoadOp, SSAValue] = {}
+        for load, reading in readings.items():
+            self.left[load] -= 1
+            if self.left[load] == 0 and not self.rings[load].decision.resident:
+                tensor_product.release_read(self.build, reading)
+                del self.held[load]
+            else:
+                staying[load] = reading
+        found, phases = tensor_product.finished(self.build, self, inflight, list(staying.values()))
+        self.held.update(zip(staying, phases, strict=True))
+        return found
+
+    def columns_of(self, ring: Ring, over: str) -> int:
+        """Of a product with a ring's slot."""
+        slot = ring.decision
+        outer = slot.outer if slot.inner == over else slot.inner
+        return self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns
+
+    def depth_of(self, over: str, ring: Ring) -> int:
+        """Elements of the contracted axis in a slot."""
+        whole = -(-self.program.extents[over] // _STEP) * _STEP
+        return self.d.slice_depth if ring.decision.sliced else whole
+
     def issue_held(self, op: ContractOp, held: SSAValue, phase: SSAValue, start: SSAValue | None) -> Running:
         """Multiply a fragment with a slot, added to another."""
         ring = self.rings[self.products[op].brought]
@@ -437,8 +526,7 @@ class Consumer:
     def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
         """Of a product with a ring's slot: its shape, and what it gives."""
         rows, slot = IntAttr(self.d.unit_rows), ring.decision
-        outer = slot.outer if slot.inner == over else slot.inner
-        columns = IntAttr(self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns)
+        columns = IntAttr(self.columns_of(ring, over))
         properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(slot.element)}
         return properties, [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
 
@@ -498,7 +586,7 @@ class Consumer:
         left = product.held.owner
         assert isinstance(left, tile.LoadOp)
         a, b, over = self.rings[left], self.rings[product.brought], product.op.axis.data
-        depth = self.d.slice_depth if b.decision.sliced else -(-self.program.extents[over] // _STEP) * _STEP
+        depth = self.depth_of(over, b)
         major, leading, stride, steps = matrix_layout(a.decision, over, depth)
         # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
         apart = 64 * 128 if major == "K" else a.decision.box_bytes

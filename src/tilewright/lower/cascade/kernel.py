@@ -33,6 +33,7 @@ from tilewright.lower.cascade.place import (
     tiles_walked,
 )
 from tilewright.lower.cascade.slots import Ring, declare_rings, rows_address
+from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
 
 _WARPGROUP = 128
 
@@ -51,12 +52,17 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     rings = declare_rings(build, program, d)
     arrays = _declare_arrays(build, program, d, rings)
     rows = _declare_rows(build, d)
+    memory = declare_memory(build, d) if d.tensor_columns else None
     for ring in rings.values():
         build.add(ac.BarrierInitOp.create(operands=[ring.ring]))
+    if memory is not None:
+        set_up(build, memory)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create())
     _add_producer(build, program, d, rings)
-    _add_consumer(build, program, d, rings, arrays, rows)
+    _add_consumer(build, program, d, rings, arrays, rows, memory)
+    if memory is not None:
+        take_down(build, memory)
     return module
 
 
@@ -143,12 +149,13 @@ def _add_consumer(
     rings: dict[tile.LoadOp, Ring],
     arrays: dict[str, SSAValue],
     rows: SSAValue,
+    memory: SSAValue | None,
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, _WARPGROUP, d.consumer_registers)
     listed = list(rings)
     starts = [rings[load].start(role, "full") for load in listed]
     outer, place, carried = open_tiles(role, program, d, starts)
     cursors = dict(zip(listed, carried, strict=True))
-    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors)
+    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors, memory)
     consumer.run()
     outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in listed]))

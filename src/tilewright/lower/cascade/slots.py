@@ -43,11 +43,13 @@ class Ring:
             )
         )
 
-    def wait(self, build: Build, cursor: SSAValue, side: str) -> SSAValue:
+    def wait(self, build: Build, cursor: SSAValue, side: str, *, issuer: bool = False) -> SSAValue:
+        """issuer: only the unit's first warp waits."""
+        alone: dict[str, Attribute] = {"issuer": IntAttr(1)} if issuer else {}
         return build.value(
             ac.BarrierWaitOp.create(
                 operands=[self.ring, cursor],
-                properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty"))},
+                properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty")), **alone},
                 result_types=[ac.PhaseType(self.name, StringAttr(side))],
             )
         )

@@ -23,7 +23,7 @@ from tilewright.layout.linear.maps import LinearLayout
 from tilewright.layout.numbers import bit_matrix
 from tilewright.lower.exchange.steps import emit, prepare
 from tilewright.lower.exchange.words import Ready, linear_bytes
-from tilewright.lower.ptx.ac_to_ptx import PTX_VERSION
+from tilewright.lower.ptx.ac_to_ptx import ptx_version
 from tilewright.lower.ptx.emit import Text
 
 _LANE_BITS = 5
@@ -86,7 +86,7 @@ def memory_kernel_text(
 
 def _entry(text: Text, parameters: Sequence[str], warps: int, shared: int, target: str) -> str:
     text.emit("ret")
-    head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
+    head = [f".version {ptx_version(target)}", f".target {target}", ".address_size 64", ""]
     if shared:
         head += [f".extern .shared .align {_ALIGN_BYTES} .b8 exchange_smem[];", ""]
     head += [f".visible .entry {ENTRY}(", ",\n".join(parameters), ")", f".reqntid {32 * warps}, 1, 1"]

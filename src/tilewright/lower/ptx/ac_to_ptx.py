@@ -41,6 +41,7 @@ from tilewright.ir.ac.stream import (
     TurnStreamPartOp,
 )
 from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
+from tilewright.ir.ac.tensor_memory import UNIT_OPERATIONS, TensorMemoryOp, TensorSetUp
 from tilewright.ir.decisions import rows_of, transpose_of
 from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
@@ -88,6 +89,7 @@ from tilewright.lower.ptx.places import (
     Place,
     RingPlace,
     ScalesPlace,
+    TensorMemoryPlace,
     registers_of,
     with_registers,
 )
@@ -111,8 +113,15 @@ from tilewright.lower.ptx.run_time import (
 )
 from tilewright.lower.ptx.spill_slots import spill_slots_of, with_spill_slots
 from tilewright.lower.ptx.tensor_core import lower_wgmma_issue
-
-PTX_VERSION = "8.1"
+from tilewright.lower.ptx.tensor_memory import (
+    declare_memory,
+    enter_role,
+    lower_set_up,
+    lower_tensor,
+    pass_over,
+    synchronize_cta,
+)
+from tilewright.targets import target as target_named
 
 _Op = TypeVar("_Op", bound=Operation)
 
@@ -129,8 +138,14 @@ def lower_to_ptx(modules: Sequence[ModuleOp], target: str) -> str:
     return "\n".join([*_module_head(target, kernels), *(_entry_text(kernel, target) for kernel in kernels)])
 
 
+def ptx_version(target: str) -> str:
+    """What `.version` says in a text for a target."""
+    major, minor = target_named(target).limits("ptx.version")
+    return f"{major}.{minor}"
+
+
 def _module_head(target: str, kernels: Sequence[ac.KernelOp]) -> list[str]:
-    head = [f".version {PTX_VERSION}", f".target {target}", ".address_size 64", ""]
+    head = [f".version {ptx_version(target)}", f".target {target}", ".address_size 64", ""]
     if any(kernel.dynamic_smem_bytes.data for kernel in kernels):
         head += [".extern .shared .align 1024 .b8 dynamic_smem[];", ""]
     return head
@@ -192,6 +207,8 @@ def _lower_declarations(lowering: Lowering, block: Block, *, waits: bool) -> lis
                     memory.swizzle.data,
                     memory.element.data,
                 )
+            case TensorMemoryOp():
+                lowering.places[op.result] = declare_memory(op)
             case ac.TensorMapOp():
                 name = f"{op.sym_name.data}_param"
                 parameters.append(f"\t.param .align 64 .b8 {name}[128]")
@@ -235,7 +252,7 @@ def _lower_fixed_registers(lowering: Lowering, kernel: ac.KernelOp) -> None:
 def _lower_top_level(lowering: Lowering, op: Operation) -> None:
     text = lowering.text
     match op:
-        case ac.RingOp() | ac.BufferOp() | ac.TensorMapOp() | ac.GlobalOp():
+        case ac.RingOp() | ac.BufferOp() | ac.TensorMapOp() | ac.GlobalOp() | TensorMemoryOp():
             if isinstance(op, ac.TensorMapOp):
                 place = lowering.place(op.result)
                 assert isinstance(place, ParameterPlace)
@@ -255,7 +272,12 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
         case ac.FenceBarrierInitOp():
             text.emit("fence.mbarrier_init.release.cluster")
         case ac.CtaSyncOp():
-            text.emit("bar.sync", 0)
+            if any(isinstance(place, TensorMemoryPlace) for place in lowering.places.values()):
+                synchronize_cta(lowering)
+            else:
+                text.emit("bar.sync", 0)
+        case _ if isinstance(op, TensorSetUp):
+            lower_set_up(lowering, op)
         case ac.ClusterSyncOp():
             lower_cluster_sync(text, op)
         case ac.PrefetchOp():
@@ -293,6 +315,7 @@ def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
         text.emit("bra", end, guard=f"!{lowering.is_first_thread}")
     number = text.into("b32", "sub.u32", lowering.warpgroup, first // 128)
     lowering.places[argument] = IndexPlace(number)
+    enter_role(lowering, role)
     _lower_block(lowering, role.body.block)
     text.place(end)
 
@@ -569,6 +592,17 @@ def _lower_cursor_start(lowering: Lowering, op: ac.CursorStartOp) -> Place:
     return CursorPlace(lowering.text.into("b32", "mov.u32", 0), lowering.text.into("b32", "mov.u32", 0))
 
 
+def _lower_barrier_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> Place:
+    if op.issuer is None or not op.issuer.data:
+        return lower_wait(lowering, op)
+    others = pass_over(lowering.text, lowering)
+    slot = lower_wait(lowering, op)
+    lowering.text.emit("bar.warp.sync", -1)
+    lowering.text.emit("tcgen05.fence::after_thread_sync")
+    lowering.text.place(others)
+    return slot
+
+
 def _lower_release(lowering: Lowering, op: ac.ArriveOp) -> None:
     lower_arrive(lowering, op)
     keep_releases_first(lowering, op)
@@ -705,7 +739,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),
-    ac.BarrierWaitOp: _placed(lower_wait),
+    ac.BarrierWaitOp: _placed(_lower_barrier_wait),
     ac.ArriveExpectOp: _placed(lower_arrive_expect),
     ac.CopyIssueOp: lower_copy_issue,
     ac.TransactionCloseOp: _nothing,
@@ -722,6 +756,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     IssueTakeOp: lower_issue_order,
     IssuePassOp: lower_issue_order,
     IssueOrderEndOp: lower_issue_order,
+    **dict.fromkeys(UNIT_OPERATIONS, lower_tensor),
     FragmentFullOp: lower_fragment,
     FragmentMapOp: lower_fragment,
     FragmentFoldOp: lower_fragment,

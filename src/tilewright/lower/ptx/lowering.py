@@ -15,6 +15,19 @@ from tilewright.lower.ptx.places import AccumulatorPlace, IndexPlace, Place, Pla
 from tilewright.lower.ptx.run_time import NONE_PASSED, PassedSizes
 
 
+@dataclass(frozen=True, slots=True)
+class TensorRegisters:
+    """Of a role that multiplies in tensor memory. part: address of the unit's columns; own: the same in the lanes of
+    the thread's warp; barrier: address of the unit's barrier; parity: for which it is waited next; issues: predicate of
+    the unit's first warp."""
+
+    part: str
+    own: str
+    barrier: str
+    parity: str
+    issues: str
+
+
 @dataclass(slots=True)
 class Lowering:
     """What every op's lowering shares: the text, where values are, and the kernel's fixed registers."""
@@ -31,6 +44,7 @@ class Lowering:
     thread: str = ""
     warpgroup_thread: str = ""
     warpgroup: str = ""
+    tensor: TensorRegisters | None = None
     is_first_thread: str = ""
     items: dict[Operation, TurnItems] = field(default_factory=dict[Operation, "TurnItems"])
     """Of roles whose units take parts and whole tiles in turn."""

@@ -31,6 +31,20 @@ class BufferPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMemoryPlace:
+    """A CTA's tensor memory: where in shared memory the units' barriers are; columns, of all units together."""
+
+    address: int
+    columns: int
+    units: int
+
+    @property
+    def word_address(self) -> int:
+        """Of the word that has the address of the columns: behind the barriers."""
+        return self.address + 8 * self.units
+
+
+@dataclass(frozen=True, slots=True)
 class ParameterPlace:
     """A tensor map's parameter address, or a pointer loaded to a 64-bit register."""
 
@@ -189,6 +203,7 @@ class NoPlace:
 Place = (
     RingPlace
     | BufferPlace
+    | TensorMemoryPlace
     | ParameterPlace
     | GlobalPlace
     | CursorPlace

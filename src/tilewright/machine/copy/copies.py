@@ -28,6 +28,7 @@ from tilewright.machine.core.event import Access, BoxPlace, CopyActor, CopyIssue
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.memory import POISON, Region, VirtualBuffer, out_of_bounds, virtual_region
 from tilewright.machine.core.state import BulkCopyState, BulkGroups, Cluster, Cta, Warp
+from tilewright.machine.events_only.dropped_values import hull_of
 
 Combine = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
 """What to make of old and new bytes."""
@@ -281,17 +282,17 @@ def _moves_nothing(issued: Issue) -> bool:
     return decoder.dropped is not None and not decoder.mathematics
 
 
-def _note_dropped(issued: Issue, where: Region) -> None:
+def _note_dropped(issued: Issue, where: Region, ranges: Ranges) -> None:
     dropped = issued.cluster.program.decoder.dropped
     assert dropped is not None, "values are left out only where that is noted"
-    dropped.drop(where)
+    dropped.drop(where, *hull_of(where, ranges))
 
 
-def _write(issued: Issue, target: Destination, delivery: Delivery | None) -> None:
+def _write(issued: Issue, target: Destination, delivery: Delivery | None, ranges: Ranges) -> None:
     """Put what was read in its place."""
     shared = target.cta.shared
     if delivery is None:
-        _note_dropped(issued, shared)
+        _note_dropped(issued, shared, ranges)
         return
     values = delivery.values
     if delivery.combine is not None:
@@ -305,7 +306,7 @@ def _deliver(
     """Queue the write to one destination, and after it the completion on its barrier."""
 
     def write() -> None:
-        _write(issued, target, delivery)
+        _write(issued, target, delivery, ranges)
         atomic = delivery is not None and delivery.combine is not None
         _access(issued, target.cta.shared, ranges, True, atomic=atomic)
         _later(
@@ -342,7 +343,7 @@ def store_tensor(
             if global_ranges and global_ranges[-1][1] > _tensor_data(issued, buffer, base).size:
                 begin, end = global_ranges[-1]
                 raise out_of_bounds(buffer, buffer.base + base + begin, base + begin, end - begin, issued.span)
-            _note_dropped(issued, buffer)
+            _note_dropped(issued, buffer, global_ranges)
             _access(issued, buffer, global_ranges, True, atomic=combine is not None, distance=base)
 
         return write_nothing

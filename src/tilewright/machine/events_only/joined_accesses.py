@@ -36,7 +36,7 @@ from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, to_bi
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Plain, Step, before
 from tilewright.machine.events_only.access_shapes import AccessShapes, Forms, look_at
-from tilewright.machine.events_only.dropped_values import MovedValues
+from tilewright.machine.events_only.dropped_values import MovedValues, hull_of
 
 JOINABLE_SPACES = ("shared::cta", "global")
 
@@ -242,7 +242,7 @@ def _tell_joined(warp: Warp, group: Group, vectors: tuple[Lanes, ...]) -> bool:
         return False
     where, ranges, places = found
     if form.write:
-        dropped.drop(where)
+        dropped.drop(where, *hull_of(where, ranges))
     if len(vectors) > 1:
         dropped.joined = True
     observe(

@@ -10,6 +10,9 @@ stays so, and is refused where it was refused.
 What went into memory undone is remembered (`dropped_values`), and a load of a value that decides from there ends the
 run. Kernels with instructions that are not in the list below (`_KNOWN`), atomic ones among them, keep all values.
 
+What is read from tensor memory counts as the tensor core's result, so that what is written there decides nothing
+either; products of tensor memory are carried out, on whatever stands there.
+
 What a shuffle hands on decides where its result does; it is carried out all the same, since it may fault.
 
 Not handled: shuffles whose lanes are in registers, votes and matches (what they read counts as deciding). Checked by:
@@ -35,6 +38,9 @@ _KNOWN = frozenset({
     "barrier.cluster.wait", "mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "mbarrier.arrive.expect_tx",
     "mbarrier.expect_tx", "mbarrier.try_wait", "mbarrier.test_wait", "fence", "fence.proxy.async",
     "fence.mbarrier_init", "membar",
+    "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit", "tcgen05.mma", "tcgen05.commit",
+    "tcgen05.ld", "tcgen05.st", "tcgen05.wait::ld", "tcgen05.wait::st", "tcgen05.fence::before_thread_sync",
+    "tcgen05.fence::after_thread_sync",
 })  # fmt: skip
 """Rows beside arithmetic, control and hints whose values are followed."""
 

@@ -109,7 +109,8 @@ def _stmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
         found = matrices.lines(warp, warp.r[matrices.slot])
         if not moved.keeps:
             for part in found:
-                moved.skip_store(warp.r, part.region)
+                first, last = int(part.offsets.min()), int(part.offsets.max())
+                moved.skip_store(warp.r, part.region, first, last + _LINE_BYTES)
             matrices.report(warp, found, True)
             return
         lines = np.empty(matrices.fragment.lines * _LINE_BYTES, np.uint8)

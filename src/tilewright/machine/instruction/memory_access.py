@@ -39,7 +39,7 @@ from tilewright.machine.core.memory import PARAM_WINDOW, Region, locate, merge_r
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Plain
 from tilewright.machine.events_only.access_shapes import AccessShapes
-from tilewright.machine.events_only.dropped_values import MovedValues
+from tilewright.machine.events_only.dropped_values import MovedValues, hull_of
 from tilewright.machine.events_only.joined_accesses import JOINABLE_SPACES, WaitingAccess
 from tilewright.machine.instruction.access_form import AccessForm, Space, Strength, load_form, store_form
 
@@ -166,7 +166,7 @@ def _event_alone(
             return False
         region, ranges, places = found
         if write and dropped is not None:
-            dropped.drop(region)
+            dropped.drop(region, *hull_of(region, ranges))
         lanes = to_bits(mask)
         cluster.observe(
             Access(
@@ -182,7 +182,7 @@ def _event_alone(
         for region, offsets, lanes in place.located(warp, addresses, mask):
             if write:
                 assert dropped is not None, "stores are left undone only where that is noted"
-                dropped.drop(region)
+                dropped.drop(region, int(offsets.min()), int(offsets.max()) + place.size_bytes)
             chosen = of_lanes(lanes, mask)
             report_access(
                 warp, region, offsets, place.size_bytes, write, place.span, place.strength, chosen, constant=constant
@@ -282,7 +282,8 @@ def _ld(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pla
         loaded = [np.array(_old(r[target], declared)) for target, declared in pairs]
         steps = place.element_bytes
         for region, offsets, lanes in place.careful(r, mask):
-            moved.load(region)
+            if moved.dropped is not None:
+                moved.load(region, int(offsets.min()), int(offsets.max()) + place.size_bytes)
             words = region.words[steps]
             first = offsets // steps
             for index, (_, declared) in enumerate(pairs):

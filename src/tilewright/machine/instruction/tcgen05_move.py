@@ -160,6 +160,7 @@ def _load(
     targets = slots if reduced is None else (*slots, decoder.destination(instruction, reduced, WORD32))
     names = tuple(decoder.names[slot] for slot in targets)
     held = frozenset(slot for slot in targets if slot > 1)
+    decoder.accumulators.update(targets)
     mathematics = decoder.mathematics
 
     def cells_at(warp: Warp, lane: int, column: int) -> list[Any]:
@@ -207,6 +208,7 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Con
         decoder, instruction, modifiers, operands[0], operands[1] if len(operands) == 3 else None, "unpack::16b"
     )
     slots = _registers(decoder, instruction, operands[-1], move.registers, decoder.source)
+    decoder.move(slots, move.slot, loads=False)
     names = tuple(dict.fromkeys(decoder.names[slot] for slot in slots if slot < decoder.first_constant))
     held = frozenset(slot for slot in slots if 1 < slot < decoder.first_constant)
     mathematics = decoder.mathematics

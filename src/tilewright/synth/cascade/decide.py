@@ -20,13 +20,16 @@ from tilewright.base.plural import counted
 from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
+    Product,
     cascade_axes,
+    first_alike,
     is_resident,
     load_number,
     multiplied_loads,
     products_of,
     refuse_at,
     rows_loaded,
+    slot_sum,
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile import operations as tile
@@ -52,7 +55,7 @@ too, by tiles of 3 x 64 rows and 128 keys."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP = 16
-"""Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
+"""Elements of a contracted axis that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape, 16-bit elements)."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
@@ -79,10 +82,12 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     _check_values(program, axes)
     _check_stores(program, axes)
+    sums = slot_sums(program) if target.supports("tensor_memory") else ()
     brought = multiplied_loads(program, axes)
+    brought += tuple(load for each in sums if (load := _held_load(program, each)) is not None and load not in brought)
     for load in brought:
         _check_brought(program, load, wanted)
-    tiniest = _Tile(1, target.limit("wgmma.n_step"), SPAN_BYTES // 2)
+    tiniest = _Tile(1, target.limit("product.columns_step"), SPAN_BYTES // 2)
     brought += tuple(
         load
         for load in rows_loaded(program, axes)
@@ -112,6 +117,17 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     )
 
 
+def slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The products of walks that only sum them, both of whose operands come to slots."""
+    found = [slot_sum(program, loop) for loop in loops(program)]
+    return tuple(each for each in found if each is not None)
+
+
+def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
+    owner = product.held.owner
+    return first_alike(program, owner) if isinstance(owner, tile.LoadOp) else None
+
+
 def _decided(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], choice: _Tile, target: Target
 ) -> CascadeDecisions | str:
@@ -121,12 +137,15 @@ def _decided(
         if choice.consumers <= _CONSUMERS
         else register_budget(choice.consumers, target, producer=_SMALL_PRODUCER)
     )
-    needed = _registers(program, axes, choice, brought)
+    needed = _registers(program, axes, choice, brought, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     slots = _slots(program, axes, brought, choice, target)
     if slots is None:
         return "slots larger than shared memory"
+    allocated, operand = _tensor_columns(program, axes, choice, target)
+    if allocated and allocated > target.limit("tensor_memory.columns"):
+        return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
@@ -149,8 +168,22 @@ def _decided(
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
-        smem_bytes(slots, choice.consumers, target), words, walked, together,
+        smem_bytes(slots, choice.consumers, target), words, walked, together, allocated, operand,
     )  # fmt: skip
+
+
+def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int]:
+    """Columns of tensor memory that all consumers take together, and where in a consumer's part left operands begin
+    that threads computed: behind the widest accumulator, two elements in a cell. (0, 0) where accumulators are
+    registers."""
+    if not target.supports("tensor_memory"):
+        return 0, 0
+    over = {product.op.axis.data == axes.streamed for product in products_of(program)}
+    widest = max(choice.columns if walks else choice.streamed for walks in over)
+    computed = [each for each in products_of(program) if each not in slot_sums(program)]
+    stored = choice.streamed // 2 if any(each.op.axis.data == axes.streamed for each in computed) else 0
+    least = max(choice.consumers * (widest + stored), target.limit("tensor_memory.allocation_columns_min"))
+    return 1 << (least - 1).bit_length(), widest
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
@@ -159,10 +192,20 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
+    if d.tensor_columns and len(slot_sums(program)) == len(products_of(program)):
+        return -(-tiles // d.ctas) * _sum_cycles(d, target)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
+
+
+def _sum_cycles(d: CascadeDecisions, target: Target) -> float:
+    """Of a tile of sums alone, for each element of the contracted axis: the tensor core's, or those in which its
+    operands come from the L2 cache."""
+    multiplied = 2 * d.tile_rows * d.tile_columns / target.limit("product.bf16_flop_per_cycle_per_multiprocessor")
+    fetched = (d.tile_rows + d.tile_columns) * d.slots[0].element_bytes
+    return max(multiplied, fetched / target.limit("device.l2_bytes_per_cycle_per_multiprocessor"))
 
 
 def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:
@@ -222,7 +265,9 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -
         refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
 
 
-def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...]) -> int:
+def _registers(
+    program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...], target: Target
+) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
     wide, narrow = choice.columns // 2, choice.streamed // 2
     carried = 0
@@ -233,16 +278,23 @@ def _registers(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brough
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
+    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
+        # Nothing is carried but in tensor memory, and a sum is read once, to be stored.
+        return wide + wide // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
-    return carried + narrow * max(scores, 1) + packed + other
+    scored = narrow * max(scores, 1) + packed
+    if target.supports("tensor_memory") and held:
+        # A product's sums are read beside what they are added to.
+        scored = max(scored, wide)
+    return carried + scored + other
 
 
 def _tiles(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target, wanted: Wanted
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
-    most = target.limit("wgmma.n_max")
-    unit = target.limit("wgmma.n_step")
+    most = target.limit("product.columns_max")
+    unit = target.limit("product.columns_step")
     span = SPAN_BYTES // 2
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
@@ -258,6 +310,8 @@ def _tiles(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -_STEP) if width % step == 0 and width <= reach]
+    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
+        widths = [step if step > _STEP else min(span, reach)]  # more slots rather than longer ones
     if whole:
         widths = [reach] if reach <= most else []
     elif wanted.depth is not None:
@@ -294,8 +348,11 @@ def _slots(
 
 
 def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) -> int:
-    """Of a CTA: slots, room for stores along rows, two barriers for each slot."""
+    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory a
+    barrier for each consumer and the address."""
     barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots)
+    if target.supports("tensor_memory"):
+        barriers += (consumers + 1) * target.limit("mbarrier.bytes")
     return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
 
 

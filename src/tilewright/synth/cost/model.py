@@ -39,7 +39,7 @@ def rates_of(target: Target, element_bytes: int = 2) -> Rates:
     kind = "bf16" if element_bytes == 2 else "f8"
     return Rates(
         target.limit("device.multiprocessors"),
-        target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor"),
+        target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor"),
         target.limit("device.l2_bytes_per_cycle_per_multiprocessor"),
         target.limit("device.sector_bytes"),
         target.limit("device.line_bytes"),

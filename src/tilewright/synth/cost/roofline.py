@@ -93,7 +93,7 @@ def program_roofline(program: tile.ProgramOp, decisions: Decisions, target: Targ
     units: list[Resource] = []
     if tensor:
         kind = "bf16" if _operand_bytes(program) == 2 else "f8"
-        rate = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor") * everywhere
+        rate = target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor") * everywhere
         units.append(Resource("tensor cores", "operations", tensor, rate))
     if arithmetic or not units:
         units.append(Resource("arithmetic", "operations", arithmetic, ARITHMETIC_PER_CYCLE * everywhere))
@@ -159,7 +159,7 @@ def product_extents(program: tile.ProgramOp, decisions: PipelineDecisions) -> tu
 def _shared_bytes(decisions: PipelineDecisions, shape: OrientedShape, target: Target) -> int:
     """Read by tensor cores: every 64 rows of a tile read all of its columns' operand. What copies write is left out,
     since it is not known to take time from the reads."""
-    blocks = math.ceil(decisions.tile_m / target.limit("wgmma.m"))
+    blocks = math.ceil(decisions.tile_m / target.limit("product.rows"))
     slices = shape.tiles * math.ceil(shape.depth / decisions.tile_k)
     return slices * (decisions.tile_m + blocks * shape.multiplied) * decisions.tile_k * shape.element_bytes
 

@@ -124,7 +124,7 @@ def predicted_time(
     cycle = 1e6 / target.limit("device.clock_hertz")
     multiprocessors = target.limit("device.multiprocessors")
     kind = "bf16" if shape.element_bytes == 2 else "f8"
-    operations = target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
+    operations = target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor")
     l2_bytes = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
     dram_bytes = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
 
@@ -265,9 +265,9 @@ def multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes:
     """
     rows, columns, depth = tile
     kind = "bf16" if element_bytes == 2 else "f8"
-    tensor = 2 * rows * columns * depth / target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
+    tensor = 2 * rows * columns * depth / target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor")
     shared_bytes = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
-    read_bytes = (loaded_rows + rows / target.limit("wgmma.m") * columns) * depth * element_bytes
+    read_bytes = (loaded_rows + rows / target.limit("product.rows") * columns) * depth * element_bytes
     return max(tensor, read_bytes / shared_bytes)
 
 

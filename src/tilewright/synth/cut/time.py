@@ -45,14 +45,14 @@ def least_microseconds(program: tile.ProgramOp, target: Target) -> float:
     """What no kernel of a program undercuts, however it is decided: its products at the tensor cores' rate, or its
     arrays once at the device memory's, and a launch."""
     everywhere = target.limit("device.clock_hertz") * target.limit("device.multiprocessors")
-    rate = target.limit("wgmma.f8_flop_per_cycle_per_multiprocessor")
+    rate = target.limit("product.f8_flop_per_cycle_per_multiprocessor")
     products = 0
     for op in (*dots(program), *contractions(program)):
         kind = "bf16" if max(_bytes(op.left), _bytes(op.right)) > 1 else "f8"
         spanned = math.prod(
             program.extents[axis] for axis in {base_axis(each) for each in (*axes_of(op.left), *axes_of(op.right))}
         )
-        products += 2 * spanned * rate // target.limit(f"wgmma.{kind}_flop_per_cycle_per_multiprocessor")
+        products += 2 * spanned * rate // target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor")
     return _start(target) + max(1e6 * products / (rate * everywhere), moved(compulsory_bytes(program), target))
 
 

@@ -178,7 +178,7 @@ def _bounded(
 
 def compared_tiles(question: TileQuestion, shape: TileShape, target: Target) -> Iterator[LargeTile]:
     """Tiles in turn and shared ones, in the orientations in which results leave in bulk."""
-    natural, products, step = question.orientations[0], question.products, target.limit("wgmma.n_step")
+    natural, products, step = question.orientations[0], question.products, target.limit("product.columns_step")
     depth = slice_depth(question.element_bytes)
     widest = _MOST_ACCUMULATORS if question.element_bytes > 1 else _MOST_BYTE_COLUMNS
     # What turned results cost is known of 16-bit operands (`synth.cost.tile_estimate`).
@@ -189,7 +189,7 @@ def compared_tiles(question: TileQuestion, shape: TileShape, target: Target) -> 
         for columns in range(_LEAST_COLUMNS, widest + 1, step):
             if columns % unit == 0:
                 yield LargeTile(_of(shape, UNIT_ROWS, columns // products, UNITS, swapped, depth), turns=True)
-        choices = tuple(range(_SHARED_LEAST_COLUMNS, target.limit("wgmma.n_max") + 1, step))
+        choices = tuple(range(_SHARED_LEAST_COLUMNS, target.limit("product.columns_max") + 1, step))
         for rows, columns, consumers in tile_family(target, choices):
             known = question.element_bytes == FITTED_BYTES or columns in _SHARED_COLUMNS.get(rows, ())
             if (rows, consumers) in _SHARED_ROWS and columns % unit == 0 and known:

@@ -72,8 +72,8 @@ def task_rates(target: Target) -> TaskRates:
     )
     return TaskRates(
         {
-            2: limit("wgmma.bf16_flop_per_cycle_per_multiprocessor"),
-            1: limit("wgmma.f8_flop_per_cycle_per_multiprocessor"),
+            2: limit("product.bf16_flop_per_cycle_per_multiprocessor"),
+            1: limit("product.f8_flop_per_cycle_per_multiprocessor"),
         },
         limit("device.l2_bytes_per_cycle_per_multiprocessor"),
         limit("exchange.schedulers"),

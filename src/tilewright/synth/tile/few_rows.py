@@ -195,12 +195,12 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
 
 @cache
 def _family(target: Target) -> frozenset[tuple[int, int, int]]:
-    return frozenset(tile_family(target, tuple(range(8, target.limit("wgmma.n_max") + 1, 8))))
+    return frozenset(tile_family(target, tuple(range(8, target.limit("product.columns_max") + 1, 8))))
 
 
 def _widths(target: Target, row_tiles: int, wide: int) -> list[int]:
     """Columns of tiles: usual ones, and those that leave no multiprocessor much more to do than another."""
-    step, most = target.limit("wgmma.n_step"), target.limit("wgmma.n_max")
+    step, most = target.limit("product.columns_step"), target.limit("product.columns_max")
     multiprocessors = target.limit("device.multiprocessors")
     parts = {max(1, multiprocessors // (row_tiles * shares)) for shares in (1, 2, 3, 4, 6, 8)} | set(range(1, 9))
     even = {step * math.ceil(wide / (step * part)) for part in parts}
@@ -217,7 +217,7 @@ def _shared(question: TileQuestion, tile: TileShape, target: Target) -> Iterator
     accumulators = rows * columns // (128 * consumers) * (2 if question.scaled_depth else 1)
     twice = accumulators <= _MOST_TWICE[consumers]
     for split, teams in itertools.product(_SPLITS, (1,) if question.scaled_depth else _TEAMS):
-        if columns % (target.limit("wgmma.n_step") * split) or 2 * span * split * teams > question.extents[2]:
+        if columns % (target.limit("product.columns_step") * split) or 2 * span * split * teams > question.extents[2]:
             continue
         if teams > 1 and (tiles * teams > clusters_at_once(split, target) or accumulators > _MOST_OF_TEAMS):
             # Who waits for others and who is waited for are resident together.

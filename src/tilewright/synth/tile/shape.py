@@ -104,7 +104,7 @@ class TileQuestion:
 
 def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
     """(rows, columns, consumers) of every tile of these columns whose accumulators fit a consumer's registers."""
-    unit = target.limit("wgmma.m")
+    unit = target.limit("product.rows")
     for consumers in range(1, _MOST_CONSUMERS + 1):
         for blocks in range(1, _MOST_BLOCKS + 1):
             for columns in columns_choices:
@@ -210,18 +210,18 @@ def _usual_consumers(shape: TileShape) -> int:
 
 
 def _offered(target: Target, wanted: Wanted, products: int) -> list[tuple[int, int, int]]:
-    unit = products * target.limit("wgmma.n_step")
+    unit = products * target.limit("product.columns_step")
     if wanted.tile is None:
         offered = [item for item in _TRIED if item[1] % unit == 0]
     else:
         columns = wanted.tile[1] * products
-        least, most, step = (target.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
+        least, most, step = (target.limit(f"product.columns_{name}") for name in ("min", "max", "step"))
         legal = least <= columns <= most and columns % step == 0
         offered = [item for item in tile_family(target, (columns,)) if item[0] == wanted.tile[0]] if legal else []
         if not offered:
             raise TilewrightError(
                 f"no tile shape {wanted.tile}",
-                remedy=f"use a multiple of {target.limit('wgmma.m')} rows and of {step} columns, such as 128x256, "
+                remedy=f"use a multiple of {target.limit('product.rows')} rows and of {step} columns, such as 128x256, "
                 "256x128 or 64x16, whose accumulators fit a consumer's registers",
             )
     if wanted.consumers is not None:
@@ -229,7 +229,7 @@ def _offered(target: Target, wanted: Wanted, products: int) -> list[tuple[int, i
         if not offered:
             raise TilewrightError(
                 f"{wanted.consumers} consumers cannot share the tile",
-                remedy=f"use 1 to {_MOST_CONSUMERS}, each with whole blocks of {target.limit('wgmma.m')} rows",
+                remedy=f"use 1 to {_MOST_CONSUMERS}, each with whole blocks of {target.limit('product.rows')} rows",
             )
     return [(rows, columns // products, consumers) for rows, columns, consumers in offered]
 

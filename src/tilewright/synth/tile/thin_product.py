@@ -144,7 +144,7 @@ def _tiles(question: TileQuestion, shape: TileShape) -> int:
 
 def _candidates(question: TileQuestion, rates: ThinRates, swapped: bool, target: Target) -> Iterator[TileShape]:
     rows, columns = _oriented(question, swapped)
-    unit_rows = target.limit("wgmma.m")
+    unit_rows = target.limit("product.rows")
     for split in (*_SPLITS, *_FURTHER_SPLITS):
         step = _UNIT_COLUMNS * split
         if columns <= FEW_ROWS:

@@ -97,7 +97,7 @@ def _declared(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
         walk.findings.doubt("its result is no fragment over rows, or rows and columns", op)
         return None
     m, n, element = kind.m.data, kind.n.data, parse_element(kind.element.data)
-    rows, most = walk.kernel.facts.limit("wgmma.m"), walk.kernel.facts.limit("wgmma.n_max")
+    rows, most = walk.kernel.facts.limit("product.rows"), walk.kernel.facts.limit("product.columns_max")
     if m < rows or m % rows or not 0 < n <= most or n % _COLUMNS:
         walk.findings.doubt(f"a fragment of {m} x {n} elements", op)
         return None
@@ -245,6 +245,8 @@ def _read(walk: RoleWalk, op: FragmentReadOp) -> None:
         slot = None
     elif slot.side == "empty":
         walk.report("MB012", op, f"reads {describe(slot)}")
+    elif slot.issuer:
+        walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
     if slot is not None and made is not None:
         footprint(walk, op, (made.m, made.n), slot.ring)
         buffer = walk.buffer_of(op, op.a)

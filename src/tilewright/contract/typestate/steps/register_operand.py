@@ -105,6 +105,8 @@ def _read(walk: RoleWalk, op: OperandReadOp) -> None:
         return
     if slot.side != "full":
         walk.report("MB012", op, f"reads {describe(slot)}")
+    if slot.issuer:
+        walk.report("TC005", op, f"all threads read {describe(slot)}, for which only the first warp has waited")
     footprint(walk, op, (kind.m.data, kind.k.data), slot.ring)
     walk.give(op, op.result, Computed(slot.ring, slot.position, kind.m.data, kind.k.data, kind.element.data))
 
@@ -122,7 +124,7 @@ def meet(walk: RoleWalk, op: OperandReadOp | FragmentReadOp) -> None:
 def footprint(walk: RoleWalk, op: OperandReadOp | FragmentReadOp, shape: tuple[int, int], ring: str) -> None:
     """The rows that all units of the role read, and whether copies bring them. shape: a unit's rows, and columns."""
     buffer, steps, (m, k) = walk.buffer_of(op, op.a), integers(op.step_bytes), shape
-    rows = walk.kernel.facts.limit("wgmma.m")
+    rows = walk.kernel.facts.limit("product.rows")
     if m < rows or m % rows or not steps or _STEP_ELEMENTS * len(steps) != k:
         walk.findings.doubt(f"reads {m} x {k} elements in {len(steps)} steps", op)
         return

@@ -94,13 +94,16 @@ def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
         walk.report(
             "MB005", op, f"waits on the {side} side of ring {ring.name} with a cursor started as {cursor.side!r}"
         )
+    issuer = op.issuer is not None and op.issuer.data != 0
+    if issuer and (op.issuer is None or op.issuer.data != 1 or walk.role.unit != "warpgroup128" or side != "full"):
+        walk.findings.doubt("the first warp alone waits, of a unit or on a side where that is not understood", op)
     if walk.role.unit == "warp32":
         walk.findings.doubt("a ring used by a unit that is neither one thread nor a warpgroup", op)
     event = f"{WAIT}{ring.name}:{side}"
     waited = walk.state.count(event)
     if (ring.name, side) in walk.shared:
         # Roles may take slots alternately: `patterns` looks at all of them together.
-        slot = Slot(ring.name, side, cursor.position)
+        slot = Slot(ring.name, side, cursor.position, issuer=issuer)
         walk.ring_event("wait", op, slot, waited)
         walk.state.step(event)
         if walk.recording:
@@ -119,7 +122,7 @@ def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
             ),
         )
     # Recover at the position in order, so that one slip is reported once.
-    slot = Slot(ring.name, side, waited)
+    slot = Slot(ring.name, side, waited, issuer=issuer)
     walk.ring_event("wait", op, slot, waited)
     walk.state.step(event)
     if walk.recording:
@@ -309,12 +312,17 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
     if not isinstance(slot, Slot):
         _wrong(walk, op, slot)
         return
-    if slot.side == "empty":
-        walk.report("MB012", op, f"releases {describe(slot)}")
     if op.peers.data not in (1, walk.kernel.cluster_ctas):
         walk.report("CL003", op, f"releases to {op.peers.data} CTAs of a cluster of {walk.kernel.cluster_ctas}")
     if op.peers.data > 1:
         walk.findings.assume(PEER_RELEASES)
+    release_slot(walk, op, slot, op.peers.data)
+
+
+def release_slot(walk: RoleWalk, op: Operation, slot: Slot, peers: int = 1) -> None:
+    """The unit's one arrival on the slot's empty barrier, in so many CTAs."""
+    if slot.side == "empty":
+        walk.report("MB012", op, f"releases {describe(slot)}")
     event = f"release:{slot.ring}"
     released = walk.state.count(event)
     if slot.position != released and (slot.ring, "full") not in walk.shared:
@@ -322,4 +330,4 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
     walk.ring_event("release", op, slot, released)
     walk.state.step(event)
     if walk.recording:
-        walk.summary.releases.setdefault(slot.ring, {})[op] = op.peers.data
+        walk.summary.releases.setdefault(slot.ring, {})[op] = peers

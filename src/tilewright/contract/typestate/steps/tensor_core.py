@@ -22,6 +22,7 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp
+from tilewright.ir.ac.tensor_memory import TensorIssueOp, TensorIssueStoredOp
 
 """Rows of one wgmma."""
 MAJORS = {
@@ -108,6 +109,8 @@ def read_slot(walk: RoleWalk, op: Operation, slot: Token | None, group: Polynomi
         return None
     if slot.side == "empty":
         walk.report("MB012", op, f"reads {describe(slot)}")
+    if slot.issuer:
+        walk.findings.doubt("multiplies a slot for which only the unit's first warp has waited", op)
     return Reading(slot.ring, slot.position, group, slot.fenced)
 
 
@@ -144,7 +147,7 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: Token | None, a_slot: T
 
 def read_operand(
     walk: RoleWalk,
-    op: ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp,
+    op: ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp | TensorIssueOp | TensorIssueStoredOp,
     slot: Token | None,
     buffer: Buffer,
     shape: tuple[str, int, int, int],
@@ -163,8 +166,9 @@ def read_operand(
         walk.findings.doubt(f"unknown major {major!r}", op)
         return
     span, period = SWIZZLE_SPAN_BYTES[buffer.swizzle], SWIZZLE_PERIOD_BYTES[buffer.swizzle]
-    end = walk.kernel.facts.limit("matrix_descriptor.offset_limit_bytes")
-    unit = walk.kernel.facts.limit("matrix_descriptor.offset_multiple_bytes")
+    fields = "shared_descriptor" if isinstance(op, TensorIssueOp | TensorIssueStoredOp) else "matrix_descriptor"
+    end = walk.kernel.facts.limit(f"{fields}.offset_limit_bytes")
+    unit = walk.kernel.facts.limit(f"{fields}.offset_multiple_bytes")
     for name, value in (("leading", leading), ("stride", stride)):
         if not 0 <= value < end or value % unit:
             walk.report("WG008", op, f"{buffer.name}: a {name} offset of {value} bytes")

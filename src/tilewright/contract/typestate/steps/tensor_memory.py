@@ -1,0 +1,332 @@
+"""What do products in tensor memory do to a unit's state, and which of their operations break a rule on the spot?
+
+A unit's first thread issues; its first warp may wait for a slot alone; all four warps read and write. So four facts are
+followed, of a unit at one place of its program:
+
+- synced: all its threads have met since any of them touched tensor memory, or waited for a product. Without that the
+  first thread may issue a product, or a commit of the next phase, while a warp is still reading, or waiting.
+- issued: a product may have been issued since the last commit, which that commit does not cover.
+- committed: a commit is out for which the unit has not waited. The barrier's phases alternate: one commit, one wait of
+  all threads, and then a meeting of them, before the next. So no thread waits for a phase that is two behind.
+- held, busy: columns that hold an accumulator or an operand that somebody still needs, or that a product in flight
+  reads. What is written next must not touch them.
+
+The tensor core executes one thread's products in order, and a commit covers all of them (PTX ISA, tcgen05.commit), so
+that a wait for the last commit is a wait for everything that was issued before it. A slot that is released by a commit
+is released when its readers are done, whenever that is.
+
+Set-up is in `contract.typestate.tensor_setup`. Not handled: CTA pairs, operands of 8 bits. Source: PTX ISA, Tensor
+Memory; tcgen05: Memory Consistency Model; tcgen05.mma: Matrix shape, kind::f16. Checked by:
+tests/contract/typestate/steps/test_tensor_memory.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.contract.typestate.program import TensorMemory, integers, type_of
+from tilewright.contract.typestate.steps.ring import release_slot
+from tilewright.contract.typestate.steps.tensor_core import MAJORS, read_operand
+from tilewright.contract.typestate.token import (
+    Reading,
+    Slot,
+    TensorAccumulating,
+    TensorOperand,
+    TensorSettled,
+    Token,
+    Values,
+    describe,
+)
+from tilewright.contract.typestate.walk import RoleWalk
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.tensor_memory import (
+    TensorCommitOp,
+    TensorFenceOp,
+    TensorIssueOp,
+    TensorIssueStoredOp,
+    TensorLoadOp,
+    TensorOp,
+    TensorReleaseOp,
+    TensorStoreOp,
+    TensorWaitOp,
+)
+
+ELEMENTS = ("bf16", "f16")
+COMMITS = "commits"
+"""Counts a unit's commits on its own barrier."""
+_STEP_ELEMENTS, _STEP_COLUMNS = 16, 8
+_CELL_ELEMENTS = 2
+
+
+def tensor_memory_step(walk: RoleWalk, op: Operation) -> bool:
+    """Interpret `op` if it concerns tensor memory."""
+    if not isinstance(op, TensorOp):
+        return False
+    if walk.role.unit != "warpgroup128":
+        walk.report("TC002", op, f"{op.name} in a role of {walk.role.unit}")
+    if any(isinstance(other, ac.TurnLoop) for other in walk.role.op.body.block.ops):
+        walk.findings.doubt("in a role whose units take turns", op)
+    match op:
+        case TensorFenceOp():
+            _fence(walk, op)
+        case TensorIssueOp():
+            _issue(walk, op)
+        case TensorIssueStoredOp():
+            _issue_stored(walk, op)
+        case TensorStoreOp():
+            _store(walk, op)
+        case TensorReleaseOp():
+            _release(walk, op)
+        case TensorCommitOp():
+            _commit(walk, op)
+        case TensorWaitOp():
+            _wait(walk, op)
+        case TensorLoadOp():
+            _load(walk, op)
+    return True
+
+
+def _memory(walk: RoleWalk, op: TensorOp, value: SSAValue) -> TensorMemory | None:
+    declared = walk.kernel.declared.get(value)
+    if not isinstance(declared, TensorMemory):
+        walk.findings.doubt("takes something that is no tensor memory", op)
+        return None
+    if declared.units != walk.role.count:
+        walk.report("TC002", op, f"{walk.role.count} units share tensor memory that has parts for {declared.units}")
+    return declared
+
+
+def _take(
+    walk: RoleWalk, op: TensorOp, value: SSAValue, kind: type[TensorAccumulating | TensorSettled | TensorOperand]
+) -> Token | None:
+    token = walk.take(op, value)
+    if token is not None and not isinstance(token, kind):
+        walk.report("LV008", op, f"{op.name} cannot take {describe(token)}")
+        return None
+    return token
+
+
+# ---------------------------------------------------------------- columns
+
+
+def _columns(walk: RoleWalk, op: TensorOp, memory: TensorMemory | None, column: int, count: int) -> tuple[int, int]:
+    """Columns that are written anew, which must be the unit's and free."""
+    end, state = column + count, walk.state
+    if memory is not None and not 0 <= column < end <= memory.part_columns:
+        walk.report("TC002", op, f"columns {column} to {end - 1} of a unit's {memory.part_columns}")
+    for other, other_end in sorted(state.held | state.busy):
+        if column < other_end and other < end:
+            what = "a product in flight reads" if (other, other_end) in state.busy else "are still needed"
+            walk.report(
+                "TC002", op, f"writes columns {column} to {end - 1}, of which {other} to {other_end - 1} {what}"
+            )
+            break
+    return column, end
+
+
+def _require_synced(walk: RoleWalk, op: TensorOp, what: str) -> None:
+    if not walk.state.synced:
+        walk.report(
+            "TC003",
+            op,
+            f"{what}, and the unit's threads have not met since they last read, wrote or waited",
+            steps=(
+                "one warp of the unit is delayed in tensor memory, or before its wait",
+                f"the unit's first thread runs ahead: it {what}",
+                "the tensor core writes what that warp still reads, or the barrier passes the phase it waits for",
+            ),
+        )
+
+
+# ---------------------------------------------------------------- synchronization
+
+
+def _fence(walk: RoleWalk, op: TensorFenceOp) -> None:
+    walk.require_unit(op, op.unit)
+    first, units = op.first_barrier.data, walk.role.count
+    if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
+        walk.report("NB001", op, f"named barriers {first} to {first + units - 1}")
+    if walk.recording:
+        for unit in range(units):
+            walk.summary.named_barriers.setdefault(first + unit, {}).setdefault(unit, op)
+    walk.state.synced = True
+
+
+def _commit(walk: RoleWalk, op: TensorCommitOp) -> None:
+    _memory(walk, op, op.memory)
+    walk.require_unit(op, op.unit)
+    state = walk.state
+    _require_synced(walk, op, "commits")
+    if state.committed is None:
+        walk.findings.doubt("whether the unit has waited for the commit before depends on how often a loop runs", op)
+    elif state.committed:
+        walk.report("TC004", op, "commits again before the unit has waited for the commit before")
+    state.step(COMMITS)
+    state.issued, state.committed = False, True
+
+
+def _wait(walk: RoleWalk, op: TensorWaitOp) -> None:
+    _memory(walk, op, op.memory)
+    walk.require_unit(op, op.unit)
+    state = walk.state
+    if state.committed is None:
+        walk.findings.doubt("whether a commit is out depends on how often a loop runs", op)
+    elif not state.committed:
+        walk.report("TC004", op, "waits, and no commit is out: the phase never completes")
+    if state.issued:
+        walk.report(
+            "TC004",
+            op,
+            "a product was issued after the commit that is waited for",
+            steps=(
+                "the commit arrives when the products before it are done",
+                "the unit's threads read an accumulator that the last product is still writing",
+            ),
+        )
+    inflight = _take(walk, op, op.inflight, TensorAccumulating)
+    done = isinstance(inflight, TensorAccumulating)
+    walk.give(op, op.settled, TensorSettled(inflight.m, inflight.n, inflight.column) if done else None)
+    if len(op.readings) != len(op.retired):
+        walk.report("LV001", op, f"{len(op.readings)} slots were read, {len(op.retired)} are handed back")
+    for value, result in zip(op.readings, op.retired, strict=False):
+        reading = walk.take(op, value)
+        if reading is not None and not isinstance(reading, Reading):
+            walk.report("LV008", op, f"{op.name} cannot wait for {describe(reading)}")
+        slot = Slot(reading.ring, "retired", reading.position, reading.fenced, reading.issuer) if isinstance(
+            reading, Reading
+        ) else None  # fmt: skip
+        walk.give(op, result, slot)
+    state.committed, state.synced, state.busy = False, False, frozenset()
+
+
+def _release(walk: RoleWalk, op: TensorReleaseOp) -> None:
+    reading = walk.take(op, op.reading)
+    if not isinstance(reading, Reading):
+        if reading is not None:
+            walk.report("LV008", op, f"{op.name} cannot take {describe(reading)}")
+        return
+    # The arrival comes when the products have read the slot: for the ring it is the unit's one release of it.
+    release_slot(walk, op, Slot(reading.ring, "retired", reading.position, reading.fenced, reading.issuer))
+
+
+# ---------------------------------------------------------------- products
+
+
+def _shape(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp) -> bool:
+    facts, m, n = walk.kernel.facts, op.m.data, op.n.data
+    least, most, step = (facts.limit(f"product.columns_{name}") for name in ("min", "max", "step"))
+    advances = integers(op.b_step_bytes)
+    if m != facts.limit("product.rows") or not least <= n <= most or n % step or op.element.data not in ELEMENTS:
+        walk.report("TC002", op, f"no tcgen05.mma of one unit computes {m} x {n} of {op.element.data}")
+    elif op.b_major.data not in MAJORS[op.element.data]:
+        walk.findings.doubt(f"major {op.b_major.data} of {op.element.data}", op)
+    elif op.steps.data < 1 or len(advances) != op.steps.data:
+        walk.findings.doubt(f"{op.steps.data} steps with {len(advances)} advances", op)
+    else:
+        return True
+    return False
+
+
+def _accumulate(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp) -> None:
+    """The accumulator that a product goes on with, or the columns that it begins to fill."""
+    m, n, column = op.m.data, op.n.data, op.column.data
+    _require_synced(walk, op, "issues a product")
+    memory = _memory(walk, op, op.memory)
+    if op.accumulator is not None:
+        accumulator = _take(walk, op, op.accumulator, TensorAccumulating)
+        if accumulator is not None and accumulator != TensorAccumulating(m, n, column):
+            walk.report("TC002", op, f"accumulates {m} x {n} at column {column} into {describe(accumulator)}")
+    else:
+        walk.state.held |= {_columns(walk, op, memory, column, n)}
+    walk.state.issued = True
+    walk.give(op, op.inflight, TensorAccumulating(m, n, column))
+
+
+def _issue(walk: RoleWalk, op: TensorIssueOp) -> None:
+    a_slot, slot = walk.take(op, op.a_phase), walk.take(op, op.phase)
+    walk.require_unit(op, op.unit)
+    a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
+    steps = integers(op.a_step_bytes)
+    if _shape(walk, op) and walk.role.count >= 1:
+        if op.a_major.data not in MAJORS[op.element.data] or len(steps) != op.steps.data:
+            walk.findings.doubt(f"{len(steps)} advances of A, major {op.a_major.data}", op)
+        else:
+            rows = walk.kernel.facts.limit("product.rows")
+            bases = [unit * op.a_instance_bytes.data for unit in range(walk.role.count)]
+            if a is not None:
+                shape = (op.a_major.data, rows, op.a_leading_bytes.data, op.a_stride_bytes.data)
+                read_operand(walk, op, a_slot, a, shape, bases, steps)
+            _read_b(walk, op, slot)
+    del b
+    _accumulate(walk, op)
+    walk.give(op, op.a_reading, _reading(walk, op, a_slot))
+    walk.give(op, op.reading, _reading(walk, op, slot))
+
+
+def _read_b(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp, slot: Token | None) -> None:
+    buffer = walk.buffer_of(op, op.b)
+    if buffer is not None:
+        shape = (op.b_major.data, op.n.data, op.b_leading_bytes.data, op.b_stride_bytes.data)
+        read_operand(walk, op, slot, buffer, shape, [0], integers(op.b_step_bytes))
+
+
+def _reading(walk: RoleWalk, op: Operation, slot: Token | None) -> Reading | None:
+    if not isinstance(slot, Slot):
+        if slot is not None:
+            walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
+        return None
+    if slot.side == "empty":
+        walk.report("MB012", op, f"reads {describe(slot)}")
+    return Reading(slot.ring, slot.position, walk.state.count(COMMITS), slot.fenced, slot.issuer)
+
+
+def _store(walk: RoleWalk, op: TensorStoreOp) -> None:
+    fragment = walk.take(op, op.fragment)
+    walk.require_unit(op, op.unit)
+    memory, column, rows = _memory(walk, op, op.memory), op.column.data, walk.kernel.facts.limit("product.rows")
+    if not isinstance(fragment, Values):
+        if fragment is not None:
+            walk.report("LV008", op, f"{op.name} cannot write {describe(fragment)}")
+        walk.give(op, op.result, None)
+        return
+    if (fragment.m, fragment.axes) != (rows, "mn") or fragment.element not in ELEMENTS or fragment.n % _STEP_ELEMENTS:
+        walk.findings.doubt(f"writes {fragment.m} x {fragment.n} of {fragment.element} over {fragment.axes!r}", op)
+    # Warps that run ahead write while others may still read an accumulator: its columns are held until all have read.
+    walk.state.held |= {_columns(walk, op, memory, column, fragment.n // _CELL_ELEMENTS)}
+    walk.state.synced = False
+    walk.give(op, op.result, TensorOperand(fragment.m, fragment.n, column, fragment.element))
+
+
+def _issue_stored(walk: RoleWalk, op: TensorIssueStoredOp) -> None:
+    operand, slot = _take(walk, op, op.a, TensorOperand), walk.take(op, op.phase)
+    walk.require_unit(op, op.unit)
+    if _shape(walk, op):
+        _read_b(walk, op, slot)
+    if isinstance(operand, TensorOperand):
+        wanted = (op.m.data, _STEP_ELEMENTS * op.steps.data, op.element.data)
+        if (operand.m, operand.k, operand.element) != wanted:
+            walk.findings.doubt(f"multiplies {wanted} of {describe(operand)}", op)
+        columns = (operand.column, operand.column + operand.k // _CELL_ELEMENTS)
+        walk.state.held -= {columns}
+        walk.state.busy |= {columns}
+    _accumulate(walk, op)
+    walk.give(op, op.reading, _reading(walk, op, slot))
+
+
+def _load(walk: RoleWalk, op: TensorLoadOp) -> None:
+    _memory(walk, op, op.memory)
+    walk.require_unit(op, op.unit)
+    settled, kind = _take(walk, op, op.accumulator, TensorSettled), type_of(op.result)
+    if not isinstance(settled, TensorSettled) or not isinstance(kind, ac.FragmentType):
+        walk.give(op, op.result, None)
+        return
+    state = walk.state
+    state.held -= {(settled.column, settled.column + settled.n)}
+    state.synced = False
+    walk.give(op, op.result, Values(settled.m, settled.n, "mn", "f32"))
+
+
+def finish_tensor_memory(walk: RoleWalk) -> None:
+    """At a role's end, where nothing may be in flight any more."""
+    if walk.state.committed is not False:
+        walk.report("TC004", walk.role.op, "ends with a commit for which no thread has waited")

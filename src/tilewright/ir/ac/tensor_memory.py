@@ -1,0 +1,338 @@
+"""Products whose accumulators stand in tensor memory, in the asynchronous contract.
+
+A CTA allocates a block of columns before its roles begin and frees it after they have ended (`ac.tensor.alloc`,
+`ac.tensor.dealloc`). Each unit of a role, a warpgroup, has an equal part of the columns, and an mbarrier of its own on
+which the tensor core arrives. The unit's first thread issues, its first warp waits for slots that are only multiplied
+(`issuer` of `ac.mbarrier.wait`), and its four warps read and write the quarter of lanes that the hardware gives each.
+
+- `!ac.tensor_memory<columns, units>`: the block, and the barriers. Declared once, used by name.
+- `!ac.tensor_inflight<m, n, column>`: an accumulator that the tensor core owns, from a column of the unit's part on.
+  Linear.
+- `!ac.tensor_acc<m, n, column>`: one that nothing in flight writes. Linear: it is read once, and then its columns are
+  free.
+- `!ac.tensor_operand<m, k, column, element>`: a left operand in tensor memory, two elements of 16 bits in a cell.
+  Linear: it is multiplied once, and its columns are free once that product is done.
+
+What the threads of a unit do in tensor memory comes before what its first thread issues next only where all of them
+have met (`ac.tensor.fence`). A commit covers all products that the thread has issued; the unit waits for it, all
+threads, before the next commit on the same barrier.
+
+A unit's rows are those of one tcgen05.mma of M = 64: warp w has rows 16 w to 16 w + 15, in the first 16 lanes of its
+quarter. Read back by `tcgen05.ld.16x256b` they lie in registers as wgmma would leave them, so that fragments are one
+thing on every architecture.
+
+Source: PTX ISA, Tensor Memory; Data path layout organization, layout F; tcgen05.ld, shapes .16x256b and .16x128b.
+Not handled: CTA pairs, block scales, accumulators of more than 64 rows. Checked by:
+tests/contract/typestate/steps/test_tensor_memory.py and tests/end_to_end/test_blackwell.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.irdl import (
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.ir.ac.format import AcOperation, Values, types_of
+from tilewright.ir.ac.types import FragmentType, IndexType, PhaseType, ReadingType
+from tilewright.ir.plain_attributes import PlainParameters
+from tilewright.ir.tier import MemoryType
+
+LEAST_COLUMNS, MOST_COLUMNS = 32, 512
+"""Of an allocation (PTX ISA, tcgen05.alloc)."""
+
+
+@irdl_attr_definition
+class TensorMemoryType(PlainParameters, TypeAttribute):
+    """columns: allocated, a power of two; units: how many share them, in equal parts."""
+
+    name = "ac.tensor_memory"
+    columns: IntAttr
+    units: IntAttr
+
+    def verify(self) -> None:
+        columns, units = self.columns.data, self.units.data
+        if not LEAST_COLUMNS <= columns <= MOST_COLUMNS or columns & (columns - 1):
+            raise VerifyException(
+                f"tensor memory is allocated by a power of two of {LEAST_COLUMNS} to {MOST_COLUMNS} columns, "
+                f"not by {columns}"
+            )
+        if not 1 <= units <= columns:
+            raise VerifyException(f"{columns} columns for {units} units")
+
+
+@irdl_attr_definition
+class TensorInflightType(PlainParameters, TypeAttribute):
+    name = "ac.tensor_inflight"
+    m: IntAttr
+    n: IntAttr
+    column: IntAttr
+
+
+@irdl_attr_definition
+class TensorAccumulatorType(PlainParameters, TypeAttribute):
+    name = "ac.tensor_acc"
+    m: IntAttr
+    n: IntAttr
+    column: IntAttr
+
+
+@irdl_attr_definition
+class TensorOperandType(PlainParameters, TypeAttribute):
+    name = "ac.tensor_operand"
+    m: IntAttr
+    k: IntAttr
+    column: IntAttr
+    element: StringAttr
+
+
+# ---------------------------------------------------------------- of the whole CTA, outside of roles
+
+
+@irdl_op_definition
+class TensorMemoryOp(AcOperation):
+    """The columns that a CTA will have, and at `address` of dynamic shared memory 8 bytes for the barrier of each unit,
+    then 8 for the address that the allocation gives."""
+
+    name = "ac.tensor.memory"
+    sym_name = prop_def(StringAttr)
+    address = prop_def(IntAttr)
+    result = result_def(TensorMemoryType)
+
+
+@irdl_op_definition
+class TensorInitOp(AcOperation):
+    """One thread initialises the units' barriers, each with a count of one arrival."""
+
+    name = "ac.tensor.init"
+    memory = operand_def(TensorMemoryType)
+
+
+@irdl_op_definition
+class TensorAllocOp(AcOperation):
+    """The CTA's first warp allocates the columns; every thread has their address once the CTA is synchronized."""
+
+    name = "ac.tensor.alloc"
+    memory = operand_def(TensorMemoryType)
+
+
+@irdl_op_definition
+class TensorRelinquishOp(AcOperation):
+    """The same warp says that this CTA allocates nothing any more, so that others on its multiprocessor may."""
+
+    name = "ac.tensor.relinquish"
+    memory = operand_def(TensorMemoryType)
+
+
+@irdl_op_definition
+class TensorDeallocOp(AcOperation):
+    """The same warp frees the columns."""
+
+    name = "ac.tensor.dealloc"
+    memory = operand_def(TensorMemoryType)
+
+
+# ---------------------------------------------------------------- of a unit
+
+
+@irdl_op_definition
+class TensorFenceOp(AcOperation):
+    """What the unit's threads have read and written in tensor memory comes before what its first thread issues from
+    here on: they meet on named barrier `first_barrier` + unit, between the two fences of tcgen05."""
+
+    name = "ac.tensor.fence"
+    first_barrier = prop_def(IntAttr)
+    unit = operand_def(IndexType)
+
+
+def _issued(
+    operands: Values, properties: Mapping[str, Attribute], slots: Sequence[tuple[str, str]]
+) -> Mapping[str, Attribute]:
+    """Types of what a product gives. slots: operand and result, of each slot that it reads."""
+    m, n, column = (properties.get(name) for name in ("m", "n", "column"))
+    if not (isinstance(m, IntAttr) and isinstance(n, IntAttr) and isinstance(column, IntAttr)):
+        return {}
+    found: dict[str, Attribute] = {
+        "inflight": TensorInflightType(cast("IntAttr", m), cast("IntAttr", n), cast("IntAttr", column))
+    }
+    for operand, result in slots:
+        kinds = types_of(PhaseType, operands, operand)
+        found |= {result: ReadingType(kinds[0].ring)} if kinds else {}
+    return found
+
+
+@irdl_op_definition
+class TensorIssueOp(AcOperation):
+    """Multiply two slots into an accumulator of the unit: its first thread issues `steps` tcgen05.mma of depth 16.
+
+    No accumulator operand means that the first step overwrites. What the other properties mean is said at
+    `ac.wgmma.issue`; a unit has 64 rows, so that A needs no advance from block to block.
+    """
+
+    name = "ac.tensor.issue"
+    m = prop_def(IntAttr)
+    n = prop_def(IntAttr)
+    column = prop_def(IntAttr)
+    steps = prop_def(IntAttr)
+    element = prop_def(StringAttr)
+    a_major = prop_def(StringAttr)
+    a_leading_bytes = prop_def(IntAttr)
+    a_stride_bytes = prop_def(IntAttr)
+    a_step_bytes = prop_def(ArrayAttr[IntAttr])
+    a_instance_bytes = prop_def(IntAttr)
+    b_major = prop_def(StringAttr)
+    b_leading_bytes = prop_def(IntAttr)
+    b_stride_bytes = prop_def(IntAttr)
+    b_step_bytes = prop_def(ArrayAttr[IntAttr])
+    memory = operand_def(TensorMemoryType)
+    a_phase = operand_def(PhaseType)
+    a = operand_def(MemoryType)
+    phase = operand_def(PhaseType)
+    b = operand_def(MemoryType)
+    unit = operand_def(IndexType)
+    accumulator = opt_operand_def(TensorInflightType)
+    inflight = result_def(TensorInflightType)
+    a_reading = result_def(ReadingType)
+    reading = result_def(ReadingType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        return _issued(operands, properties, (("a_phase", "a_reading"), ("phase", "reading")))
+
+
+@irdl_op_definition
+class TensorStoreOp(AcOperation):
+    """The unit's threads write a fragment of 16-bit elements over "mn" to tensor memory, from `column` of the unit's
+    part on, and wait until it is there."""
+
+    name = "ac.tensor.store"
+    column = prop_def(IntAttr)
+    memory = operand_def(TensorMemoryType)
+    fragment = operand_def(FragmentType)
+    unit = operand_def(IndexType)
+    result = result_def(TensorOperandType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds, column = types_of(FragmentType, operands, "fragment"), properties.get("column")
+        if not kinds or not isinstance(column, IntAttr):
+            return {}
+        return {"result": TensorOperandType(kinds[0].m, kinds[0].n, cast("IntAttr", column), kinds[0].element)}
+
+
+@irdl_op_definition
+class TensorIssueStoredOp(AcOperation):
+    """Multiply an operand in tensor memory with a slot's B into an accumulator of the unit."""
+
+    name = "ac.tensor.issue_stored"
+    m = prop_def(IntAttr)
+    n = prop_def(IntAttr)
+    column = prop_def(IntAttr)
+    steps = prop_def(IntAttr)
+    element = prop_def(StringAttr)
+    b_major = prop_def(StringAttr)
+    b_leading_bytes = prop_def(IntAttr)
+    b_stride_bytes = prop_def(IntAttr)
+    b_step_bytes = prop_def(ArrayAttr[IntAttr])
+    memory = operand_def(TensorMemoryType)
+    a = operand_def(TensorOperandType)
+    phase = operand_def(PhaseType)
+    b = operand_def(MemoryType)
+    unit = operand_def(IndexType)
+    accumulator = opt_operand_def(TensorInflightType)
+    inflight = result_def(TensorInflightType)
+    reading = result_def(ReadingType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        return _issued(operands, properties, (("phase", "reading"),))
+
+
+@irdl_op_definition
+class TensorReleaseOp(AcOperation):
+    """Release a slot once the products issued so far have read it: the tensor core arrives on its empty barrier
+    (tcgen05.commit)."""
+
+    name = "ac.tensor.release"
+    reading = operand_def(ReadingType)
+
+
+@irdl_op_definition
+class TensorCommitOp(AcOperation):
+    """The tensor core arrives on the unit's barrier once all products issued so far are done (tcgen05.commit)."""
+
+    name = "ac.tensor.commit"
+    memory = operand_def(TensorMemoryType)
+    unit = operand_def(IndexType)
+
+
+@irdl_op_definition
+class TensorWaitOp(AcOperation):
+    """All threads of the unit wait for its last commit; the accumulator is then theirs, and so are slots that were
+    read: they may be multiplied again."""
+
+    name = "ac.tensor.wait"
+    memory = operand_def(TensorMemoryType)
+    unit = operand_def(IndexType)
+    inflight = operand_def(TensorInflightType)
+    readings = var_operand_def(ReadingType)
+    settled = result_def(TensorAccumulatorType)
+    retired = var_result_def(PhaseType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds, read = types_of(TensorInflightType, operands, "inflight"), types_of(ReadingType, operands, "readings")
+        found: dict[str, Attribute] = {}
+        found |= {"settled": TensorAccumulatorType(kinds[0].m, kinds[0].n, kinds[0].column)} if kinds else {}
+        return found | ({"retired": PhaseType(read[0].ring, StringAttr("retired"))} if len(read) == 1 else {})
+
+
+@irdl_op_definition
+class TensorLoadOp(AcOperation):
+    """The unit's threads read an accumulator into registers, as a float32 fragment over "mn"."""
+
+    name = "ac.tensor.load"
+    memory = operand_def(TensorMemoryType)
+    accumulator = operand_def(TensorAccumulatorType)
+    unit = operand_def(IndexType)
+    result = result_def(FragmentType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds = types_of(TensorAccumulatorType, operands, "accumulator")
+        return {"result": FragmentType(kinds[0].m, kinds[0].n, StringAttr("mn"), StringAttr("f32"))} if kinds else {}
+
+
+TensorOp = (
+    TensorFenceOp
+    | TensorIssueOp
+    | TensorStoreOp
+    | TensorIssueStoredOp
+    | TensorReleaseOp
+    | TensorCommitOp
+    | TensorWaitOp
+    | TensorLoadOp
+)
+"""What a unit does."""
+TensorSetUp = TensorInitOp | TensorAllocOp | TensorRelinquishOp | TensorDeallocOp
+"""What the whole CTA does, before and after its roles."""
+UNIT_OPERATIONS: tuple[type[Operation], ...] = (
+    TensorFenceOp, TensorIssueOp, TensorStoreOp, TensorIssueStoredOp, TensorReleaseOp, TensorCommitOp, TensorWaitOp,
+    TensorLoadOp,
+)  # fmt: skip
+OPERATIONS = (
+    TensorMemoryOp, TensorInitOp, TensorAllocOp, TensorRelinquishOp, TensorDeallocOp, *UNIT_OPERATIONS
+)  # fmt: skip
+TYPES = (TensorMemoryType, TensorInflightType, TensorAccumulatorType, TensorOperandType)

@@ -1,0 +1,184 @@
+"""Products of a walk whose accumulators stand in tensor memory: issued by one thread, read back as fragments.
+
+Each product of a unit begins at 0, is waited for at once, and is read into registers, where threads add it to what it
+is added to. So all of them use the same columns, from the first of the unit's part on; an operand that threads computed
+stands behind these. A slot that no further product of the tile reads is released by the tensor core itself.
+
+Checked by: tests/end_to_end/test_blackwell.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.tensor_memory import (
+    TensorAccumulatorType,
+    TensorAllocOp,
+    TensorCommitOp,
+    TensorDeallocOp,
+    TensorFenceOp,
+    TensorInflightType,
+    TensorInitOp,
+    TensorIssueOp,
+    TensorIssueStoredOp,
+    TensorLoadOp,
+    TensorMemoryOp,
+    TensorMemoryType,
+    TensorOperandType,
+    TensorReleaseOp,
+    TensorRelinquishOp,
+    TensorStoreOp,
+    TensorWaitOp,
+)
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.tier import int_array
+from tilewright.lower.build import Build
+from tilewright.lower.cascade.slots import Ring, b_properties, barriers_address, matrix_layout
+
+FIRST_BARRIER = 1
+_SUMS = 0
+"""The column at which every accumulator begins."""
+_STEP = 16
+_BARRIER_BYTES = 8
+
+
+def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
+    """The CTA's columns, initialised and allocated before its threads meet."""
+    address = barriers_address(d) + sum(2 * _BARRIER_BYTES * each.slots for each in d.slots)
+    kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
+    properties = {"sym_name": StringAttr("tensor_memory"), "address": IntAttr(address)}
+    return build.value(TensorMemoryOp.create(properties=properties, result_types=[kind]))
+
+
+def set_up(build: Build, memory: SSAValue) -> None:
+    for op in (TensorInitOp, TensorAllocOp, TensorRelinquishOp):
+        build.add(op.create(operands=[memory]))
+
+
+def take_down(build: Build, memory: SSAValue) -> None:
+    """All roles are done with it."""
+    build.add(ac.CtaSyncOp.create())
+    build.add(TensorDeallocOp.create(operands=[memory]))
+
+
+class Unit(Protocol):
+    """Who multiplies."""
+
+    @property
+    def d(self) -> CascadeDecisions: ...
+    @property
+    def memory(self) -> SSAValue | None: ...
+    @property
+    def unit(self) -> SSAValue: ...
+
+
+def fence(build: Build, unit: Unit) -> None:
+    properties = {"first_barrier": IntAttr(FIRST_BARRIER)}
+    build.add(TensorFenceOp.create(operands=[unit.unit], properties=properties))
+
+
+def issue(
+    build: Build,
+    unit: Unit,
+    rings: tuple[Ring, Ring],
+    phases: tuple[SSAValue, SSAValue],
+    over: str,
+    shape: tuple[int, int],
+    accumulator: SSAValue | None = None,
+) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Multiply two slots, that of the rows first; (accumulator, what is read of the first and of the second). over: the
+    contracted axis; shape: columns, and elements of that axis."""
+    (a, b), (columns, depth), m = rings, shape, unit.d.unit_rows
+    major, leading, stride, steps = matrix_layout(a.decision, over, depth)
+    apart = 64 * 128 if major == "K" else a.decision.box_bytes
+    kinds = _inflight(m, columns)
+    op = TensorIssueOp.build(
+        operands=[_memory(unit), phases[0], a.buffer, phases[1], b.buffer, unit.unit, accumulator],
+        properties={
+            **_shape(m, columns, b.decision.element),
+            "steps": IntAttr(len(steps)),
+            "a_major": StringAttr(major),
+            "a_leading_bytes": IntAttr(leading),
+            "a_stride_bytes": IntAttr(stride),
+            "a_step_bytes": int_array(steps),
+            "a_instance_bytes": IntAttr(apart),
+            **b_properties(b.decision, over, depth),
+        },
+        result_types=[kinds, ac.ReadingType(a.name), ac.ReadingType(b.name)],
+    )
+    build.add(op)
+    inflight, a_reading, reading = op.results
+    return inflight, a_reading, reading
+
+
+def issue_fragment(
+    build: Build, unit: Unit, held: SSAValue, ring: Ring, phase: SSAValue, over: str, shape: tuple[int, int]
+) -> tuple[SSAValue, SSAValue]:
+    """Multiply a fragment of 16-bit elements, by way of tensor memory, with a slot."""
+    (columns, depth), m, element = shape, unit.d.unit_rows, ring.decision.element
+    column = IntAttr(unit.d.operand_column)
+    stored = build.value(
+        TensorStoreOp.create(
+            operands=[_memory(unit), held, unit.unit],
+            properties={"column": column},
+            result_types=[TensorOperandType(IntAttr(m), IntAttr(depth), column, StringAttr(element))],
+        )
+    )
+    fence(build, unit)
+    op = TensorIssueStoredOp.build(
+        operands=[_memory(unit), stored, phase, ring.buffer, unit.unit, None],
+        properties={
+            **_shape(m, columns, element),
+            "steps": IntAttr(depth // _STEP),
+            **b_properties(ring.decision, over, depth),
+        },
+        result_types=[_inflight(m, columns), ac.ReadingType(ring.name)],
+    )
+    build.add(op)
+    inflight, reading = op.results
+    return inflight, reading
+
+
+def release_read(build: Build, reading: SSAValue) -> None:
+    build.add(TensorReleaseOp.create(operands=[reading]))
+
+
+def finished(
+    build: Build, unit: Unit, inflight: SSAValue, readings: Sequence[SSAValue]
+) -> tuple[SSAValue, list[SSAValue]]:
+    """Wait for all products; the accumulator as a fragment in registers, and the slots that are still held."""
+    build.add(TensorCommitOp.create(operands=[_memory(unit), unit.unit]))
+    kind = inflight.type
+    assert isinstance(kind, TensorInflightType)
+    retired: list[Attribute] = []
+    for reading in readings:
+        assert isinstance(reading.type, ac.ReadingType)
+        retired.append(ac.PhaseType(reading.type.ring, StringAttr("retired")))
+    wait = TensorWaitOp.create(
+        operands=[_memory(unit), unit.unit, inflight, *readings],
+        result_types=[TensorAccumulatorType(kind.m, kind.n, kind.column), *retired],
+    )
+    build.add(wait)
+    load = TensorLoadOp.create(
+        operands=[_memory(unit), wait.results[0], unit.unit],
+        result_types=[ac.FragmentType(kind.m, kind.n, StringAttr("mn"), StringAttr("f32"))],
+    )
+    return build.value(load), list(wait.results[1:])
+
+
+def _memory(unit: Unit) -> SSAValue:
+    assert unit.memory is not None, "decisions name columns of tensor memory"
+    return unit.memory
+
+
+def _shape(m: int, columns: int, element: str) -> Mapping[str, Attribute]:
+    return {"m": IntAttr(m), "n": IntAttr(columns), "column": IntAttr(_SUMS), "element": StringAttr(element)}
+
+
+def _inflight(m: int, columns: int) -> TensorInflightType:
+    return TensorInflightType(IntAttr(m), IntAttr(columns), IntAttr(_SUMS))

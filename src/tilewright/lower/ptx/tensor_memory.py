@@ -1,0 +1,308 @@
+"""How products in tensor memory become PTX: allocation, one thread's tcgen05.mma, commits, reads and writes by lanes.
+
+A CTA's first warp allocates; the address that it gets stands in shared memory, and each role that multiplies loads it
+once. Whatever a unit's first thread issues is guarded by a predicate, so that no warp diverges; a wait of the issuing
+warp alone is passed over by the others as whole warps. The parity of the unit's barrier is a register that every thread
+flips at each wait.
+
+Source: PTX ISA, tcgen05.alloc, .mma, .commit, .ld, .st, .wait, .fence; Instruction descriptor; Shared memory
+descriptor. Checked by: tests/end_to_end/test_blackwell.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, cast
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.tensor_memory import (
+    TensorAllocOp,
+    TensorCommitOp,
+    TensorDeallocOp,
+    TensorFenceOp,
+    TensorInitOp,
+    TensorIssueOp,
+    TensorIssueStoredOp,
+    TensorLoadOp,
+    TensorMemoryOp,
+    TensorOp,
+    TensorReleaseOp,
+    TensorRelinquishOp,
+    TensorSetUp,
+    TensorStoreOp,
+    TensorWaitOp,
+)
+from tilewright.legal.descriptor.tensor_core_descriptor import (
+    InstructionDescriptor,
+    Layout,
+    OperandElement,
+    SharedDescriptor,
+    encode_instruction,
+    encode_shared,
+)
+from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.lowering import Lowering, TensorRegisters, integers, slot_of
+from tilewright.lower.ptx.places import BufferPlace, FragmentPlace, NoPlace, SlotPlace, TensorMemoryPlace
+from tilewright.lower.ptx.rings import barrier_address
+from tilewright.lower.ptx.tensor_core import offset_descriptor, scale_predicate
+
+_WARP_THREADS, _UNIT_THREADS = 32, 128
+_BARRIER_BYTES = 8
+_STEP_ELEMENTS, _STEP_COLUMNS = 16, 8
+"""Of the contracted axis, what one tcgen05.mma of 16-bit elements takes; as columns of A in tensor memory."""
+_LOAD_COLUMNS, _LOAD_REGISTERS, _LOAD_MOST = 8, 4, 32
+"""Of tcgen05.ld.16x256b.x1, and its largest count."""
+_STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
+"""Of tcgen05.st.16x128b.x1, and its largest count."""
+_LANE_SHIFT = 21
+"""A warp's lanes begin at 32 times its number in the unit, in the upper half of an address."""
+
+
+def declare_memory(op: TensorMemoryOp) -> TensorMemoryPlace:
+    kind = op.result.type
+    return TensorMemoryPlace(op.address.data, kind.columns.data, kind.units.data)
+
+
+def memory_of(lowering: Lowering, value: SSAValue) -> TensorMemoryPlace:
+    place = lowering.place(value)
+    assert isinstance(place, TensorMemoryPlace)
+    return place
+
+
+# ---------------------------------------------------------------- outside of roles
+
+
+def lower_set_up(lowering: Lowering, op: TensorSetUp) -> None:
+    text, memory = lowering.text, memory_of(lowering, op.memory)
+    word = f"[{lowering.shared_base}+{memory.word_address}]"
+    match op:
+        case TensorInitOp():
+            first = text.into("pred", "setp.eq.u32", lowering.thread, 0)
+            for unit in range(memory.units):
+                address = f"[{lowering.shared_base}+{memory.address + _BARRIER_BYTES * unit}]"
+                text.emit("mbarrier.init.shared::cta.b64", address, 1, guard=first)
+        case TensorAllocOp():
+            opcode = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"
+            text.emit(opcode, word, memory.columns, guard=_first_warp(lowering))
+        case TensorRelinquishOp():
+            opcode = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"
+            text.emit(opcode, guard=_first_warp(lowering))
+        case TensorDeallocOp():
+            base = text.into("b32", "ld.shared.b32", word)
+            opcode = "tcgen05.dealloc.cta_group::1.sync.aligned.b32"
+            text.emit(opcode, base, memory.columns, guard=_first_warp(lowering))
+
+
+def _first_warp(lowering: Lowering) -> str:
+    return lowering.text.into("pred", "setp.lt.u32", lowering.thread, _WARP_THREADS)
+
+
+def synchronize_cta(lowering: Lowering) -> None:
+    """All threads of a CTA that has tensor memory: what they did there comes before what any of them does next."""
+    text = lowering.text
+    text.emit("bar.warp.sync", -1)  # threads of a role of one have gone their own way
+    text.emit("tcgen05.fence::before_thread_sync")
+    text.emit("bar.sync", 0)
+    text.emit("tcgen05.fence::after_thread_sync")
+
+
+def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
+    """Where the unit's part of tensor memory begins, for a role that has one."""
+    used = next((op.memory for op in role.walk() if isinstance(op, TensorWaitOp)), None)
+    if used is None:
+        lowering.tensor = None
+        return
+    text, memory = lowering.text, memory_of(lowering, used)
+    unit = lowering.index(role.body.block.args[0])
+    base = text.into("b32", "ld.shared.b32", f"[{lowering.shared_base}+{memory.word_address}]")
+    part = text.into("b32", "mad.lo.u32", unit, memory.columns // memory.units, base)
+    warp = text.into("b32", "shr.u32", lowering.warpgroup_thread, 5)
+    own = text.into("b32", "add.u32", part, text.into("b32", "shl.b32", warp, _LANE_SHIFT))
+    barrier = text.into("b32", "mad.lo.u32", unit, _BARRIER_BYTES, lowering.shared_base)
+    barrier = text.into("b32", "add.u32", barrier, memory.address)
+    parity = text.into("b32", "mov.u32", 0)
+    # Broadcast, so that the assembler knows the branch to be uniform in each warp.
+    number = text.into("b32", "shfl.sync.idx.b32", warp, 0, 31, -1)
+    issues = text.into("pred", "setp.eq.u32", number, 0)
+    lowering.tensor = TensorRegisters(part, own, barrier, parity, issues)
+
+
+# ---------------------------------------------------------------- what a unit does
+
+
+def lower_tensor(lowering: Lowering, op: TensorOp) -> None:
+    text, own = lowering.text, registers(lowering)
+    match op:
+        case TensorFenceOp():
+            number = text.into("b32", "add.u32", lowering.index(op.unit), op.first_barrier.data)
+            text.emit("tcgen05.fence::before_thread_sync")
+            text.emit("bar.sync", number, _UNIT_THREADS)
+            text.emit("tcgen05.fence::after_thread_sync")
+        case TensorIssueOp():
+            _issue(lowering, op)
+        case TensorIssueStoredOp():
+            _issue_stored(lowering, op)
+        case TensorStoreOp():
+            _store(lowering, op)
+        case TensorReleaseOp():
+            slot = slot_of(lowering, op.reading)
+            _commit(lowering, barrier_address(lowering, slot, slot.ring.stages))
+        case TensorCommitOp():
+            _commit(lowering, own.barrier)
+        case TensorWaitOp():
+            _wait(lowering, op)
+        case TensorLoadOp():
+            _load(lowering, op)
+
+
+def registers(lowering: Lowering) -> TensorRegisters:
+    assert lowering.tensor is not None, "a role that multiplies waits for its products"
+    return lowering.tensor
+
+
+def _commit(lowering: Lowering, address: str) -> None:
+    opcode = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
+    lowering.text.emit(opcode, f"[{address}]", guard=lowering.is_first_thread)
+
+
+def _wait(lowering: Lowering, op: TensorWaitOp) -> None:
+    text, own = lowering.text, registers(lowering)
+    retry, done = text.label("products"), text.label("products_done")
+    text.place(retry)
+    passed = text.register("pred")
+    text.emit("mbarrier.try_wait.parity.shared::cta.b64", passed, f"[{own.barrier}]", own.parity)
+    text.emit("bra", done, guard=passed)
+    text.emit("bra", retry)
+    text.place(done)
+    text.emit("bar.warp.sync", -1)
+    text.emit("tcgen05.fence::after_thread_sync")
+    text.emit("xor.b32", own.parity, own.parity, 1)
+    lowering.places[op.settled] = NoPlace()
+    for result, reading in zip(op.retired, op.readings, strict=True):
+        lowering.places[result] = slot_of(lowering, reading)
+
+
+# ---------------------------------------------------------------- products
+
+
+def shared_descriptor(lowering: Lowering, buffer: BufferPlace, leading: int, stride: int, slot: str, extra: str) -> str:
+    """The 64-bit descriptor of a slot's operand."""
+    text = lowering.text
+    layout = cast("Layout", buffer.swizzle)
+    constant = encode_shared(SharedDescriptor(0, leading, stride, layout=layout))
+    address = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
+    address = text.into("b32", "mad.lo.u32", slot, buffer.slot_bytes, address)
+    if extra:
+        address = text.into("b32", "add.u32", address, extra)
+    units = text.into("b32", "shr.u32", text.into("b32", "and.b32", address, 0x3FFFF), 4)
+    wide = text.into("b64", "cvt.u64.u32", units)
+    return text.into("b64", "or.b64", wide, constant - (1 << 64) if constant >> 63 else constant)
+
+
+def _instruction(op: TensorIssueOp | TensorIssueStoredOp, a_major: str) -> int:
+    element = cast("OperandElement", op.element.data)
+    return encode_instruction(
+        InstructionDescriptor(
+            "f16", op.m.data, op.n.data, _STEP_ELEMENTS, "f32", element, element,
+            a_major=_major(a_major), b_major=_major(op.b_major.data),
+        )
+    )  # fmt: skip
+
+
+def _major(name: str) -> Literal["k", "mn"]:
+    return "mn" if name == "MN" else "k"
+
+
+def _issue(lowering: Lowering, op: TensorIssueOp) -> None:
+    text, a = lowering.text, lowering.place(op.a)
+    assert isinstance(a, BufferPlace)
+    slot = slot_of(lowering, op.a_phase)
+    extra = ""
+    if op.a_instance_bytes.data:
+        extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
+    base = shared_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
+    operands = [offset_descriptor(text, base, advance) for advance in integers(op.a_step_bytes)]
+    _multiply(lowering, op, operands, _instruction(op, op.a_major.data))
+    lowering.places[op.a_reading] = slot
+
+
+def _issue_stored(lowering: Lowering, op: TensorIssueStoredOp) -> None:
+    text, first = lowering.text, op.a.type.column.data
+    part = registers(lowering).part
+    operands = [f"[{text.into('b32', 'add.u32', part, first + _STEP_COLUMNS * step)}]" for step in range(op.steps.data)]
+    _multiply(lowering, op, operands, _instruction(op, "K"))
+
+
+def _multiply(
+    lowering: Lowering, op: TensorIssueOp | TensorIssueStoredOp, operands: list[str], instruction: int
+) -> None:
+    """operands: A of each step, a descriptor or an address."""
+    text, b = lowering.text, lowering.place(op.b)
+    assert isinstance(b, BufferPlace)
+    slot: SlotPlace = slot_of(lowering, op.phase)
+    base = shared_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
+    sums = text.into("b32", "add.u32", registers(lowering).part, op.column.data)
+    kind = text.into("b32", "mov.b32", instruction)
+    advances = integers(op.b_step_bytes)
+    for step, operand in enumerate(operands):
+        descriptor = offset_descriptor(text, base, advances[step])
+        scale = scale_predicate(text, overwrite=op.accumulator is None and step == 0)
+        opcode = "tcgen05.mma.cta_group::1.kind::f16"
+        text.emit(opcode, f"[{sums}]", operand, descriptor, kind, scale, guard=lowering.is_first_thread)
+    lowering.places[op.inflight] = NoPlace()
+    lowering.places[op.reading] = slot
+
+
+# ---------------------------------------------------------------- registers
+
+
+def _pieces(count: int, most: int) -> Iterator[tuple[int, int]]:
+    """A number of repetitions as powers of two: (first, how many), of at most so many."""
+    first = 0
+    while first < count:
+        size = most
+        while size > count - first:
+            size //= 2
+        yield first, size
+        first += size
+
+
+def _load(lowering: Lowering, op: TensorLoadOp) -> None:
+    kind, text = op.accumulator.type, lowering.text
+    values = [text.register("f32") for _ in range(kind.n.data // 2)]
+    for first, count in _pieces(kind.n.data // _LOAD_COLUMNS, _LOAD_MOST):
+        address = _own(lowering, kind.column.data + _LOAD_COLUMNS * first)
+        names = values[_LOAD_REGISTERS * first : _LOAD_REGISTERS * (first + count)]
+        text.emit(f"tcgen05.ld.sync.aligned.16x256b.x{count}.b32", _vector(names), f"[{address}]")
+    text.emit("tcgen05.wait::ld.sync.aligned")
+    lowering.places[op.result] = FragmentPlace((tuple(values),), kind.n.data, "mn", "f32")
+
+
+def _store(lowering: Lowering, op: TensorStoreOp) -> None:
+    fragment, text = lowering.place(op.fragment), lowering.text
+    assert isinstance(fragment, FragmentPlace) and fragment.is_packed
+    (words,) = fragment.blocks
+    for first, count in _pieces(len(words) // _STORE_REGISTERS, _STORE_MOST):
+        address = _own(lowering, op.column.data + _STORE_COLUMNS * first)
+        names = words[_STORE_REGISTERS * first : _STORE_REGISTERS * (first + count)]
+        text.emit(f"tcgen05.st.sync.aligned.16x128b.x{count}.b32", f"[{address}]", _vector(names))
+    text.emit("tcgen05.wait::st.sync.aligned")
+    lowering.places[op.result] = NoPlace()
+
+
+def _own(lowering: Lowering, column: int) -> str:
+    """A column's address in the warp's own lanes."""
+    return lowering.text.into("b32", "add.u32", registers(lowering).own, column)
+
+
+def _vector(names: list[str] | tuple[str, ...]) -> str:
+    return "{" + ", ".join(names) + "}"
+
+
+def pass_over(text: Text, lowering: Lowering) -> str:
+    """Begin what the issuing warp alone does; the label that ends it."""
+    label = text.label("others")
+    text.emit("bra", label, guard=f"!{registers(lowering).issues}")
+    return label

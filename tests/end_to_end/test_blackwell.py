@@ -1,0 +1,219 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Programs for sm_100a, end to end: proved twice, assembled, and run by the CPU machine with NumPy's numbers.
+
+No GPU of that architecture was at hand: the assembler, the exact machine and both proofs stand in for one.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+from tests.lower import cascade_programs, row_programs
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.verdict import Proven, Refuted
+from tilewright.cli.arrays import random_inputs
+from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.reproof.reproof import replay_plan
+from tilewright.driver.run.run import run_on_machine
+from tilewright.frontends.ptx.reader import read
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.runtime.device import runs_on
+
+TARGET = "sm_100a"
+
+
+@tw.kernel
+def scaled(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N", tw.f32], z: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    z[i, j] = tw.gelu(x[i, j] * y[i, j] + 0.5)
+
+
+@tw.kernel
+def transposed(x: tw.Tensor["M", "N"], z: tw.Tensor["N", "M"]):
+    i, j = tw.grid("M", "N")
+    z[j, i] = x[i, j].T
+
+
+@tw.kernel
+def narrowed(x: tw.Tensor["M", "N", tw.f32], z: tw.Tensor["M", "N", tw.f8e4m3]):
+    i, j = tw.grid("M", "N")
+    z[i, j] = x[i, j]
+
+
+def compiled(kernel: Kernel, dims: Mapping[str, int]) -> Compilation:
+    return compile_kernel(kernel, target=TARGET, dims=dims)
+
+
+def check_numbers(compilation: Compilation, seed: int = 0) -> None:
+    """The machine's results against NumPy's."""
+    bundle = compilation.bundle()
+    inputs = random_inputs([each for each in bundle.plan.buffers if each.role == "input"], seed)
+    outputs = run_on_machine(bundle, tuple(inputs.values()))
+    stored = [each for each in bundle.plan.buffers if each.role == "output"]
+    results = dict(zip((each.name for each in stored), outputs if len(stored) > 1 else (outputs,), strict=True))
+    errors = relative_errors(bundle, inputs, results)
+    assert errors is not None
+    for each in stored:
+        assert errors[each.name] <= ERROR_LIMITS[each.element], (each.name, errors)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (scaled, {"M": 33, "N": 70}),
+        (transposed, {"M": 40, "N": 136}),
+        (narrowed, {"M": 17, "N": 64}),
+        (row_programs.softmax, {"M": 5, "N": 100}),
+        (row_programs.rms_norm, {"M": 9, "N": 131}),
+        (row_programs.quantize, {"M": 6, "N": 256}),
+        (row_programs.of_four_axes, {"A": 2, "B": 3, "M": 2, "N": 40}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value.values())),
+)
+def test_elements_and_rows(kernel: Kernel, dims: Mapping[str, int]) -> None:
+    compilation = compiled(kernel, dims)
+    assert compilation.text_proof is not None and compilation.assembly is not None
+    assert compilation.ptx.startswith(".version 8.6\n.target sm_100a\n")
+    check_numbers(compilation)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (cascade_programs.matmul_softmax, {"M": 100, "K": 72, "N": 40}),
+        (cascade_programs.attention, {"B": 1, "H": 2, "Q": 70, "T": 136, "E": 64, "F": 64}),
+        (cascade_programs.causal, {"B": 1, "Q": 100, "T": 150, "E": 64, "F": 72}),
+        (cascade_programs.grouped_heads, {"H": 4, "Q": 40, "T": 70, "E": 64, "F": 64}),
+        (cascade_programs.window, {"Q": 130, "T": 130, "E": 64, "F": 64}),
+        (cascade_programs.rms_norm_matmul, {"M": 70, "K": 192, "N": 104}),
+        (cascade_programs.attention, {"B": 1, "H": 1, "Q": 200, "T": 100, "E": 128, "F": 128}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value.values())),
+)
+def test_products_with_folds(kernel: Kernel, dims: Mapping[str, int]) -> None:
+    """Accumulators in tensor memory, operands that threads compute among them."""
+    compilation = compiled(kernel, dims)
+    assert compilation.text_proof is not None and compilation.assembly is not None
+    assert "tcgen05.mma" in compilation.ptx and "wgmma" not in compilation.ptx
+    assert compilation.assembly.spill_bytes == 0
+    check_numbers(compilation)
+
+
+@tw.kernel
+def with_epilogue(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["K", "N"],
+    b: tw.Tensor["N", tw.f32],
+    r: tw.Tensor["M", "N"],
+    y: tw.Tensor["M", "N"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[k, j])
+    y[i, j] = tw.gelu(acc + b[j]) + r[i, j]
+
+
+@tw.kernel
+def of_columns(x: tw.Tensor["K", "M"], w: tw.Tensor["K", "N"], y: tw.Tensor["M", "N", tw.f32]):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(x[k, i], w[k, j], over=k)
+
+
+@tw.kernel
+def of_matrices(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], y: tw.Tensor["B", "M", "N"]):
+    b, i, j, k = tw.axes("B M N K")
+    y[b, i, j] = tw.relu(tw.dot(x[b, i, k], w[b, j, k], over=k))
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (of_matrices, {"B": 2, "M": 66, "N": 40, "K": 72}),
+        (with_epilogue, {"M": 130, "N": 200, "K": 136}),
+        (of_columns, {"M": 136, "N": 72, "K": 130}),
+        (with_epilogue, {"M": 300, "N": 8, "K": 8}),
+        (of_columns, {"M": 64, "N": 520, "K": 64}),
+        (of_matrices, {"B": 3, "M": 1, "N": 1, "K": 264}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value.values())),
+)
+def test_products(kernel: Kernel, dims: Mapping[str, int]) -> None:
+    compilation = compiled(kernel, dims)
+    assert compilation.text_proof is not None and compilation.assembly is not None
+    assert "tcgen05.mma" in compilation.ptx and compilation.assembly.spill_bytes == 0
+    check_numbers(compilation)
+
+
+def replaced(ptx: str, old: str, new: str, number: int = 0) -> str:
+    """One occurrence of a pattern in the text, replaced."""
+    found = list(re.finditer(old, ptx))[number]
+    return ptx[: found.start()] + found.expand(new) + ptx[found.end() :]
+
+
+def line(begin: str, guarded: bool = False) -> str:
+    """A pattern for a line of the text that begins so."""
+    return (r"\t@%p\d+ " if guarded else r"\t") + begin + r"[^\n]*\n"
+
+
+ANY = r"[^\n]*\n"
+COMMIT, FREE, ALLOCATE = (line(rf"tcgen05\.{word}", True) for word in ("commit", "dealloc", "alloc"))
+AFTER = line("tcgen05.fence::after")
+MEETING = line("bar.warp.sync") + line("tcgen05.fence::b") + line("bar.sync 0;") + AFTER
+WAIT = line("mbarrier.try_wait")
+MUTANTS: dict[str, tuple[str, str, int]] = {
+    "no commit on the unit's barrier": (COMMIT, "", -1),
+    "a slot is not released": (COMMIT, "", 0),
+    "no wait for the products": (
+        rf"{WAIT}({line('bra products', True)})",
+        "\tsetp.eq.u32 %p0, 0, 0;\n\\1",
+        0,
+    ),
+    "no wait for what is loaded": (line("tcgen05.wait::ld"), "", 0),
+    "no fence before products are read": (rf"(products_done_\d+:\n{ANY}){AFTER}", r"\1", 0),
+    "freed before the CTA meets": (rf"({MEETING})({ANY}{ANY}{FREE})", r"\2\1", -1),
+    "never freed": (FREE, "", 0),
+    "too few columns": (r"(tcgen05\.alloc[^\n]*, )\d+;", r"\g<1>32;", 0),
+    "columns that are no power of two": (r"(tcgen05\.alloc[^\n]*, )\d+;", r"\g<1>96;", 0),
+    "one column less is freed": (r"(tcgen05\.dealloc[^\n]*, )\d+;", r"\g<1>32;", 0),
+    "another warp's lanes": (r"(shl\.b32 %r\d+, %r\d+, )21;", r"\g<1>22;", 0),
+    "every thread issues": (r"@%p\d+ (tcgen05\.mma)", r"\1", 0),
+    "allocated after the permit was given up": (
+        rf"({ALLOCATE})({ANY})({line('tcgen05.relinq', True)})",
+        r"\2\3\1",
+        0,
+    ),
+}
+
+
+@cache
+def small_product() -> Compilation:
+    return compiled(of_matrices, {"B": 2, "M": 66, "N": 40, "K": 136})
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_edit_of_the_text_is_refuted(name: str) -> None:
+    """By the second proof's machine and judge, which know nothing of how the text was made."""
+    compilation = small_product()
+    old, new, number = MUTANTS[name]
+    edited = replaced(compilation.ptx, old, new, number)
+    assert edited != compilation.ptx
+    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    assert isinstance(found, Refuted), (name, found)
+
+
+def test_the_text_itself_is_proven() -> None:
+    compilation = small_product()
+    found = replay_plan(read(compilation.ptx, "own.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    assert isinstance(found, Proven), found
+
+
+def test_a_bundle_is_for_its_own_architecture() -> None:
+    assert runs_on(TARGET, (10, 0)) and not runs_on(TARGET, (9, 0)) and not runs_on("sm_90a", (10, 0))

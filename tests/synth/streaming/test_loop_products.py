@@ -1,0 +1,86 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Loops over products as walks: the sum stays the same, and what is no plain sum is left alone."""
+
+from collections.abc import Mapping
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.reference import evaluate
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import dots, the_program
+from tilewright.synth.streaming.loop_products import as_walk
+
+DIMS = {"M": 5, "N": 6, "K": 7}
+
+
+@tw.kernel
+def product(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], b: tw.Tensor["N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T)
+    y[i, j] = tw.relu(acc + b[j])
+
+
+@tw.kernel
+def gated(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], v: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    first, second = tw.zeros(i, j), tw.zeros(i, j)
+    for k in tw.loop("K"):
+        first += tw.dot(x[i, k], w[j, k].T)
+        second += tw.dot(x[i, k], v[j, k].T)
+    y[i, j] = first * second
+
+
+@tw.kernel
+def computed(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((x[i, k] * 2.0).to(tw.bf16), w[j, k].T)
+    y[i, j] = acc
+
+
+@tw.kernel
+def turned(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["N", "M"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T)
+    y[i, j] = acc + r[j, i].T
+
+
+def traced(kernel: Kernel, element: Element = Element.BF16, dims: Mapping[str, int] = DIMS):
+    return trace(kernel, dims, dict.fromkeys((each.name for each in kernel.parameters), element), None)
+
+
+def test_a_sum_is_a_walk_and_means_the_same() -> None:
+    module = traced(product)
+    found = as_walk(module)
+    assert found is not None and found is not module
+    program = the_program(found)
+    (loop,) = [op for op in program.walk() if isinstance(op, tile.LoopOp)]
+    assert loop.streamed is not None and not dots(program)
+    assert len([op for op in program.walk() if isinstance(op, ContractOp)]) == 1
+    assert len(dots(the_program(module))) == 1, "the program itself is left as it was"
+    random = np.random.default_rng(0)
+    shapes = {"x": (5, 7), "w": (6, 7), "b": (6,)}
+    arrays = {name: random.random(shape).astype(ml_dtypes.bfloat16) for name, shape in shapes.items()}
+    before, after = (evaluate(each, arrays) for each in (module, found))
+    np.testing.assert_array_equal(after["y"], before["y"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "element"),
+    [(gated, Element.BF16), (computed, Element.BF16), (turned, Element.BF16), (product, Element.F8E4M3)],
+    ids=["two products", "a computed operand", "a transposed value beside", "8 bits"],
+)
+def test_what_is_no_plain_sum_is_left_alone(kernel: Kernel, element: Element) -> None:
+    assert as_walk(traced(kernel, element)) is None
