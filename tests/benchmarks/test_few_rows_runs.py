@@ -35,10 +35,11 @@ def test_choices_are_near_the_best_that_was_timed(name: str) -> None:
 
 
 def test_the_parameters_explain_the_runs_better_than_others() -> None:
-    products = timed([rows("few_rows_of_b")[::2]])
+    products = timed([rows(name)[::6] for name in (*NAMES, "few_rows_drawn_41", "few_rows_of_b_drawn_42")])
     p = parameters_of(target("sm_90a"))
     least = loss(p, products)
-    assert len(products) > 10 and least < 0.06
+    # The fit's own error, over all runs, is 0.065.
+    assert len(products) > 40 and least < 0.07
     for name, times in (("idle_permille", 0.1), ("handing_cycles", 5), ("fetch_bytes_per_kilocycle", 0.3)):
         assert loss(replace(p, **{name: times * getattr(p, name)}), products) > least
     ratios = first_choices(p, products)
