@@ -145,6 +145,26 @@ def call(
     return value if len(shape) == len(axes[result]) else value.reshape(shape)
 
 
+def run_into(kernel: Kernel, arrays: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    """Run `kernel` on its inputs by name, in the order of its parameters, into all of its results. No array is without
+    elements. Raises what compiling and running raise."""
+    used: dict[str, Any] = {}
+    views: dict[str, ArrayView] = {}
+    for name, array in arrays.items():
+        used[name], views[name] = _with_positive_strides(array, name)
+    for name, array in results.items():
+        view = view_array(array, name=name)
+        views[name] = replace(view, strides=_along_ones(view.shape, view.strides))
+    wanted = Wanted(misaligned=misaligned_names(views), aligned=alignments_of_misaligned(views))
+    layouts = [(name, view.shape, view.strides, view.element) for name, view in views.items()]
+    key = (kernel, wanted.misaligned, wanted.aligned, *layouts)
+    compiled = _compiled.get(key)
+    if compiled is None:
+        compiled = _compiled[key] = _compile(kernel, views, None, wanted, tune=False)
+    given = tuple(results.values())
+    compiled(*used.values(), out=given if len(given) > 1 else given[0])
+
+
 def _without_rows(
     key: tuple[object, ...], views: Mapping[str, ArrayView], axes: Mapping[str, tuple[str, ...]], axis: str
 ) -> tuple[object, ...]:
@@ -186,7 +206,7 @@ def _of_range(
 def _compile(
     kernel: Kernel,
     views: Mapping[str, ArrayView],
-    element: Element,
+    element: Element | None,
     wanted: Wanted,
     *,
     tune: bool,
@@ -199,7 +219,8 @@ def _compile(
             dims |= {axis: ranges.get(axis, extent) for axis, extent in named if axis in kernel.axes}
     fixed = {item.name for item in kernel.parameters if item.element is not None}
     elements: dict[str, str | Element] = {name: view.element for name, view in views.items() if name not in fixed}
-    elements[kernel.parameters[-1].name] = element
+    if element is not None:
+        elements[kernel.parameters[-1].name] = element
     strides = {name: view.strides for name, view in views.items()}
     return compile_for(kernel, dims, dtype=elements, strides=strides, wanted=wanted, tune=tune)
 
