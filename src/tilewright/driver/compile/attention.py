@@ -158,8 +158,7 @@ def _of_keys(asked: _Question, named: dict[str, Any], of_key: Any, of_value: Any
         shape = (asked.batch, asked.heads, asked.keys)
         sizes = {"key_gradient": asked.size, "value_gradient": asked.value_size}
         own = {name: asked.made((*shape, size), Element.F32) for name, size in sizes.items()}
-    _run(kernels.value_gradient_kernel, asked, named, {"value_gradient": own["value_gradient"]})
-    _run(kernels.key_gradient_kernel, asked, named, {"key_gradient": own["key_gradient"]})
+    _run(kernels.key_gradients_kernel, asked, named, own)
     if sharing > 1:
         for name, total in results.items():
             groups = asked.batch * asked.shared_heads

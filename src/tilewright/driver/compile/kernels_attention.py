@@ -80,35 +80,12 @@ def delta_kernel(with_lse: bool) -> tw.Kernel:
 
 
 @cache
-def value_gradient_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel:
-    """query, key, gradient, lse, value_gradient: of each head of queries."""
+def key_gradients_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel:
+    """query, key, value, gradient, lse, delta, key_gradient, value_gradient: both of each head of queries."""
     shared = _shared(sharing)
 
     @tw.kernel
-    def attention_value_gradient(
-        query: tw.Tensor["B", "H", "Q", "E"],
-        key: tw.Tensor["B", shared, "T", "E"],
-        gradient: tw.Tensor["B", "H", "Q", "F"],
-        lse: tw.Tensor["B", "H", "Q", tw.f32],
-        value_gradient: tw.Tensor["B", "H", "T", "F"],
-    ) -> None:
-        b, h, q, t, e, f = tw.axes("B H Q T E F")
-        g = _of_group(h, sharing)
-        p = tw.exp(tw.dot(query[b, h, q, e], key[b, g, t, e], over=e) * scale - lse[b, h, q])
-        if causal:
-            p = tw.where(t <= q, p, 0.0)
-        value_gradient[b, h, t, f] = tw.dot(p, gradient[b, h, q, f], over=q)
-
-    return attention_value_gradient
-
-
-@cache
-def key_gradient_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel:
-    """query, key, value, gradient, lse, delta, key_gradient: of each head of queries."""
-    shared = _shared(sharing)
-
-    @tw.kernel
-    def attention_key_gradient(
+    def attention_key_gradients(
         query: tw.Tensor["B", "H", "Q", "E"],
         key: tw.Tensor["B", shared, "T", "E"],
         value: tw.Tensor["B", shared, "T", "F"],
@@ -116,17 +93,19 @@ def key_gradient_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel:
         lse: tw.Tensor["B", "H", "Q", tw.f32],
         delta: tw.Tensor["B", "H", "Q", tw.f32],
         key_gradient: tw.Tensor["B", "H", "T", "E"],
+        value_gradient: tw.Tensor["B", "H", "T", "F"],
     ) -> None:
         b, h, q, t, e, f = tw.axes("B H Q T E F")
         g = _of_group(h, sharing)
         p = tw.exp(tw.dot(query[b, h, q, e], key[b, g, t, e], over=e) * scale - lse[b, h, q])
         dp = tw.dot(gradient[b, h, q, f], value[b, g, t, f], over=f)
-        ds = p * (dp - delta[b, h, q]) * scale
+        ds = p * (dp - delta[b, h, q])
         if causal:
-            ds = tw.where(t <= q, ds, 0.0)
-        key_gradient[b, h, t, e] = tw.dot(ds, query[b, h, q, e], over=q)
+            p, ds = tw.where(t <= q, p, 0.0), tw.where(t <= q, ds, 0.0)
+        value_gradient[b, h, t, f] = tw.dot(p, gradient[b, h, q, f], over=q)
+        key_gradient[b, h, t, e] = tw.dot(ds, query[b, h, q, e], over=q) * scale
 
-    return attention_key_gradient
+    return attention_key_gradients
 
 
 @cache
@@ -148,10 +127,10 @@ def query_gradient_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel
         g = _of_group(h, sharing)
         p = tw.exp(tw.dot(query[b, h, q, e], key[b, g, t, e], over=e) * scale - lse[b, h, q])
         dp = tw.dot(gradient[b, h, q, f], value[b, g, t, f], over=f)
-        ds = p * (dp - delta[b, h, q]) * scale
+        ds = p * (dp - delta[b, h, q])
         if causal:
             ds = tw.where(t <= q, ds, 0.0)
-        query_gradient[b, h, q, e] = tw.dot(ds, key[b, g, t, e], over=t)
+        query_gradient[b, h, q, e] = tw.dot(ds, key[b, g, t, e], over=t) * scale
 
     return attention_query_gradient
 

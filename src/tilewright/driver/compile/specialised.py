@@ -25,12 +25,14 @@ from tilewright.driver.compile.ready import alignments_of_misaligned, compile_fo
 from tilewright.driver.compile.row_ranges import Kind, Rows, most_rows, range_of, rows_of
 from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
-from tilewright.runtime.arrays import ArrayView, empty_like_device, view_array
+from tilewright.runtime.arrays import ArrayView, current_stream, empty_like_device, view_array
+from tilewright.runtime.launch import LoadedPlan
 from tilewright.runtime.repeated import Repeated, repeat_key
 from tilewright.synth.decide import Wanted
 
 _repeated: dict[tuple[object, ...], Repeated] = {}
 _compiled: dict[tuple[object, ...], CompiledKernel] = {}
+_launches: dict[tuple[object, ...], tuple[LoadedPlan, tuple[int, ...]]] = {}
 _kinds: dict[tuple[object, ...], Kind] = {}
 
 
@@ -147,7 +149,15 @@ def call(
 
 def run_into(kernel: Kernel, arrays: Mapping[str, Any], results: Mapping[str, Any]) -> None:
     """Run `kernel` on its inputs by name, in the order of its parameters, into all of its results. No array is without
-    elements. Raises what compiling and running raise."""
+    elements. A call like an earlier one but for addresses is launched at once. Raises what compiling and running
+    raise."""
+    given = tuple(results.values())
+    again = repeat_key((*arrays.values(), *given))
+    if again is not None and (known := _launches.get((kernel, again))) is not None:
+        loaded, order = known
+        everything = (*arrays.values(), *given)
+        loaded.run_at((current_stream(view_array(given[0])), *(everything[place].data_ptr() for place in order)))
+        return
     used: dict[str, Any] = {}
     views: dict[str, ArrayView] = {}
     for name, array in arrays.items():
@@ -161,8 +171,10 @@ def run_into(kernel: Kernel, arrays: Mapping[str, Any], results: Mapping[str, An
     compiled = _compiled.get(key)
     if compiled is None:
         compiled = _compiled[key] = _compile(kernel, views, None, wanted, tune=False)
-    given = tuple(results.values())
     compiled(*used.values(), out=given if len(given) > 1 else given[0])
+    if again is not None and all(used[name] is array for name, array in arrays.items()):
+        loaded, names = compiled.program.loaded(view_array(given[0]).ordinal), [*arrays, *results]
+        _launches[kernel, again] = loaded, tuple(names.index(name) for name in loaded.arguments)
 
 
 def _without_rows(

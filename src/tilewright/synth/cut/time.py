@@ -170,7 +170,8 @@ def _iteration(
         if product.op in inside:
             over, width = product.op.axis.data, d.tile_streamed
             if over == d.streamed:
-                shape, loaded = (d.tile_rows, d.tile_columns, width), 0
+                columns = d.columns_along(axes.column_of(axes.kept(product.op.result)))
+                shape, loaded = (d.tile_rows, columns, width), 0
             else:
                 shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
             tensor += multiply_cycles(shape, loaded, _bytes(product.brought.result), target)
