@@ -108,3 +108,16 @@ def test_what_is_not_taken_is_refused():
     first = torch.autograd.grad(ours.softmax(query).sum(), query, create_graph=True)[0]
     with pytest.raises(tw.TilewrightError, match="softmax_backward has no gradient"):
         first.sum().backward()
+
+
+def test_a_transformer_is_traced_with_its_gradients():
+    """The model of the example by shapes alone, which is what a CPU has time for: forward and backward."""
+    from examples import transformer
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        model = transformer.Transformer()
+        logits = model(torch.zeros(transformer.BATCH, transformer.LENGTH, dtype=torch.int64))
+        assert logits.shape == (transformer.BATCH, transformer.LENGTH, transformer.VOCABULARY)
+        logits.float().sum().backward()
+        assert all(each.grad is not None and each.grad.shape == each.shape for each in model.parameters())
