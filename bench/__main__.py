@@ -11,6 +11,7 @@ from importlib import import_module
 
 _BENCHES = {
     "gemm": "gemm",
+    "backward": "backward",
     "both-ways": "both_ways",
     "clusters": "clusters",
     "cliffs": "cliffs",

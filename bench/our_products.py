@@ -9,6 +9,7 @@ from bench.gemm_suites import Product, Wishes
 from bench.moe_shapes import Grouped
 
 if TYPE_CHECKING:
+    from bench.backward import BackwardCase
     from bench.cliffs import Case
     from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
@@ -30,6 +31,7 @@ def compile_case(case: object) -> Bundle:
 def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     """The tile program of a case, and `compile_kernel`'s dims, dtype, strides and wanted for it. Raises TilewrightError
     where there is none."""
+    from bench.backward import BackwardCase
     from bench.cliffs import Case
     from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
@@ -44,6 +46,8 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
             return _rows(case)
         case FusedCase():
             return _fused(case)
+        case BackwardCase():
+            return _backward(case)
         case Case():
             return _views(case)
         case Product(dtype="bf16" | "f16"):
@@ -56,6 +60,15 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
             return _computed(case)
         case _:
             raise TilewrightError(f"no tile program computes {case!r} yet", remedy="measure another suite")
+
+
+def _backward(case: BackwardCase) -> tuple[Kernel, dict[str, Any]]:
+    """A program of `tilewright.attention_backward`, whose elements are bf16 where it declares none."""
+    from tilewright.driver.compile import kernels_attention as kernels
+
+    made = {"query_gradient": kernels.query_gradient_kernel, "key_gradients": kernels.key_gradients_kernel}
+    kernel = kernels.delta_kernel(False) if case.part == "delta" else made[case.part](case.scale, case.causal, 1)
+    return kernel, {"dims": case.dims, "dtype": "bf16"}
 
 
 def _wanted(wishes: Wishes) -> Wanted:

@@ -106,9 +106,7 @@ def matmul_argmax(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["
 
 
 @tw.kernel
-def rms_norm_matmul(
-    x: tw.Tensor["M", "K"], g: tw.Tensor["K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]
-):
+def rms_norm_matmul(x: tw.Tensor["M", "K"], g: tw.Tensor["K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
     i, j, k = tw.axes("M N K")
     scale = tw.rsqrt(tw.mean(x[i, k] * x[i, k], over=k) + 1e-6)
     y[i, j] = tw.dot(x[i, k] * scale * g[k], w[j, k], over=k)

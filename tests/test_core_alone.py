@@ -145,7 +145,9 @@ def test_every_module_is_imported_and_none_needs_a_posix_module(packages: Path) 
     assert set(done.stdout.split("\n")[:-1]) == {
         "tilewright.cli.editor.language_server: lsprotocol",
         "tilewright.integrations.pytest_plugin: pytest",
+        "tilewright.integrations.torch_layers: torch",
         "tilewright.integrations.torch_operators: torch",
+        "tilewright.integrations.torch_registration: torch",
         "tilewright.solve.modulo",
         "tilewright.solve.register_order",
     }

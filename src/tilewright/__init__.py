@@ -28,7 +28,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.check.public import CheckReport, check
+    from tilewright.driver.compile.attention import attention, attention_backward
     from tilewright.driver.compile.gemm import gated_matmul, grouped_matmul, masked_matmul, matmul
+    from tilewright.driver.compile.norms import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
     from tilewright.driver.compile.ready import compile
     from tilewright.driver.run.run import CompiledKernel
     from tilewright.frontends.tile.language import (
@@ -85,6 +87,10 @@ _HOMES = {
     "check": "tilewright.driver.check.public",
     "compile": "tilewright.driver.compile.ready",
     "load": "tilewright.runtime.bundle",
+    **dict.fromkeys(("attention", "attention_backward"), "tilewright.driver.compile.attention"),
+    **dict.fromkeys(
+        ("layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward"), "tilewright.driver.compile.norms"
+    ),
     **dict.fromkeys(("gated_matmul", "grouped_matmul", "masked_matmul", "matmul"), "tilewright.driver.compile.gemm"),
     **dict.fromkeys(
         (
@@ -106,6 +112,8 @@ __all__ = [
     "abs",
     "argmax",
     "argmin",
+    "attention",
+    "attention_backward",
     "axes",
     "bf16",
     "check",
@@ -127,6 +135,8 @@ __all__ = [
     "i8",
     "i32",
     "kernel",
+    "layer_norm",
+    "layer_norm_backward",
     "load",
     "log",
     "logsumexp",
@@ -139,6 +149,8 @@ __all__ = [
     "min",
     "minimum",
     "relu",
+    "rms_norm",
+    "rms_norm_backward",
     "round",
     "rsqrt",
     "sigmoid",

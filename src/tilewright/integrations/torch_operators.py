@@ -8,7 +8,7 @@ Each operator is a function of `tilewright` with a schema, and with a fake imple
 shape and element without running, so that `torch.compile` traces through it. `matmul` and `gated_matmul` have
 gradients, made of products of the same kind: where there is an activation, what it was applied to is computed again
 rather than kept. Gradients of operands are products of 16-bit elements, so one that comes in float32 is rounded to the
-operands' element before.
+operands' element before. Attention, norms and softmax are registered by `torch_layers`, whose functions are here too.
 
 Not handled: gradients of scaled and grouped products (going back through them is an error), sums over no elements
 (which the gradient of a weight is, where there were no rows), other devices than CUDA and the CPU (there the CPU
@@ -23,14 +23,15 @@ Checked by: tests/integrations/test_torch_operators.py where PyTorch is installe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 import tilewright as tw
+from tilewright.integrations.torch_layers import layer_norm, rms_norm, scaled_dot_product_attention, softmax
+from tilewright.integrations.torch_registration import Operator, no_gradient, plain, register, require
 
-NAMESPACE = "tilewright"
+__all__ = ["LIBRARY", "layer_norm", "rms_norm", "scaled_dot_product_attention", "softmax"]
 
 _SCHEMAS = {
     "matmul": (
@@ -50,21 +51,14 @@ Tensor = Any
 _EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
-def _plain(tensor: Tensor) -> Tensor:
-    """The tensor itself without what autograd adds: gradients are autograd's, and are recorded above the operator."""
-    if tensor is None or (type(tensor) is torch.Tensor and not tensor.requires_grad):
-        return tensor
-    return tensor.detach()
-
-
 def _matmul(
     a: Tensor, b: Tensor, bias: Tensor = None, residual: Tensor = None, activation: str = "none", out_dtype: Any = None
 ) -> Tensor:
     return tw.matmul(
-        _plain(a),
-        _plain(b),
-        bias=_plain(bias),
-        residual=_plain(residual),
+        plain(a),
+        plain(b),
+        bias=plain(bias),
+        residual=plain(residual),
         activation=activation,
         out_dtype=out_dtype,
     )
@@ -82,12 +76,12 @@ def _scaled_matmul(
     fast_accumulation: bool = False,
 ) -> Tensor:
     return tw.matmul(
-        _plain(a),
-        _plain(b),
-        bias=_plain(bias),
-        residual=_plain(residual),
-        scale_a=_plain(scale_a),
-        scale_b=_plain(scale_b),
+        plain(a),
+        plain(b),
+        bias=plain(bias),
+        residual=plain(residual),
+        scale_a=plain(scale_a),
+        scale_b=plain(scale_b),
         activation=activation,
         out_dtype=out_dtype,
         fast_accumulation=fast_accumulation,
@@ -95,28 +89,23 @@ def _scaled_matmul(
 
 
 def _gated_matmul(x: Tensor, w_gate: Tensor, w_up: Tensor, activation: str = "silu") -> Tensor:
-    return tw.gated_matmul(_plain(x), _plain(w_gate), _plain(w_up), activation)
+    return tw.gated_matmul(plain(x), plain(w_gate), plain(w_up), activation)
 
 
 def _grouped_matmul(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor = None, activation: str = "none") -> Tensor:
-    return tw.grouped_matmul(_plain(x), _plain(w), ends, bias=_plain(bias), activation=activation)
+    return tw.grouped_matmul(plain(x), plain(w), ends, bias=plain(bias), activation=activation)
 
 
 def _masked_matmul(x: Tensor, w: Tensor, counts: Tensor, activation: str = "none") -> Tensor:
-    return tw.masked_matmul(_plain(x), _plain(w), counts, activation=activation)
-
-
-def _require(holds: Any, *parts: Any) -> None:
-    """Raises RuntimeError, as PyTorch's own operators do where shapes do not fit, while a graph is traced."""
-    torch._check(holds, lambda: " ".join(str(part) for part in parts))
+    return tw.masked_matmul(plain(x), plain(w), counts, activation=activation)
 
 
 def _product_like(a: Tensor, b: Tensor, out_dtype: Any) -> Tensor:
-    _require(a.dim() >= 2 and b.dim() in (2, 3), "tilewright: matmul of", a.shape, "and", b.shape)
-    _require(a.shape[-1] == b.shape[-2], "tilewright: matmul of", a.shape, "and", b.shape)
-    _require(a.dtype == b.dtype, "tilewright: matmul of", a.dtype, "and", b.dtype)
+    require(a.dim() >= 2 and b.dim() in (2, 3), "tilewright: matmul of", a.shape, "and", b.shape)
+    require(a.shape[-1] == b.shape[-2], "tilewright: matmul of", a.shape, "and", b.shape)
+    require(a.dtype == b.dtype, "tilewright: matmul of", a.dtype, "and", b.dtype)
     if b.dim() == 3:
-        _require(a.dim() == 3 and a.shape[0] == b.shape[0], "tilewright: batches of", a.shape, "and", b.shape)
+        require(a.dim() == 3 and a.shape[0] == b.shape[0], "tilewright: batches of", a.shape, "and", b.shape)
     dtype = out_dtype or (torch.bfloat16 if a.dtype in _EIGHT_BITS else a.dtype)
     return a.new_empty((*a.shape[:-1], b.shape[-1]), dtype=dtype)
 
@@ -142,19 +131,19 @@ def _fake_scaled_matmul(
 
 
 def _fake_gated_matmul(x: Tensor, w_gate: Tensor, w_up: Tensor, activation: str = "silu") -> Tensor:
-    _require(w_gate.dim() == 2 and w_gate.shape == w_up.shape, "tilewright: weights", w_gate.shape, "and", w_up.shape)
+    require(w_gate.dim() == 2 and w_gate.shape == w_up.shape, "tilewright: weights", w_gate.shape, "and", w_up.shape)
     return _product_like(x, w_gate, None)
 
 
 def _fake_grouped_matmul(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor = None, activation: str = "none") -> Tensor:
-    _require(x.dim() == 2 and w.dim() == 3, "tilewright: groups of", x.shape, "times", w.shape)
-    _require(ends.shape == w.shape[:1], "tilewright:", ends.shape, "ends of groups for", w.shape)
+    require(x.dim() == 2 and w.dim() == 3, "tilewright: groups of", x.shape, "times", w.shape)
+    require(ends.shape == w.shape[:1], "tilewright:", ends.shape, "ends of groups for", w.shape)
     return _product_like(x, w[0], None)
 
 
 def _fake_masked_matmul(x: Tensor, w: Tensor, counts: Tensor, activation: str = "none") -> Tensor:
-    _require(x.dim() == 3 and w.dim() == 3, "tilewright: groups of", x.shape, "times", w.shape)
-    _require(counts.shape == w.shape[:1], "tilewright:", counts.shape, "counts for", w.shape)
+    require(x.dim() == 3 and w.dim() == 3, "tilewright: groups of", x.shape, "times", w.shape)
+    require(counts.shape == w.shape[:1], "tilewright:", counts.shape, "counts for", w.shape)
     return _product_like(x, w, None)
 
 
@@ -263,41 +252,15 @@ def _gated_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     )
 
 
-def _no_gradient(name: str) -> Callable[..., None]:
-    """What is called to go back through an operator without gradients. Where nothing is registered, PyTorch only warns
-    and gives none."""
-
-    def backward(ctx: Any, gradient: Tensor) -> None:
-        raise tw.TilewrightError(
-            f"tilewright::{name} has no gradient", remedy="detach its operands, or write an autograd function around it"
+LIBRARY = register(
+    *(
+        Operator(name, _SCHEMAS[name], real, fake, backward, keep)
+        for name, real, fake, backward, keep in (
+            ("matmul", _matmul, _fake_matmul, _matmul_backward, _keep_matmul),
+            ("gated_matmul", _gated_matmul, _fake_gated_matmul, _gated_backward, _keep_gated),
+            ("scaled_matmul", _scaled_matmul, _fake_scaled_matmul, no_gradient("scaled_matmul"), None),
+            ("grouped_matmul", _grouped_matmul, _fake_grouped_matmul, no_gradient("grouped_matmul"), None),
+            ("masked_matmul", _masked_matmul, _fake_masked_matmul, no_gradient("masked_matmul"), None),
         )
-
-    return backward
-
-
-def _register() -> torch.library.Library:
-    """Define all operators. The library object must live as long as they are used."""
-    library = torch.library.Library(NAMESPACE, "DEF")
-    operators: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
-        "matmul": (_matmul, _fake_matmul),
-        "scaled_matmul": (_scaled_matmul, _fake_scaled_matmul),
-        "gated_matmul": (_gated_matmul, _fake_gated_matmul),
-        "grouped_matmul": (_grouped_matmul, _fake_grouped_matmul),
-        "masked_matmul": (_masked_matmul, _fake_masked_matmul),
-    }
-    for name, (real, fake) in operators.items():
-        library.define(name + _SCHEMAS[name], tags=(torch.Tag.pt2_compliant_tag,))
-        for key in ("CPU", "CUDA"):
-            library.impl(name, real, key)
-        torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
-    for name, backward, keep in (
-        ("matmul", _matmul_backward, _keep_matmul),
-        ("gated_matmul", _gated_backward, _keep_gated),
-    ):
-        torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=keep, lib=library)
-    for name in ("scaled_matmul", "grouped_matmul", "masked_matmul"):
-        torch.library.register_autograd(f"{NAMESPACE}::{name}", _no_gradient(name), lib=library)
-    return library
-
-
-LIBRARY = _register()
+    )
+)

@@ -98,8 +98,9 @@ class CascadeDecisions:
     slice_depth: elements in a slot of an axis that products take by slices; 0 where none does.
     rows_bytes: of each consumer, for stores along rows. walked: what tiles of rows walk, where not all of the axis.
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
-    taken after the other. tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0
-    where accumulators are registers. operand_column: of that part, where left operands that threads computed begin."""
+    taken after the other. further, further_columns: axes of the columns that other products have, and how many.
+    tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
+    registers. operand_column: of that part, where left operands that threads computed begin."""
 
     row: str
     column: str
@@ -120,6 +121,8 @@ class CascadeDecisions:
     reasons: tuple[str, ...]
     walked: tuple[WalkRange, ...] = ()
     together: int = 0
+    further: tuple[str, ...] = ()
+    further_columns: tuple[int, ...] = ()
     tensor_columns: int = 0
     operand_column: int = 0
 
@@ -131,6 +134,10 @@ class CascadeDecisions:
     def sliced(self) -> tuple[str, ...]:
         """The axes that products take by slices."""
         return tuple(dict.fromkeys(slot.sliced for slot in self.slots if slot.sliced))
+
+    def columns_along(self, axis: str) -> int:
+        """Of a tile, along an axis of columns."""
+        return {self.column: self.tile_columns, **dict(zip(self.further, self.further_columns, strict=True))}[axis]
 
     def tile_extent(self, axis: str) -> int:
         """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""

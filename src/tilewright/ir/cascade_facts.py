@@ -28,16 +28,27 @@ from tilewright.ir.tile.types import axes_text, tensor_type, value_type
 
 @dataclass(frozen=True, slots=True)
 class CascadeAxes:
-    """batch: in the grid's order. column: "" where no product runs over the streamed axis."""
+    """batch: in the grid's order. column: "" where no product runs over the streamed axis. further: columns of other
+    products over it, each taken whole in every tile, as `column` is then too."""
 
     batch: tuple[str, ...]
     row: str
     column: str
     streamed: str
+    further: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of products over the streamed axis."""
+        return (self.column, *self.further) if self.column else ()
 
     def kept(self, value: SSAValue) -> frozenset[str]:
         """Of a value's axes those along which a tile extends."""
-        return frozenset(map(base_axis, value_type(value).axis_names)) & {self.row, self.column, self.streamed}
+        return frozenset(map(base_axis, value_type(value).axis_names)) & {self.row, self.streamed, *self.columns}
+
+    def column_of(self, axes: Collection[str]) -> str:
+        """The column among these axes; "" where there is none."""
+        return next((axis for axis in self.columns if axis in axes), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +130,15 @@ def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
         rows.append(own)
         columns += [other] if over == streamed else []
         batch |= dict.fromkeys(sorted(own | other))
-    row, column = _longest(program, rows), _longest(program, columns) if columns else ""
-    if row is None or column is None:
-        remedy = "give all products the same rows and columns"
-        refuse_at(products[-1].op, "products over different rows or columns in one program", remedy)
+    row = _longest(program, rows)
+    if row is None:
+        refuse_at(products[-1].op, "products over different rows in one program", "give all products the same rows")
+    common = _longest(program, columns) if columns else ""
+    own = [common] if common is not None else [_longest(program, [each]) or "" for each in columns]
+    column, *further = dict.fromkeys(own)
     order = list(program.extents)
-    further = [axis for axis in batch if axis not in (row, column, streamed)]
-    return CascadeAxes(tuple(sorted(further, key=order.index)), row, column, streamed)
+    others = [axis for axis in batch if axis not in (row, streamed, *own)]
+    return CascadeAxes(tuple(sorted(others, key=order.index)), row, column, streamed, tuple(further))
 
 
 def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:

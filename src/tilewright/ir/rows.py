@@ -28,7 +28,7 @@ COSTLY = frozenset(
 class RowDecision:
     """axis: the name of the one along which rows lie; threads: of a unit, whole warps or a power of two below; run,
     pieces: as above; streamed: 1 where a row is walked by several strips; vectors: parameters whose elements are read
-    or written a run at a time."""
+    or written a run at a time; across: the axis along which neighbouring units' rows lie, "" for the grid's last."""
 
     axis: str
     threads: int
@@ -36,6 +36,7 @@ class RowDecision:
     pieces: int
     streamed: int
     vectors: tuple[str, ...]
+    across: str = ""
 
     @property
     def strip(self) -> int:

@@ -28,6 +28,7 @@ from tilewright.base.plan import Buffer
 from tilewright.base.size import Range
 from tilewright.base.verdict import Proven, Unknown
 from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.compile.kernels_rows import rms_norm_weight_gradient
 from tilewright.driver.compile.sequence import Part, decided, joined, sequence
 from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.run.run import CompiledKernel
@@ -240,6 +241,7 @@ def test_the_parts_of_a_plan_agree_on_what_is_handed_over() -> None:
         (sum_of_rows, {"M": 2, "N": 1 << 20}, True),
         (sum_of_rows, {"M": 4096, "N": 4096}, False),
         (softmax_of_rows, {"M": 4, "N": 1 << 20}, True),
+        (rms_norm_weight_gradient, {"M": 4096, "N": 4096}, True),
         (softmax_of_rows, {"M": 128, "N": 1 << 18}, False),
     ],
     ids=lambda value: getattr(value, "name", ""),

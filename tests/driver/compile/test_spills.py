@@ -13,6 +13,7 @@ from tilewright.driver.compile.spills import roomier, without_spills
 from tilewright.frontends.tile import language as tw
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
+from tilewright.ir.rows import RowDecision
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -116,3 +117,12 @@ def test_roomier_tiles_have_fewer_accumulators_and_leave_fixed_ones_alone() -> N
         assert wish.misaligned == ("r",)
     assert list(roomier(decisions, _SPILLING)) == []
     assert list(roomier(ElementwiseDecisions(1, 128, ()), Wanted())) == []
+
+
+def test_rows_are_taken_by_more_threads() -> None:
+    """ptxas 12.9 spills 8 bytes of this program where 128 threads hold a row each, at 72 registers."""
+    row = RowDecision("N", 128, 8, 4, 0, ("g", "y"))
+    wishes = without_spills(ElementwiseDecisions(8, 128, (), rows=(row,)), Wanted(), 8, target("sm_90a"))
+    assert [each.row_threads for each in wishes] == [256, 512, 1024]
+    short = replace(row, threads=32)
+    assert not list(without_spills(ElementwiseDecisions(8, 128, (), rows=(short,)), Wanted(), 8, target("sm_90a")))

@@ -7,10 +7,15 @@ from lowered_programs import lower, random_inputs, run
 
 import tilewright as tw
 from tilewright.base.element import Element
-from tilewright.base.verdict import Proven
+from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.reproof.reproof import reprove
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.ac.fragment import FragmentIssueOp
+from tilewright.lower.fragment import map as fragment_map
+from tilewright.lower.fragment import register_operand
+from tilewright.lower.fragment.register_operand import operand_registers
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
 
@@ -92,7 +97,24 @@ def row_repeated(
     w[i, t] = most
 
 
-PROGRAMS = (two_sums, weights_stored, float_weights_stored, row_added, row_repeated)
+@tw.kernel
+def two_gradients(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    v: tw.Tensor["M", "F"],
+    g: tw.Tensor["T", "F"],
+    s: tw.Tensor["T", tw.f32],
+    o: tw.Tensor["M", "E"],
+    p: tw.Tensor["M", "F"],
+):
+    """Two sums over different columns, whose right operands are operands of the scores as well."""
+    i, t, e, f = tw.axes("M T E F")
+    weights = tw.sigmoid(tw.dot(q[i, e], k[t, e], over=e) * 0.2 - s[t])
+    p[i, f] = tw.dot(weights, g[t, f], over=t)
+    o[i, e] = tw.dot(weights * tw.dot(v[i, f], g[t, f], over=f), k[t, e], over=t) * 0.25
+
+
+PROGRAMS = (two_sums, weights_stored, float_weights_stored, row_added, row_repeated, two_gradients)
 
 
 @pytest.mark.sample(2)
@@ -109,3 +131,43 @@ def test_values_and_proof(kernel):
         for name, values in got.items():
             allowed = 2.0**-6 * np.abs(expected[name]).max()
             np.testing.assert_allclose(values.astype(np.float64), expected[name], rtol=0, atol=allowed, err_msg=name)
+
+
+_GRADIENTS = {each.name: each.element or Element.BF16 for each in two_gradients.parameters}
+
+
+@pytest.mark.parametrize("columns", [(24, 72), (8, 8), (128, 64)], ids=str)
+def test_results_over_different_columns_share_a_walk(columns):
+    width, other = columns
+    dims = {"M": 100, "T": 130, "E": width, "F": other}
+    d = lower(two_gradients, dims, _GRADIENTS).decisions
+    assert {d.column: d.tile_columns, **dict(zip(d.further, d.further_columns, strict=True))} == {
+        "E": width,
+        "F": other,
+    }
+    assert sorted(each.buffer for each in d.slots) == ["g", "k", "q", "v"]  # each once, whoever multiplies it
+
+
+def issues_of(kernel):
+    return [op for op in kernel.walk() if isinstance(op, FragmentIssueOp)]
+
+
+def test_products_in_flight_together_have_banks_of_their_own():
+    lowered = lower(two_gradients, {"M": 100, "T": 130, "E": 64, "F": 40}, _GRADIENTS)
+    (kernel,) = lowered.kernels
+    assert {op.bank_number for op in issues_of(kernel)} == {0, 1}
+    assert isinstance(verify(kernel, target("sm_90a")), Proven)
+    for op in issues_of(kernel):
+        op.properties.pop("bank", None)
+    found = verify(kernel, target("sm_90a"))
+    assert isinstance(found, Refuted) and "WG011" in {each.code for each in found.findings}
+
+
+def test_a_text_in_which_banks_are_the_same_registers_is_not_proven(monkeypatch):
+    """The proof of the program believes that banks are apart; that of the text sees the registers."""
+    dims = {"M": 100, "T": 130, "E": 64, "F": 40}
+    apart = operand_registers
+    monkeypatch.setattr(register_operand, "operand_registers", lambda lowering, count, bank: apart(lowering, count, 0))
+    monkeypatch.setattr(fragment_map, "held_bank", lambda value: None)
+    lowered = lower(two_gradients, dims, _GRADIENTS)
+    assert not isinstance(reprove(lowered.module, lowered.ptx, "sm_90a", "two_gradients"), Proven)

@@ -14,7 +14,7 @@ from tilewright.driver.compile.lower_text import lower_text
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentMapOp
-from tilewright.lower.fragment.held_operand import is_held
+from tilewright.lower.fragment.held_operand import held_bank
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 
 SHAPE = Shape(rows=64)
@@ -152,7 +152,11 @@ def are_held(name: str) -> set[bool]:
     maps = [op for op in kernel.module.walk() if isinstance(op, FragmentMapOp)]
     kinds = [op.outputs[0].type for op in maps]
     assert all(isinstance(kind, ac.FragmentType) for kind in kinds)
-    return {is_held(op.outputs[0]) for op, kind in zip(maps, kinds, strict=True) if kind.element.data == "bf16"}
+    return {
+        held_bank(op.outputs[0]) is not None
+        for op, kind in zip(maps, kinds, strict=True)
+        if kind.element.data == "bf16"
+    }
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -163,3 +163,16 @@ def test_vectors_where_arrays_allow():
     ):
         (row,) = lower(softmax, {"M": 64, "N": length}, strides=strides).decisions.rows
         assert (row.run, row.vectors) == (run_elements, vectors), (length, strides)
+
+
+_TURNED = (64 * 4096, 1, 4096)
+
+
+@pytest.mark.parametrize(
+    ("turned", "alone"), [((), True), (("x", "y"), False), (("y",), False)], ids=["none", "all", "the result"]
+)
+def test_threads_take_rows_of_their_own_where_those_are_neighbours(turned, alone):
+    """`spread` folds along M, and its arrays lie along N unless they are turned."""
+    strides = dict.fromkeys(turned, _TURNED)
+    (row,) = lower(PROGRAMS["spread"], {"B": 1, "M": 4096, "N": 64}, strides=strides).decisions.rows
+    assert (row.threads == 1, row.across) == ((True, "N") if alone else (False, ""))

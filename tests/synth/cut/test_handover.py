@@ -22,7 +22,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, reductions, stores, the_program
 from tilewright.synth.cut.certificate import require_same
-from tilewright.synth.cut.handover import Cut, cuts
+from tilewright.synth.cut.handover import Cut, apart, cuts
 
 _DIMS = {
     softmax_of_product: {"M": 70, "N": 33, "K": 40},
@@ -102,3 +102,14 @@ def test_the_certificate_refutes_other_numbers_on_either_side(number: int) -> No
 def test_what_loops_or_groups_is_not_cut() -> None:
     loops = the_program(traced(matmul_in_loop, M=70, N=33, K=40))
     assert not list(cuts(loops))
+
+
+def test_results_may_be_computed_apart() -> None:
+    """Each by a program of its own, without a workspace; a single result has no such cut."""
+    whole = the_program(traced(batch_with_logsumexp, **_DIMS[batch_with_logsumexp]))
+    cut = apart(whole)
+    assert cut is not None and cut.workspaces == () and len(cut.programs) == len(list(stores(whole))) == 2
+    require_same(whole, cut)
+    with pytest.raises(TilewrightError, match="stores other numbers in"):
+        require_same(whole, Cut((cut.programs[0],), (), 0, cut.place, True))
+    assert apart(the_program(traced(softmax_of_rows, M=3, N=5))) is None

@@ -328,8 +328,8 @@ class UnitState:
 
     counts: how often, by event ("wait:ring:side", "fill:ring", "release:ring", "store:buffer", "groups", ...).
     uncommitted: wgmma issued since the last commit. fenced: wgmma.fence since accumulators were last touched; started:
-    none since threads last wrote one that is multiplied into. operand_age: groups committed since a wgmma with A in
-    registers was last issued, its own among them, at least; None where no such wgmma may be in flight.
+    none since threads last wrote one that is multiplied into. operand_ages: by bank of A's registers, groups committed
+    since a wgmma with A in them was last issued, its own among them, at least; only of banks with one in flight.
     groups_in_flight: at most so many committed wgmma groups are not known to be done; None if unbounded.
     bulk_issuer: groups that may be reading, oldest first, as far as the issuing thread knows; bulk_unit: as far as all
     of the unit's threads know; open_stores: stores not yet committed; staged: slots that hold bytes not yet stored.
@@ -340,7 +340,7 @@ class UnitState:
     uncommitted: int = 0
     fenced: bool = False
     started: bool = False
-    operand_age: int | None = None
+    operand_ages: dict[int, int] = field(default_factory=dict[int, int])
     groups_in_flight: int | None = 0
     bulk_issuer: tuple[Group, ...] = ()
     bulk_unit: tuple[Group, ...] = ()
@@ -360,9 +360,9 @@ class UnitState:
 
     def copy(self) -> UnitState:
         return UnitState(
-            dict(self.counts), self.uncommitted, self.fenced, self.started, self.operand_age, self.groups_in_flight,
-            self.bulk_issuer, self.bulk_unit, self.open_stores, self.staged, self.synced, self.issued, self.committed,
-            self.held, self.busy,
+            dict(self.counts), self.uncommitted, self.fenced, self.started, dict(self.operand_ages),
+            self.groups_in_flight, self.bulk_issuer, self.bulk_unit, self.open_stores, self.staged, self.synced,
+            self.issued, self.committed, self.held, self.busy,
         )  # fmt: skip
 
     def joined(self, other: UnitState) -> UnitState:
@@ -371,13 +371,15 @@ class UnitState:
         in_flight = None if bounds[0] is None or bounds[1] is None else max(bounds[0], bounds[1])
         if in_flight is not None and in_flight > GROUPS_KEPT:
             in_flight = None
-        ages = [age for age in (self.operand_age, other.operand_age) if age is not None]
+        ages = dict(self.operand_ages)
+        for bank, age in other.operand_ages.items():
+            ages[bank] = min(age, ages.get(bank, age))
         return replace(
             self,
             counts=dict(self.counts),
             fenced=self.fenced and other.fenced,
             started=self.started or other.started,
-            operand_age=min(ages, default=None),
+            operand_ages=ages,
             groups_in_flight=in_flight,
             bulk_issuer=_join_groups(self.bulk_issuer, other.bulk_issuer),
             bulk_unit=_join_groups(self.bulk_unit, other.bulk_unit),
@@ -393,8 +395,9 @@ class UnitState:
     def may_part(self) -> object:
         """The part that `joined` joins, for telling when it no longer grows."""
         return (
-            self.fenced, self.started, self.operand_age, self.groups_in_flight, self.bulk_issuer, self.bulk_unit,
-            self.open_stores, self.staged, self.synced, self.issued, self.committed, self.held, self.busy,
+            self.fenced, self.started, sorted(self.operand_ages.items()), self.groups_in_flight, self.bulk_issuer,
+            self.bulk_unit, self.open_stores, self.staged, self.synced, self.issued, self.committed, self.held,
+            self.busy,
         )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from tilewright.ir.decisions import Decisions, to_attribute
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import reductions, the_program
 from tilewright.synth.cut.certificate import require_same
-from tilewright.synth.cut.handover import Cut, cuts
+from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.decide import decide
@@ -187,6 +187,8 @@ def _offered(module: ModuleOp, target: Target, one: _Sequence | None) -> Iterato
         idle = busy < _WORTH * most
         for form in (module, *joined_forms(program)) if idle else ():
             yield from ((form, cut) for cut in splits(the_program(form), most / busy))
+    elif (cut := apart(program)) is not None:
+        yield module, cut
     # Of sums that stay together on one side nothing is gained, but that this side may be split.
     yield from ((module, cut) for cut in cuts(program) if cut.divides_sums or idle)
 

@@ -19,7 +19,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.driver.views.register_pressure import register_pressure
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.synth.store.spill_slots import slots_to_try
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -30,6 +30,7 @@ _CONSUMERS = 2
 """That have more registers each than more of them."""
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
+_WARPGROUP, _MOST_THREADS = 128, 1024
 _SMALL_TILES = ((128, 128), (128, 64), (64, 64))
 
 
@@ -56,6 +57,13 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
             yield wanted
         for width in widths:
             yield replace(wanted, depth=width)
+    if isinstance(decisions, ElementwiseDecisions):
+        # ptxas aims at a number of CTAs, and may spill a few bytes for it. More threads hold less of a row each.
+        for row in decisions.rows:
+            threads = 2 * row.threads if row.threads >= _WARPGROUP else _MOST_THREADS + 1
+            while threads <= _MOST_THREADS:
+                yield replace(wanted, row_threads=threads)
+                threads *= 2
     if isinstance(decisions, PipelineDecisions):
         for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):
             yield replace(wanted, spill_slots=count)

@@ -92,6 +92,7 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
     # A plain store compares its first column with the extent less the column's place in the tile; a mask that ends with
     # the axis, with the extent less the tile.
-    for axis, size in ((d.column, d.tile_columns), (d.streamed, d.tile_streamed)):
+    further = zip(d.further, d.further_columns, strict=True)
+    for axis, size in ((d.column, d.tile_columns), *further, (d.streamed, d.tile_streamed)):
         found += [max(0, program.extents[axis] - place) for place in range(1, size + 1)] if axis else []
     return found

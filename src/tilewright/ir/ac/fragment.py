@@ -27,6 +27,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -158,8 +159,9 @@ class FragmentIssueOp(AcOperation):
     """Multiply a fragment of 16-bit elements over "mn", as A in registers, with a slot's B.
 
     The fragment is k columns wide, steps of 16. It is moved to A's registers, which are those of every product of the
-    kernel of this shape, and `wgmma.fence` follows; so no such product may be in flight, and no fragment of 16-bit
-    elements is computed while one is. What B's properties mean is said at `ac.wgmma.issue`.
+    kernel of this shape and bank, and `wgmma.fence` follows; so no product of the bank may be in flight, and no
+    fragment of 16-bit elements is computed while any is. bank: a set of A's registers, 0 by default. What B's
+    properties mean is said at `ac.wgmma.issue`.
     """
 
     name = "ac.wgmma.issue_fragment"
@@ -171,6 +173,7 @@ class FragmentIssueOp(AcOperation):
     b_leading_bytes = prop_def(IntAttr)
     b_stride_bytes = prop_def(IntAttr)
     b_step_bytes = prop_def(ArrayAttr[IntAttr])
+    bank = opt_prop_def(IntAttr)
     a = operand_def(FragmentType)
     phase = operand_def(ac.PhaseType)
     b = operand_def(MemoryType)
@@ -181,6 +184,10 @@ class FragmentIssueOp(AcOperation):
     @classmethod
     def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
         return issued_types(properties, [kind.ring for kind in types_of(ac.PhaseType, operands, "phase")])
+
+    @property
+    def bank_number(self) -> int:
+        return 0 if self.bank is None else self.bank.data
 
 
 def region_axes(block: Block, arguments: Sequence[str]) -> dict[SSAValue, str]:

@@ -2,10 +2,12 @@
 
 What a product, a fold, a loop or a store needs is computed where it is first needed, and kept where it is used more
 than once; everything else is computed inside the region of what uses it. A product waits for the slots of its arrays,
-and then for itself; but one whose sum is only carried on is issued by the next iteration: right behind that iteration's
-first product, or at once where it is the first itself. So the tensor core works on it while the threads compute, until
-its sum or its operand's registers are needed. While one consumer computes, the tensor core multiplies for the other. A
-slot is released after the last product that reads it; those that stay for the whole tile, after the last walk.
+and is waited for where its result is first needed; one whose sum is only carried on is issued by the next iteration:
+right behind that iteration's first product, or at once where it is the first itself. So the tensor core works on it
+while the threads compute, until its sum or its operand's registers are needed. Products whose operands are computed of
+the same values, as two gradients are, are issued together once all operands are there, each from a bank of A's
+registers of its own. While one consumer computes, the tensor core multiplies for the other. A slot is released after
+the last product that reads it; those that stay for the whole tile, after the last walk.
 
 Elements past the streamed axis's end are absent: a fold takes its identity for them, a product 0.
 
@@ -45,7 +47,14 @@ from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import tensor_product
 from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
-from tilewright.lower.cascade.point_values import bare, emit_exponentials, numbered_axis, position_at, users
+from tilewright.lower.cascade.point_values import (
+    bare,
+    computed_of,
+    emit_exponentials,
+    numbered_axis,
+    position_at,
+    users,
+)
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -70,10 +79,11 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A product that is not waited for yet: its accumulator, and the slot that it reads."""
+    """A product that is not waited for yet: its accumulator, and the slots that it reads, each with its load, or None
+    where nothing else reads the slot then."""
 
     inflight: SSAValue
-    reading: SSAValue
+    readings: tuple[tuple[tile.LoadOp | None, SSAValue], ...]
 
 
 @dataclass(slots=True)
@@ -219,6 +229,9 @@ class Consumer:
         if first is not None and self.start_of(first)[1] is self.late:
             self.issue_postponed()
         for op in ops:
+            if isinstance(op, ContractOp) and op.axis.data != self.axes.streamed:
+                self.product(op)
+        for op in ops:
             match op:
                 case ContractOp():
                     self.product(op)
@@ -227,7 +240,10 @@ class Consumer:
                 case tile.StoreOp():
                     self.store(op)
                 case tile.YieldOp():
-                    return [self.postponed.get(value) or self.kept(value) for value in op.values]
+                    found = [self.postponed.get(value) or self.kept(value) for value in op.values]
+                    if self.running:
+                        self.wait_until(None)
+                    return found
                 case _:
                     pass
         return []
@@ -236,16 +252,30 @@ class Consumer:
         """Issue the product that the iteration before left to this one."""
         for value, item in list(self.postponed.items()):
             del self.postponed[value]
-            self.running[value] = self.issue_held(item.op, item.held, item.phase, item.start)
+            self.running[value] = self.issue_held(item.op, item.held, item.phase, item.start, None, 0)
 
     def settle(self) -> None:
-        """Wait for all products that run."""
+        """Wait for all products that run, what the iteration before left to this one among them."""
         self.issue_postponed()
-        waited = [wgmma_wait(self.build, item.reading, item.inflight) for item in self.running.values()]
-        for value, (retired, settled) in zip(list(self.running), waited, strict=True):
-            del self.running[value]
-            release(self.build, retired)
-            self.values[value] = settled
+        self.wait_until(None)
+
+    def wait_until(self, last: SSAValue | None) -> None:
+        """Wait for the products that were issued up to that of a sum; for all of them where none is given."""
+        listed = list(self.running)
+        count = len(listed) if last is None else 1 + listed.index(last)
+        waited: list[tuple[SSAValue, Running, list[SSAValue]]] = []
+        for value in listed[:count]:
+            item = self.running.pop(value)
+            (_, first), *others = item.readings
+            retired, self.values[value] = wgmma_wait(self.build, first, item.inflight, len(listed) - count)
+            rest = [wgmma_wait(self.build, reading, None, len(listed) - count)[0] for _, reading in others]
+            waited.append((value, item, [retired, *rest]))
+        for _, item, phases in waited:
+            for (load, _), phase in zip(item.readings, phases, strict=True):
+                if load is None:
+                    release(self.build, phase)
+                else:
+                    self.done(load, phase)
 
     def needed_slots(self, loop: tile.LoopOp) -> list[tile.LoadOp]:
         """The loads that go through shared memory and that a walk reads, in the order of the rings."""
@@ -273,7 +303,10 @@ class Consumer:
     # ------------------------------------------------------------ slots
 
     def wait(self, load: tile.LoadOp) -> SSAValue:
-        """The load's next slot, full."""
+        """The load's next slot, full; one that a product reads, when that is done."""
+        reads = (value for value, item in self.running.items() if any(load is each for each, _ in item.readings))
+        if (reader := next(reads, None)) is not None:
+            self.wait_until(reader)
         if load not in self.held:
             ring, cursor = self.rings[load], self.cursors[load]
             alone = self.memory is not None and (load in self.summed or not self.is_read(load))
@@ -296,7 +329,8 @@ class Consumer:
         """Columns and axes of a fragment over these axes of a tile."""
         if self.axes.streamed in kept:
             return self.d.tile_streamed, "mn"
-        return (self.d.tile_columns, "mn") if self.axes.column in kept else (_LEAST_COLUMNS, "m")
+        column = self.axes.column_of(kept)
+        return (self.d.columns_along(column), "mn") if column else (_LEAST_COLUMNS, "m")
 
     def kind(self, kept: frozenset[str], element: Element = Element.F32) -> ac.FragmentType:
         columns, axes = self.shape(kept)
@@ -325,8 +359,10 @@ class Consumer:
     def fragment(self, value: SSAValue) -> SSAValue:
         """A value in registers: a fragment, or the settled accumulator that it is."""
         value = bare(value)
-        if value in self.running or value in self.postponed:
+        if value in self.postponed:
             self.settle()
+        elif value in self.running:
+            self.wait_until(value)
         known = self.values.get(value)
         if known is not None:
             return known
@@ -344,18 +380,19 @@ class Consumer:
                 found = self.fold(owner)
             case ContractOp():
                 self.product(owner)
-                return self.values[value]
+                return self.fragment(value)
             case _:
                 (found,) = self.map([(value, Element.F32, None)])
         self.values[value] = found
         return found
 
-    def load(self, load: tile.LoadOp) -> SSAValue:
-        """Plain loads at the fragment's places; of what does not change along a row, at once."""
+    def load(self, load: tile.LoadOp, *, ahead: bool = False) -> SSAValue:
+        """Plain loads at the fragment's places; of what does not change along a row, or where that is asked for, at
+        once."""
         tensor = tensor_type(load.tensor)
         name = parameter_name(self.program, load.tensor)
         array = part_of_batch(self.build, tensor.axis_names, self.arrays[name], self.place, self.d)
-        letters = {self.axes.row: "m", self.axes.streamed: "n", self.axes.column: "n"}
+        letters = {self.axes.row: "m", **dict.fromkeys((self.axes.streamed, *self.axes.columns), "n")}
         indices = zip(tensor.axis_names, load.indices, strict=True)
         spread = [(axis, index) for axis, index in indices if base_axis(axis) not in self.axes.batch]
         axes = "".join(letters[base_axis(axis)] for axis, _ in spread)
@@ -368,7 +405,7 @@ class Consumer:
         kind = ac.FragmentType(
             IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(tensor.element_kind.value)
         )
-        properties: dict[str, Attribute] = {} if "n" in axes else {"ahead": IntAttr(1)}
+        properties: dict[str, Attribute] = {} if "n" in axes and not ahead else {"ahead": IntAttr(1)}
         sizes = [block_size(axis) for axis, _ in spread]
         if max(sizes, default=1) > 1:
             properties["blocks"] = int_array(sizes)
@@ -416,24 +453,43 @@ class Consumer:
                 self.values[op.result] = self.product_in_tensor_memory(product)
             return
         other, result = self.start_of(op)
-        if result in self.values or result in self.postponed:
+        if result in self.values or result in self.postponed or result in self.running:
             return
         if op.axis.data != self.axes.streamed:
-            self.values[result] = self.product_of_slots(product, None if other is None else self.kept(other))
+            self.product_of_slots(product, None if other is None else self.kept(other), result)
             return
+        self.products_of_values(self.together(op))
+
+    def together(self, op: ContractOp) -> list[ContractOp]:
+        """The products over the streamed axis that are issued with this one: those behind it whose left operand is
+        computed of nothing that such a product gives in this iteration."""
+        block = op.parent
+        assert block is not None
+        behind = list(block.ops)[block.get_operation_index(op) :]
+        over = [each for each in behind if isinstance(each, ContractOp) and each.axis.data == self.axes.streamed]
+        found: list[ContractOp] = []
+        for each in over:
+            if not any(other.result in computed_of(self.products[each].held, block) for other in over):
+                found.append(each)
+        return found
+
+    def products_of_values(self, ops: Sequence[ContractOp]) -> None:
+        """Multiply values in registers, each from a bank of its own, added to what the program adds them to."""
         # ptxas moves no arithmetic across the loop that waits for a slot. So what stands before it runs beside the
         # product of the iteration before, for which what comes next waits.
-        phase = self.wait(product.brought)
-        start = None if other is None else self.kept(other)
-        held = self.operand(product.held, Element(self.rings[product.brought].decision.element))
-        if result is self.late and start is not None:
-            del self.held[product.brought]
-            self.postponed[result] = Postponed(op, start, held, phase)
-            return
-        running = self.issue_held(op, held, phase, start)
-        retired, settled = wgmma_wait(self.build, running.reading, running.inflight)
-        self.done(product.brought, retired)
-        self.values[result] = settled
+        for op in ops:
+            if self.products[op].brought not in self.held:
+                self.wait(self.products[op].brought)
+        starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
+        products = [self.products[op] for op in ops]
+        held = [self.operand(each.held, Element(self.rings[each.brought].decision.element)) for each in products]
+        for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
+            result, phase = self.start_of(product.op)[1], self.wait(product.brought)
+            if result is self.late and start is not None:
+                del self.held[product.brought]
+                self.postponed[result] = Postponed(product.op, start, operand, phase)
+            else:
+                self.running[result] = self.issue_held(product.op, operand, phase, start, product.brought, bank)
 
     def product_in_tensor_memory(self, product: Product) -> SSAValue:
         """The product by itself: what it is added to, threads add."""
@@ -500,15 +556,23 @@ class Consumer:
         """Of a product with a ring's slot."""
         slot = ring.decision
         outer = slot.outer if slot.inner == over else slot.inner
-        return self.d.tile_streamed if outer == self.axes.streamed else self.d.tile_columns
+        return self.d.tile_streamed if outer == self.axes.streamed else self.d.columns_along(outer)
 
     def depth_of(self, over: str, ring: Ring) -> int:
         """Elements of the contracted axis in a slot."""
         whole = -(-self.program.extents[over] // _STEP) * _STEP
         return self.d.slice_depth if ring.decision.sliced else whole
 
-    def issue_held(self, op: ContractOp, held: SSAValue, phase: SSAValue, start: SSAValue | None) -> Running:
-        """Multiply a fragment with a slot, added to another."""
+    def issue_held(
+        self,
+        op: ContractOp,
+        held: SSAValue,
+        phase: SSAValue,
+        start: SSAValue | None,
+        load: tile.LoadOp | None,
+        bank: int,
+    ) -> Running:
+        """Multiply a fragment, in a bank of A's registers, with a slot, added to another. load: as `Running` has it."""
         ring = self.rings[self.products[op].brought]
         depth = self.d.tile_streamed
         properties, kinds = self.issue_types(ring, op.axis.data)
@@ -516,12 +580,13 @@ class Consumer:
             operands=[held, phase, ring.buffer, *([] if start is None else [self.start(start)])],
             properties=properties
             | {"steps": IntAttr(depth // _STEP)}
+            | ({"bank": IntAttr(bank)} if bank else {})
             | b_properties(ring.decision, op.axis.data, depth),
             result_types=kinds,
         )
         self.build.add(issue)
         self.build.add(ac.WgmmaCommitOp.create())
-        return Running(issue.results[0], issue.results[1])
+        return Running(issue.results[0], ((load, issue.results[1]),))
 
     def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
         """Of a product with a ring's slot: its shape, and what it gives."""
@@ -530,22 +595,31 @@ class Consumer:
         properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(slot.element)}
         return properties, [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
 
-    def product_of_slots(self, product: Product, start: SSAValue | None) -> SSAValue:
+    def product_of_slots(self, product: Product, start: SSAValue | None, result: SSAValue) -> None:
         """Both operands out of slots: what stays for the tile, and what comes with the streamed axis; or slice by slice
-        of the axis that they share."""
+        of the axis that they share. result: the sum that this makes."""
         left = product.held.owner
         assert isinstance(left, tile.LoadOp)
         starts = [] if start is None else [self.start(start)]
         if self.rings[left].decision.sliced:
-            return self.product_of_slices(product, left, starts)
+            self.values[result] = self.product_of_slices(product, left, starts)
+            return
         inflight, b_reading, a_reading = self.issue(product, (self.wait(left), self.wait(product.brought)), starts)
-        newer = len(self.postponed)
+        self.running[result] = Running(inflight, ((product.brought, b_reading), (left, a_reading)))
         self.issue_postponed()
-        retired, settled = wgmma_wait(self.build, b_reading, inflight, newer)
-        (stays,) = wgmma_wait(self.build, a_reading, None, newer)
-        self.done(product.brought, retired)
-        self.done(left, stays)
-        return settled
+        self.load_along(product.op)
+
+    def load_along(self, op: ContractOp) -> None:
+        """Load the numbers of this tile's streamed columns while products run: what brings them takes longer
+        than a product, and they would be waited for in every iteration."""
+        block = op.parent
+        assert block is not None
+        for load in block.ops:
+            if not isinstance(load, tile.LoadOp):
+                continue
+            plain = first_alike(self.program, load) not in self.rings
+            if plain and self.axes.kept(load.result) == {self.axes.streamed} and load.result not in self.values:
+                self.values[load.result] = self.load(load, ahead=True)
 
     def product_of_slices(self, product: Product, left: tile.LoadOp, starts: list[SSAValue]) -> SSAValue:
         """The sum over an axis that comes slice by slice; each slice's slots are released when the next is issued."""
@@ -669,13 +743,13 @@ class Consumer:
         """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
         past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs."""
         kept = self.axes.kept(wanted[0][0]) if over is None else over
-        if any(element.bytes == 2 for _, element, _ in wanted):
-            self.settle()  # registers of a product's operand are written while none is running
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
         for value, _, _ in wanted:
             self.gather(value, inputs, positions, top=value)
-        columns = next((axis for axis in (self.axes.streamed, self.axes.column) if axis and axis in kept), "")
+        if any(element.bytes == 2 for _, element, _ in wanted):
+            self.settle()  # registers of a product's operand are written while none is running
+        columns = next((axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept), "")
         bounded = any(bound is not None for _, _, bound in wanted)
         places: list[SSAValue] = []
         if positions or bounded:
@@ -756,7 +830,7 @@ class Consumer:
         (held,) = self.map([(value, element, None)], kept)
         axes = rows_first(tensor_type(op.tensor).axis_names, self.d)
         place = part_of_batch(self.build, axes, self.arrays[name], self.place, self.d)
-        others = [axis for axis in (self.axes.streamed, self.axes.column) if axis in kept]
+        others = [axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept]
         column = self.first(others[0]) if others else self.zero()
         through = [self.rows, self.unit] if others else []
         self.build.add(ac.GlobalStoreOp.create(operands=[held, place, self.first_row(), column, *through]))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
@@ -50,6 +50,19 @@ def users(value: SSAValue) -> list[Operation]:
         else:
             found[op] = None
     return list(found)
+
+
+def computed_of(value: SSAValue, block: Block) -> set[SSAValue]:
+    """The value, and what it is computed of in a block."""
+    found: set[SSAValue] = set()
+    open_ = [value]
+    while open_:
+        each = open_.pop()
+        owner = each.owner
+        if each not in found:
+            found.add(each)
+            open_ += owner.operands if isinstance(owner, Operation) and owner.parent is block else ()
+    return found
 
 
 def numbered_axis(op: tile.PositionOp) -> str:

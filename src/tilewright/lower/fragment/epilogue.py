@@ -8,6 +8,7 @@ registers are freed as they are consumed. Checked by: tests/lower/test_values.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.ir.ac import operations as ac
@@ -149,7 +150,25 @@ def load_vector(text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int
             places = [(row, 0) for row in rows]
         case _:
             places = [(0, column) for column in columns]
+    if len(fragment.axes) == 1 and not fragment.blocks:
+        return replace(fragment, values=_vector_values(lanes, fragment, places))
     return replace(fragment, values={place: load_element(lanes, fragment, 0, *place) for place in places})
+
+
+def _vector_values(
+    lanes: Lanes, fragment: LoadedFragmentPlace, places: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], str]:
+    """A vector's elements, at constant distances from this thread's first; 0 outside."""
+    text, source = lanes.text, fragment.source
+    lane, first = (lanes.row, fragment.row) if fragment.axes == "m" else (lanes.column, fragment.column)
+    origin, step = text.into("b32", "add.s32", lane, first), source.strides[0] * ELEMENT_BYTES[source.element]
+    base = displaced_address(text, source.register, origin, step)
+    found: dict[tuple[int, int], str] = {}
+    for place in places:
+        index = text.into("b32", "add.s32", origin, max(place))
+        inside = text.into("pred", "setp.lt.u32", index, source.shape[0])  # unsigned, as in `load_element`
+        found[place] = load_as_float(text, source, constant_address(text, base, max(place) * step), inside)
+    return found
 
 
 StoredPlace = MappedFragmentPlace | FragmentPlace

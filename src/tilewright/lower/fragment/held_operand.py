@@ -7,7 +7,7 @@ the values which loops hand on one to another (a chain) the registers have the o
 
 - every use of a value of the chain multiplies it, or hands it on;
 - it stands in the value's own block, and no map or loop that computes another value of the chain stands between;
-- no other fragment of this size is multiplied in the kernel.
+- all its products are of one bank, and no other fragment of this size is multiplied in that bank.
 
 Not handled: products inside of a loop whose operand is computed before it.
 Checked by: tests/lower/fragment/test_held_operand.py.
@@ -26,20 +26,24 @@ from tilewright.ir.ac.register_operand import ComputedIssueOp
 
 @dataclass(slots=True)
 class _Chain:
-    """values: those that stand in the registers one after the other; maps: which compute them; whole: whether nothing
-    else is done with them, and nothing else makes them."""
+    """values: those that stand in the registers one after the other; maps: which compute them; banks: of the products;
+    whole: whether nothing else is done with them, and nothing else makes them."""
 
     values: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     maps: list[FragmentMapOp] = field(default_factory=list[FragmentMapOp])
     loops: dict[ac.LoopOp, int] = field(default_factory=dict[ac.LoopOp, int])
+    banks: set[int] = field(default_factory=set[int])
     whole: bool = True
 
 
-def is_held(value: SSAValue) -> bool:
-    """Whether a map's result may be computed right into A's registers."""
+def held_bank(value: SSAValue) -> int | None:
+    """The bank of A's registers that a map's result may be computed right into; None where there is none."""
     chain = _Chain()
     _follow(value, chain)
-    return chain.whole and all(_is_there(each, chain) for each in chain.values) and _alone(chain, value)
+    if len(chain.banks) != 1 or not chain.whole or not all(_is_there(each, chain) for each in chain.values):
+        return None
+    (bank,) = chain.banks
+    return bank if _alone(chain, value, bank) else None
 
 
 def _follow(value: SSAValue, chain: _Chain) -> None:
@@ -62,7 +66,7 @@ def _follow(value: SSAValue, chain: _Chain) -> None:
         op = use.operation
         match op:
             case FragmentIssueOp() if op.a is value:
-                pass
+                chain.banks.add(op.bank_number)
             case ac.LoopOp():
                 _hand_on(op, use.index, chain)
             case ac.YieldOp() if isinstance(loop := op.parent_op(), ac.LoopOp):
@@ -99,8 +103,8 @@ def _is_there(value: SSAValue, chain: _Chain) -> bool:
     return all(order.get(use.operation, len(order)) <= until for use in value.uses)
 
 
-def _alone(chain: _Chain, value: SSAValue) -> bool:
-    """Whether all products that take as many registers take values of the chain."""
+def _alone(chain: _Chain, value: SSAValue, bank: int) -> bool:
+    """Whether all products of the bank that take as many registers take values of the chain."""
     top: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
     while top is not None and (parent := top.parent_op()) is not None and not isinstance(parent, ac.KernelOp):
         top = parent.parent
@@ -111,7 +115,11 @@ def _alone(chain: _Chain, value: SSAValue) -> bool:
     for op in kernel.walk():
         if isinstance(op, ComputedIssueOp):
             return False
-        if isinstance(op, FragmentIssueOp) and op.a not in chain.values and _size(op.a) == size:
+        if (
+            isinstance(op, FragmentIssueOp)
+            and op.a not in chain.values
+            and (op.bank_number, _size(op.a)) == (bank, size)
+        ):
             return False
     return True
 

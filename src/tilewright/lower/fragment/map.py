@@ -29,7 +29,7 @@ from tilewright.lower.fragment.epilogue import (
     row_of,
     varying_axes,
 )
-from tilewright.lower.fragment.held_operand import is_held
+from tilewright.lower.fragment.held_operand import held_bank
 from tilewright.lower.fragment.register_operand import keep_until_here, operand_registers
 from tilewright.lower.fragment.tile_bounds import emit_all_hold, inequalities
 from tilewright.lower.points.elementwise import affine_index, divided
@@ -127,10 +127,11 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
     kinds = [_kind(result) for result in op.outputs]
     blocks = kinds[0].m.data // _BLOCK_ROWS
     found = [[[""] * _width(kind) for _ in range(blocks)] for kind in kinds]
-    held = [_is_packed(kind) and is_held(result) for kind, result in zip(kinds, op.outputs, strict=True)]
-    for kind, registers, stays in zip(kinds, found, held, strict=True):
-        if stays:
-            flat = iter(operand_registers(lowering, blocks * _width(kind)))
+    banks = [held_bank(result) if _is_packed(kind) else None for kind, result in zip(kinds, op.outputs, strict=True)]
+    held = [bank is not None for bank in banks]
+    for kind, registers, bank in zip(kinds, found, banks, strict=True):
+        if bank is not None:
+            flat = iter(operand_registers(lowering, blocks * _width(kind), bank))
             registers[:] = [[next(flat) for _ in each] for each in registers]
     if any(held):
         keep_until_here(lowering, [each for registers in found for block in registers for each in block if each])

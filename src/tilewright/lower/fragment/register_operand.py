@@ -179,9 +179,9 @@ def _issue(lowering: Lowering, op: ComputedIssueOp) -> None:
     issue_from_registers(lowering, op, computed.blocks, computed.slot)
 
 
-def operand_registers(lowering: Lowering, count: int) -> Sequence[str]:
-    """A's registers of the products that take so many."""
-    known = lowering.operand_registers.setdefault(count, [])
+def operand_registers(lowering: Lowering, count: int, bank: int) -> Sequence[str]:
+    """A's registers of the bank's products that take so many."""
+    known = lowering.operand_registers.setdefault((bank, count), [])
     while len(known) < count:
         known.append(lowering.text.register("b32"))
     return known
@@ -220,7 +220,8 @@ def issue_from_registers(
     m, n = op.m.data, op.n.data
     accumulator = lowering.place(op.accumulator) if op.accumulator is not None else lowering.fresh_accumulator(m, n)
     assert isinstance(accumulator, AccumulatorPlace)
-    known = operand_registers(lowering, len(operand) * op.steps.data * _REGISTERS)
+    bank = op.bank_number if isinstance(op, FragmentIssueOp) else 0
+    known = operand_registers(lowering, len(operand) * op.steps.data * _REGISTERS, bank)
     registers = iter(known)
     # What was computed right into A's registers is there (`held_operand`).
     there = list(known) == [each for block in operand for packed in block for each in packed]

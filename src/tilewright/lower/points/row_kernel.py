@@ -26,7 +26,8 @@ from tilewright.lower.program import shape_of, sources_of
 def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> ModuleOp:
     """The kernel of a program whose decisions share rows."""
     (row,) = decisions.rows
-    axes = (*(axis for axis in grid_axes(program) if axis != row.axis), row.axis)
+    others = [axis for axis in grid_axes(program) if axis not in (row.axis, row.across)]
+    axes = (*others, *([row.across] if row.across else []), row.axis)
     size = scratch_bytes(row, sum(2 if isinstance(op, ArgReduceOp) else 1 for op in reductions(program)))
     name = program.sym_name.data
     extents = [program.sizes[axis] for axis in axes]

@@ -55,7 +55,7 @@ class Lowering:
         default_factory=dict["object", "tuple[Block, ScalesBase]"]
     )
     """By what is loaded, and in which block that was computed."""
-    operand_registers: dict[int, list[str]] = field(default_factory=dict[int, "list[str]"])
+    operand_registers: dict[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], "list[str]"])
     """A's registers of the products that take it from there, by how many there are."""
 
     def place(self, value: SSAValue) -> Place:

@@ -129,7 +129,11 @@ def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
 
 
 def _decided(
-    program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], choice: _Tile, target: Target
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    brought: tuple[tile.LoadOp, ...],
+    choice: _Tile,
+    target: Target,
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
     launch, producer, consumer = (
@@ -168,7 +172,8 @@ def _decided(
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
-        smem_bytes(slots, choice.consumers, target), words, walked, together, allocated, operand,
+        smem_bytes(slots, choice.consumers, target), words, walked, together, axes.further,
+        tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand,
     )  # fmt: skip
 
 
@@ -179,7 +184,8 @@ def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, t
     if not target.supports("tensor_memory"):
         return 0, 0
     over = {product.op.axis.data == axes.streamed for product in products_of(program)}
-    widest = max(choice.columns if walks else choice.streamed for walks in over)
+    columns = max(choice.columns, *(_whole(program, axis, target) for axis in axes.further), 0)
+    widest = max(columns if walks else choice.streamed for walks in over)
     computed = [each for each in products_of(program) if each not in slot_sums(program)]
     stored = choice.streamed // 2 if any(each.op.axis.data == axes.streamed for each in computed) else 0
     least = max(choice.consumers * (widest + stored), target.limit("tensor_memory.allocation_columns_min"))
@@ -217,6 +223,12 @@ def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDe
     )
 
 
+def _whole(program: tile.ProgramOp, axis: str, target: Target) -> int:
+    """Columns of a tile that has all of an axis."""
+    unit = target.limit("product.columns_step")
+    return -(-program.extents[axis] // unit) * unit
+
+
 def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
 
@@ -233,12 +245,12 @@ def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
             case tile.PositionOp():
                 kind = op.index.type
                 axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
-                if axis not in (axes.row, axes.streamed, axes.column, *axes.batch):
+                if axis not in (axes.row, axes.streamed, *axes.columns, *axes.batch):
                     remedy = f"load it from a tensor over ({axis})"
                     refuse_at(op, f"a number along {axis}, an axis of no value here", remedy)
             case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp():
                 kept = axes.kept(op.result)
-                if {axes.streamed, axes.column} <= kept:
+                if len(kept & {axes.streamed, *axes.columns}) > 1:
                     shown = axes_text(value_type(op.result).axis_names)
                     refuse_at(op, f"values over {shown}, which no product gives", "compute them in another kernel")
             case _:
@@ -250,7 +262,8 @@ def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
         if not isinstance(op, tile.StoreOp):
             continue
         kept = set(tensor_type(op.tensor).axis_names) - set(axes.batch)
-        if kept not in ({axes.row, axes.column}, {axes.row}, {axes.row, axes.streamed}):
+        beside = ({axes.row, each} for each in (*axes.columns, axes.streamed))
+        if kept != {axes.row} and kept not in beside:
             shown = axes_text(tensor_type(op.tensor).axis_names)
             refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
         if tensor_type(op.tensor).element_kind.bytes == 1:
@@ -269,11 +282,11 @@ def _registers(
     program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...], target: Target
 ) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
-    wide, narrow = choice.columns // 2, choice.streamed // 2
-    carried = 0
+    wide = {axes.column: choice.columns // 2} | {axis: _whole(program, axis, target) // 2 for axis in axes.further}
+    narrow, carried = choice.streamed // 2, 0
     for loop in loops(program):
-        kept = [axes.kept(value) for value in loop.outputs]
-        carried = max(carried, sum(wide if axes.column in each else _WORDS_OF_ROW for each in kept))
+        columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
+        carried = max(carried, sum(wide[each] if each else _WORDS_OF_ROW for each in columns))
     scores = sum(product.op.axis.data != axes.streamed for product in products_of(program))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
@@ -294,15 +307,13 @@ def _tiles(
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
     most = target.limit("product.columns_max")
-    unit = target.limit("product.columns_step")
     span = SPAN_BYTES // 2
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
     if axes.column:
-        extent = program.extents[axes.column]
-        whole = -(-extent // unit) * unit
+        whole = _whole(program, axes.column, target)
         # Results without columns are stored once where no tiles lie side by side.
-        cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program))
+        cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
     step = span if axes.streamed in inner else _STEP
     reach = -(-program.extents[axes.streamed] // step) * step
@@ -396,6 +407,7 @@ def _slot(
     width = tensor.element_kind.bytes
     span = SPAN_BYTES // width
     sizes = {axes.row: BLOCK_ROWS * choice.consumers, axes.column: choice.columns, axes.streamed: choice.streamed}
+    sizes |= {axis: _whole(program, axis, target) for axis in axes.further}
     sliced = next((axis for axis in spread if axis not in sizes), "") if choice.sliced else ""
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
     extents = {axis: sizes.get(axis, -(-program.extents[axis] // _STEP) * _STEP) for axis in spread}

@@ -39,7 +39,7 @@ def require_same(whole: tile.ProgramOp, cut: Cut) -> None:
     for name in found:
         if name:
             raise TilewrightError(
-                f"{whole.sym_name.data} cut at {cut.workspaces[0]} stores other numbers in {name}",
+                f"{whole.sym_name.data} cut at {cut.place} stores other numbers in {name}",
                 remedy="this is a fault of the compiler; please report the program",
             )
 

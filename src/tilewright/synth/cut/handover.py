@@ -5,7 +5,8 @@ from, and what is computed with it. The program before stores the value, and wha
 with it; the program after has a load in its place. Sums (folds and products) are what costs; no cut is proposed that
 computes one of them on both sides. Of all values three kinds are proposed, since between them lies only arithmetic that
 costs nothing on either side: what a sum gives, what a product takes, and what was rounded to fewer bits. Several values
-are proposed together where what is stored is computed of them point by point, as a softmax is of its two sums.
+are proposed together where what is stored is computed of them point by point, as a softmax is of its two sums. Where
+one kernel does not hold all results, each may be computed by one of its own (`apart`), at the price of shared sums.
 
 A workspace is dense in the value's own order of axes and of the value's own element, so that nothing is rounded that
 the program does not round; its rows begin at multiples of 16 bytes, as copies ask.
@@ -63,6 +64,25 @@ def cuts(program: tile.ProgramOp) -> Iterator[Cut]:
         cut = _cut(program, graph, stored, values)
         if cut is not None:
             yield cut
+
+
+def apart(program: tile.ProgramOp) -> Cut | None:
+    """One program for each array that is stored, with no workspace between them, whatever they compute twice; None for
+    a single result, or where one is no program."""
+    if loops(program) or grouping(program) is not None:
+        return None
+    graph, stored = read(program)
+    results: dict[Node, list[Stored]] = {}
+    for each in stored:
+        results.setdefault(each.tensor, []).append(each)
+    name = program.sym_name.data
+    found = [
+        program_of(program, graph, f"{name}_{number}", stores, {}) for number, stores in enumerate(results.values(), 1)
+    ]
+    modules = tuple(module for module in found if module is not None)
+    if len(modules) < max(2, len(found)):
+        return None
+    return Cut(modules, (), 0, stored[0].place, True)
 
 
 def _rounded_once(graph: Graph, stored: Sequence[Stored]) -> tuple[Graph, list[Stored]]:

@@ -49,14 +49,14 @@ def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
     if loops(program) or grouping(program) is not None or program.run_time:
         return
     axis = _axis(program, read(program)[1])
-    nearest = math.floor(math.log2(wanted))
-    for parts in (1 << step for step in range(max(1, nearest), max(1, nearest) + _TRIED)) if axis else ():
-        if program.extents[axis] % parts == 0 and parts <= program.extents[axis] // _LEAST:
+    most = program.extents[axis] // _LEAST if axis else 0
+    nearest = max(1, min(math.floor(math.log2(wanted)), most.bit_length() - 1))
+    for parts in (1 << step for step in range(nearest, nearest + _TRIED)):
+        if parts <= most and program.extents[axis] % parts == 0:
             try:
                 yield in_parts(program, axis, parts)
             except RuleViolation:
                 return  # more axes than a tile has
-        parts *= 2
 
 
 def _axis(program: tile.ProgramOp, stored: Sequence[Stored]) -> str:

@@ -108,7 +108,14 @@ def busy_multiprocessors(program: tile.ProgramOp, decisions: Decisions, target: 
             tiles = _tiles(program, decisions)
             return tiles / math.ceil(tiles / decisions.ctas)
         case ElementwiseDecisions() | PipelineDecisions():
-            return min(decisions.ctas, multiprocessors)
+            return min(_filled(decisions, target), multiprocessors)
+
+
+def _filled(decisions: ElementwiseDecisions | PipelineDecisions, target: Target) -> float:
+    """How many multiprocessors a launch's CTAs keep at work: one each, but of threads that take a row each, and ask for
+    its elements one by one, as many CTAs as it has room for."""
+    alone = isinstance(decisions, ElementwiseDecisions) and any(row.threads == 1 for row in decisions.rows)
+    return decisions.ctas * decisions.threads / target.limit("multiprocessor.threads_max") if alone else decisions.ctas
 
 
 def _tiles(program: tile.ProgramOp, d: CascadeDecisions) -> int:
@@ -163,7 +170,8 @@ def _iteration(
         if product.op in inside:
             over, width = product.op.axis.data, d.tile_streamed
             if over == d.streamed:
-                shape, loaded = (d.tile_rows, d.tile_columns, width), 0
+                columns = d.columns_along(axes.column_of(axes.kept(product.op.result)))
+                shape, loaded = (d.tile_rows, columns, width), 0
             else:
                 shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
             tensor += multiply_cycles(shape, loaded, _bytes(product.brought.result), target)

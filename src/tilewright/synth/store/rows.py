@@ -3,6 +3,8 @@
 A warp or a part of one takes a short row, a CTA a long one: so many threads that each holds a few runs of neighbouring
 elements, loaded 16 bytes at a time where all arrays allow it. A row that a CTA's registers hold stays there from its
 one load to its store. Longer ones are loaded once for each fold that waits for another, and once for what is stored.
+Where neighbouring rows, not neighbouring elements of a row, are neighbours in memory, each thread takes a row of its
+own: a warp then reads 32 neighbours at once. A fold along the rows of a matrix, as of a bias's gradient, is such a one.
 
 Not handled: rows that several CTAs share, and folds of one walk that correct each other as they go: rows longer than a
 CTA's registers hold are read once for each walk. Checked by: tests/lower/points/test_rows.py.
@@ -40,6 +42,8 @@ _THREADS_LEAST, _THREADS_USUAL, _THREADS_MOST = 128, 256, 512
 _STREAMING_THREADS = 1024
 _STREAMED_ELEMENTS = 16
 """Of a strip, in one thread."""
+_ALONE_ELEMENTS = 16
+"""Of a strip, where a thread takes a row by itself: so many loads of it are on their way at once."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time."""
 
@@ -55,8 +59,11 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     length = program.extents[axis]
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
     run, vectors = _runs(program, axis, wanted)
+    if across := _axis_of_neighbours(program, axis):
+        return _alone(axis, across, rows, length)
     lanes = 1 << (-(-length // (run * _PIECES_OF_WARP)) - 1).bit_length()
     threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(length, run)
+    threads = wanted.row_threads or threads
     pieces = -(-length // (threads * run))
     registers = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads)
     waiting = pieces * run * _registers_per_element(program, axis, vectors)
@@ -71,6 +78,26 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     along = f"{run} elements at a time" if run > 1 else "an element at a time"
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
+
+
+def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:
+    """The axis along which neighbouring rows' elements lie side by side, in every array that goes along it and along
+    the rows; "" where there is none."""
+    reached = [tensor_type(op.tensor) for op in (*loads(program), *stores(program))]
+    strides = [dict(zip(tensor.axis_names, tensor.stride_elements, strict=True)) for tensor in reached]
+    for other in grid_axes(program):
+        steps = [each[other] for each in strides if other in each and axis in each]
+        if other != axis and program.extents[other] > 1 and steps and set(steps) == {1}:
+            return other
+    return ""
+
+
+def _alone(axis: str, across: str, rows: int, length: int) -> ElementwiseDecisions:
+    """Each row by one thread."""
+    pieces = min(length, _ALONE_ELEMENTS)
+    decision = RowDecision(axis, 1, 1, pieces, int(length > pieces), (), across)
+    reason = f"no dot: {rows} rows of {length} along {axis}, a thread for each, neighbours along {across}"
+    return ElementwiseDecisions(-(-rows // _SHORT_THREADS), _SHORT_THREADS, (reason,), rows=(decision,))
 
 
 def _registers_per_element(program: tile.ProgramOp, axis: str, vectors: Sequence[str]) -> float:

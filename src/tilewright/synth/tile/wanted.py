@@ -34,6 +34,7 @@ class Wanted:
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
     ordered: whether consumers that share a tile issue a slot's products one after the other.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
+    row_threads: of a CTA that takes a row, where programs fold rows.
     """
 
     tile: tuple[int, int] | None = None
@@ -63,3 +64,4 @@ class Wanted:
     teams: int | None = None
     ordered: bool | None = None
     cut: bool | None = None
+    row_threads: int | None = None

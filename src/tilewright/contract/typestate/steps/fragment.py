@@ -108,7 +108,7 @@ def _declared(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
 
 
 def _give(walk: RoleWalk, op: Operation, value: SSAValue, made: Values | None) -> None:
-    if made is not None and made.axes == "mn" and made.element in ELEMENTS and walk.state.operand_age is not None:
+    if made is not None and made.axes == "mn" and made.element in ELEMENTS and walk.state.operand_ages:
         _in_flight(walk, op, "a fragment of 16-bit elements is computed")
     walk.give(op, value, made)
 
@@ -271,7 +271,7 @@ def _start(walk: RoleWalk, op: AccumulatorStartOp) -> None:
 def _issue(walk: RoleWalk, op: FragmentIssueOp) -> None:
     fragment, slot, state = _taken(walk, op, op.a), walk.take(op, op.phase), walk.state
     m, n, steps, group = op.m.data, op.n.data, op.steps.data, state.count("groups")
-    if state.operand_age is not None:
+    if op.bank_number in state.operand_ages:
         _in_flight(walk, op, "A's registers are written")
     accumulate(walk, op)
     columns = multiplied_columns(walk, op, slot if isinstance(slot, Slot) else None)
@@ -286,6 +286,6 @@ def _issue(walk: RoleWalk, op: FragmentIssueOp) -> None:
     # The operation's own fence comes after its moves, and the threads touch nothing in between.
     fence(walk)
     state.uncommitted += 1
-    state.operand_age = 0
+    state.operand_ages[op.bank_number] = 0
     walk.give(op, op.inflight, Accumulating(m, n, group))
     walk.give(op, op.reading, read_slot(walk, op, slot, group))

@@ -181,7 +181,7 @@ def _issue(walk: RoleWalk, op: ComputedIssueOp) -> None:
     # The operation's own fence comes after its moves, and the threads touch nothing in between.
     fence(walk)
     state.uncommitted += 1
-    state.operand_age = 0
+    state.operand_ages[0] = 0
     walk.give(op, op.inflight, Accumulating(m, n, group))
     if not isinstance(computed, Computed):
         if computed is not None:

@@ -46,8 +46,8 @@ def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
             walk.state.uncommitted = 0
             if walk.state.groups_in_flight is not None:
                 walk.state.groups_in_flight += 1
-            if walk.state.operand_age is not None:
-                walk.state.operand_age += 1
+            for bank in walk.state.operand_ages:
+                walk.state.operand_ages[bank] += 1
         case ac.WgmmaWaitOp():
             _wait(walk, op)
         case _:
@@ -204,8 +204,7 @@ def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:
     if pending < 0:
         walk.findings.doubt(f"waits for {pending} pending groups", op)
     state.groups_in_flight = pending if state.groups_in_flight is None else min(state.groups_in_flight, pending)
-    if state.operand_age is not None and state.operand_age > max(pending, 0):
-        state.operand_age = None
+    state.operand_ages = {bank: age for bank, age in state.operand_ages.items() if age <= max(pending, 0)}
     if op.reading is not None:
         reading = walk.take(op, op.reading)
         retired = None
