@@ -38,6 +38,7 @@ _BENCHES = {
     "merge": "parts",
     "mutants": "mutants",
     "operands": "operand_suite",
+    "paged": "paged",
     "platforms": "platforms",
     "profiles": "profiles",
     "ragged": "ragged",

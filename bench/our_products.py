@@ -35,6 +35,7 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     from bench.cliffs import Case
     from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
+    from bench.paged import PagedCase
     from bench.row_ranges import RowsCase
     from bench.rows import RowCase
     from tilewright.base.error import TilewrightError
@@ -48,6 +49,8 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
             return _fused(case)
         case BackwardCase():
             return _backward(case)
+        case PagedCase():
+            return case.program, {"dims": dict(case.dims), "dtype": "bf16"}
         case Case():
             return _views(case)
         case Product(dtype="bf16" | "f16"):

@@ -87,6 +87,59 @@ def variable_lengths(
 
 
 @tw.kernel
+def decode_attention(
+    Q: tw.Tensor["B", "H", "E"],
+    K: tw.Tensor["B", "T", "H/4", "E"],
+    V: tw.Tensor["B", "T", "H/4", "F"],
+    lengths: tw.Tensor["B", tw.i32],
+    O: tw.Tensor["B", "H", "F"],
+):
+    b, h, t, e, f = tw.axes("B H T E F")
+    g = h // HEADS_PER_GROUP
+    s = tw.dot(Q[b, h, e], K[b, t, g, e], over=e) * 0.125
+    s = tw.where(t < lengths[b], s, -math.inf)
+    O[b, h, f] = tw.dot(tw.softmax(s, over=t), V[b, t, g, f], over=t)
+
+
+def decode_in_pages(page: int) -> tw.Kernel:
+    """`decode_attention` of keys that lie in pages of so many rows, wherever a table says."""
+
+    @tw.kernel
+    def paged_attention(
+        Q: tw.Tensor["B", "H", "E"],
+        K: tw.Tensor["P", "S", "H/4", "E"],
+        V: tw.Tensor["P", "S", "H/4", "F"],
+        table: tw.Tensor["B", f"T/{page}", tw.i32],
+        lengths: tw.Tensor["B", tw.i32],
+        O: tw.Tensor["B", "H", "F"],
+    ):
+        b, h, t, e, f = tw.axes("B H T E F")
+        g, at = h // HEADS_PER_GROUP, table[b, t // page]
+        s = tw.dot(Q[b, h, e], K[at, t % page, g, e], over=e) * 0.125
+        s = tw.where(t < lengths[b], s, -math.inf)
+        O[b, h, f] = tw.dot(tw.softmax(s, over=t), V[at, t % page, g, f], over=t)
+
+    return paged_attention
+
+
+paged_attention = decode_in_pages(64)
+
+
+@tw.kernel
+def gathered_matmul(
+    x: tw.Tensor["R", "K"], rows: tw.Tensor["M", tw.i32], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]
+):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(x[rows[i], k], w[j, k], over=k)
+
+
+@tw.kernel
+def embedding(table: tw.Tensor["R", "N"], tokens: tw.Tensor["M", tw.i32], y: tw.Tensor["M", "N"]):
+    i, j = tw.axes("M N")
+    y[i, j] = table[tokens[i], j]
+
+
+@tw.kernel
 def matmul_softmax(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
     i, j, k = tw.axes("M N K")
     y[i, j] = tw.softmax(tw.dot(x[i, k], w[j, k], over=k), over=j)

@@ -101,6 +101,25 @@ def causal(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"
     o[i, f] = tw.dot(tw.softmax(scores, over=t), v[t, f], over=t)
 
 
+@tw.kernel
+def in_pages(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["P", "S", "E"],
+    v: tw.Tensor["P", "S", "F"],
+    pages: tw.Tensor["T/16", tw.i32],
+    o: tw.Tensor["M", "F"],
+):
+    i, t, e, f = tw.axes("M T E F")
+    weights = tw.softmax(tw.dot(q[i, e], k[pages[t // 16], t % 16, e], over=e), over=t)
+    o[i, f] = tw.dot(weights, v[pages[t // 16], t % 16, f], over=t)
+
+
+@tw.kernel
+def rows_by_number(x: tw.Tensor["R", "N"], rows: tw.Tensor["M", tw.i32], y: tw.Tensor["M", "N"]):
+    i, j = tw.axes("M N")
+    y[i, j] = tw.softmax(x[rows[i], j], over=j)
+
+
 _E4M3 = {"a": "f8e4m3", "b": "f8e4m3", "s": "f32", "c": "f32"}
 _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "batch": (batched, {"dims": {"B": 3, "M": 512, "N": 520, "K": 256}}),
@@ -113,6 +132,8 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         {"dims": {"M": tw.dynamic(0, 1000), "N": 256, "K": 256}, "wanted": Wanted(tile=(64, 64), prefetch=2)},
     ),
     "element by element": (dequantized, {"dims": {"M": 40, "N": 49}, "dtype": "f32"}),
+    "keys in pages": (in_pages, {"dims": {"M": 64, "T": 96, "E": 16, "F": 16, "P": 9, "S": 16}}),
+    "rows by number": (rows_by_number, {"dims": {"M": 40, "N": 48, "R": 9}}),
     "rows folded": (softmax, {"dims": {"M": 96, "N": 1000}}),
     "long rows folded by several warps": (softmax, {"dims": {"M": 8, "N": 20000}}),
     "rows masked by their indices": (masked, {"dims": {"M": 96, "N": 96}}),

@@ -12,7 +12,7 @@ from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import trace
 
-DIMS = {"B": 2, "H": 8, "Q": 9, "T": 11, "E": 16, "F": 6, "M": 10, "N": 7, "K": 13, "L": 5}
+DIMS = {"B": 2, "H": 8, "Q": 9, "T": 11, "E": 16, "F": 6, "M": 10, "N": 7, "K": 13, "L": 5, "P": 12, "S": 64, "R": 12}
 PROGRAMS = {name: value for name, value in vars(fused).items() if isinstance(value, Kernel)}
 
 
@@ -26,7 +26,7 @@ def traced(kernel, dims=DIMS):
 
 def inputs(kernel, outputs, dims=DIMS):
     generator = np.random.default_rng(1)
-    sizes = {**dims, "H/4": -(-dims["H"] // 4)}
+    sizes = {**dims, "H/4": -(-dims["H"] // 4), "T/64": -(-dims["T"] // 64)}
     arrays = {}
     for parameter in kernel.parameters:
         shape = [sizes[axis] for axis in parameter.axes]
@@ -69,6 +69,18 @@ def lengths_masked(Q, K, V, lengths):
     return {"O": attended(Q, K, V, (places()[1] < lengths[:, None])[:, None, None, :])[0]}
 
 
+def decoded(Q, K, V, lengths):
+    """Of one query a head; keys over (batch, place, head)."""
+    K, V = (each.transpose(0, 2, 1, 3) for each in (K, V))
+    seen = (np.arange(DIMS["T"]) < lengths[:, None])[:, None, None, :]
+    return {"O": attended(Q[:, :, None], K, V, seen, groups=4)[0][:, :, 0]}
+
+
+def decoded_in_pages(Q, K, V, table, lengths):
+    rows = np.arange(DIMS["T"])
+    return decoded(Q, *(each[table.astype(int)[:, rows // 64], rows % 64] for each in (K, V)), lengths)
+
+
 def rms_norm_matmul(x, g, w):
     return {"y": (x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) * g) @ w.T}
 
@@ -90,6 +102,10 @@ FORMULAS = {
     "sliding": sliding,
     "grouped_heads": lambda Q, K, V: {"O": attended(Q, K, V, groups=4)[0]},
     "variable_lengths": lengths_masked,
+    "decode_attention": decoded,
+    "paged_attention": decoded_in_pages,
+    "gathered_matmul": lambda x, rows, w: {"y": x[rows.astype(int)] @ w.T},
+    "embedding": lambda table, tokens: {"y": table[tokens.astype(int)]},
     "matmul_softmax": lambda x, w: {"y": softmax(x @ w.T)},
     "matmul_rms_norm": matmul_rms_norm,
     "matmul_argmax": lambda x, w: {"y": (x @ w.T).argmax(axis=1)},

@@ -21,6 +21,16 @@ SPAN_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """A coordinate of a tensor map that an array of integers holds. dimension: of the map; table: the parameter; axes:
+    the array's, axes of the program or blocks of them."""
+
+    dimension: int
+    table: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SlotDecision:
     """How a load reaches shared memory.
 
@@ -28,7 +38,9 @@ class SlotDecision:
     array is contiguous, and of the rows that a box has. inner_elements: of a slot, whole spans of the swizzle; rows: of
     a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
     is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims,
-    strides_bytes, box: of the tensor map, the batch's dimensions last; batch: their axes.
+    strides_bytes, box: of the tensor map, the batch's dimensions last; batch: what these are read at, axes or blocks of
+    axes, "" where a table says. lookups: what tables say; page: where rows of the map are places in blocks of the outer
+    axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     """
 
     load: int
@@ -48,19 +60,35 @@ class SlotDecision:
     sliced: str = ""
     swizzle: Swizzle = "128B"
     l2_promotion: L2Promotion = "128B"
+    lookups: tuple[Lookup, ...] = ()
+    page: int = 0
+
+    @property
+    def box_rows(self) -> int:
+        return self.box[1]
 
     @property
     def box_bytes(self) -> int:
+        return SPAN_BYTES * self.box_rows
+
+    @property
+    def span_bytes(self) -> int:
+        """Of one span of every row: from one span of a slot to the next."""
         return SPAN_BYTES * self.rows
 
     @property
-    def boxes(self) -> int:
-        """Of a slot, side by side: each brings one span of every row."""
+    def spans(self) -> int:
+        """Of a row, side by side."""
         return self.inner_elements * self.element_bytes // SPAN_BYTES
 
     @property
+    def boxes_down(self) -> int:
+        """That bring one span of every row, one below the other."""
+        return self.rows // self.box_rows
+
+    @property
     def slot_bytes(self) -> int:
-        return self.boxes * self.box_bytes
+        return self.spans * self.span_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,9 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops
+from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
 from tilewright.ir.tile.rules import place_of
-from tilewright.ir.tile.types import axes_text, tensor_type, value_type
+from tilewright.ir.tile.types import axes_text, read_type, value_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,41 @@ def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:
     return loads(program).index(load)
 
 
+@dataclass(frozen=True, slots=True)
+class MapDimensions:
+    """Dimensions of the array that a load reads, as a tensor map has them: along which elements are contiguous, of the
+    rows of a box, and the others, the innermost first."""
+
+    inner: Dimension
+    outer: Dimension
+    further: tuple[Dimension, ...]
+
+
+def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None:
+    """The dimensions of a load that a box has two axes of: one along which its array is contiguous, and another one or
+    places in blocks of one. None for others."""
+    listed = read_dimensions(load.tensor)
+    spread = [each for each in listed if isinstance(each.where, Remainder) or _extends(each.where, axes)]
+    dense = [each for each in listed if each.stride == 1]
+    if len(spread) != 2 or not dense or dense[-1] not in spread or not isinstance(dense[-1].where, Direct):
+        return None
+    inner = dense[-1]
+    (outer,) = (each for each in spread if each is not inner)
+    if isinstance(outer.where, Remainder) and outer.where.axis in axes.batch:
+        return None
+    return MapDimensions(inner, outer, tuple(each for each in reversed(listed) if each not in (inner, outer)))
+
+
+def _extends(where: Where, axes: CascadeAxes) -> bool:
+    """Whether a tile extends along the axis that a dimension is read at."""
+    return isinstance(where, Direct) and base_axis(where.axis) not in axes.batch
+
+
+def axis_of(where: Where) -> str:
+    """The axis that a dimension is read along; "" where a table says."""
+    return "" if isinstance(where, Table) else where.axis
+
+
 def multiplied_loads(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.LoadOp, ...]:
     """The loads that are operands of products as they are, each once."""
     found: dict[tile.LoadOp, None] = {}
@@ -193,11 +229,10 @@ def rows_loaded(program: tile.ProgramOp, axes: CascadeAxes) -> tuple[tile.LoadOp
 
 
 def _is_of_rows(load: tile.LoadOp, axes: CascadeAxes) -> bool:
-    tensor = tensor_type(load.tensor)
-    strides = zip(tensor.axis_names, tensor.stride_elements, strict=True)
-    dense = [base_axis(axis) for axis, stride in strides if stride == 1]
+    dense = [each.where for each in read_dimensions(load.tensor) if each.stride == 1]
+    along = any(isinstance(where, Direct) and base_axis(where.axis) == axes.streamed for where in dense)
     kept = set(axes.kept(load.result))
-    return kept == {axes.row, axes.streamed} and axes.streamed in dense and tensor.element_kind.bytes == 2
+    return kept == {axes.row, axes.streamed} and along and read_type(load.tensor).element_kind.bytes == 2
 
 
 def loads_of_walk(

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from tilewright.base.element import Element
 from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
 from tilewright.ir.ac.split import contributions, sum_parts
-from tilewright.ir.cascade import CascadeDecisions, Line, SlotDecision, WalkRange
+from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, WalkRange
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.rows import RowDecision
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
@@ -352,6 +352,7 @@ _CLASSES: dict[str, type] = {
         WalkRange,
         Line,
         SlotDecision,
+        Lookup,
         RowDecision,
         *TRANSPOSE_CLASSES,
     )

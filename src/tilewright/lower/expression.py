@@ -20,6 +20,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, loops
+from tilewright.ir.tile.gather import Direct, GatherOp, Remainder, Table, Where
 from tilewright.ir.tile.products import product_of
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
@@ -170,7 +171,15 @@ def element_load(
     sources: dict[SSAValue, SSAValue],
     padded: frozenset[str] = frozenset(),
 ) -> SSAValue:
-    """One load at the point `places`; as in `element_body`."""
+    """One load at the point `places`; as in `element_body`. What is gathered may lie outside of its array."""
+    if isinstance(load.tensor.owner, GatherOp):
+        gather = load.tensor.owner
+        where = [_place_at(build, each.where, places, sources) for each in gather.dimensions]
+        return build.value(
+            ac.ElementLoadOp.create(
+                operands=[sources[gather.tensor], *where], properties={"fill": IntAttr(1)}, result_types=[_SCALAR]
+            )
+        )
     tensor = tensor_type(load.tensor)
     indices: list[SSAValue] = []
     leaves_array = bool(padded.intersection(map(base_axis, tensor.axis_names)))
@@ -190,11 +199,34 @@ def _index_at(build: Build, index: SSAValue, places: Mapping[str, SSAValue]) -> 
     """An index of the program at the point `places`."""
     assert isinstance(index.type, tile.IndexType | tile.GroupType)
     axis, shift = index.type.axis.data, index_offset(index)
-    place = places[base_axis(axis)]
-    if block_size(axis) > 1:
-        size = {"size": IntAttr(block_size(axis))}
-        place = build.value(ac.IndexDivideOp.create(operands=[place], properties=size, result_types=[ac.IndexType()]))
+    place = _divided(build, places[base_axis(axis)], block_size(axis))
     return affine(build, [(place, 1)], shift) if shift else place
+
+
+def _divided(build: Build, place: SSAValue, size: int) -> SSAValue:
+    if size == 1:
+        return place
+    properties = {"size": IntAttr(size)}
+    return build.value(ac.IndexDivideOp.create(operands=[place], properties=properties, result_types=[ac.IndexType()]))
+
+
+def _place_at(
+    build: Build, where: Where, places: Mapping[str, SSAValue], sources: Mapping[SSAValue, SSAValue]
+) -> SSAValue:
+    """Where along a dimension what is gathered lies, at the point `places`."""
+
+    def along(axis: str) -> SSAValue:
+        return _divided(build, places[base_axis(axis)], block_size(axis))
+
+    match where:
+        case Direct(axis):
+            return along(axis)
+        case Remainder(axis, size):
+            place = places[axis]
+            return affine(build, [(place, 1), (_divided(build, place, size), -size)], 0)
+        case Table(table):
+            operands = [sources[table], *map(along, where.axes)]
+            return build.value(ac.IndexLoadOp.create(operands=operands, result_types=[ac.IndexType()]))
 
 
 def position(build: Build, op: tile.PositionOp, places: Mapping[str, SSAValue]) -> SSAValue:

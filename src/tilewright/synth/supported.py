@@ -18,6 +18,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import dots, grid_axes, grouping, index_offset, loads, reductions, stores, the_grid
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.products import shared_products
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import IndexType, axes_text, tensor_type, value_type
@@ -45,6 +46,7 @@ def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Ope
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
     yield from _contractions(program)
+    yield from _gathers(program)
     yield from _integers(program)
     products = dots(program)
     groups = grouping(program)
@@ -88,6 +90,18 @@ def _contractions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str
                 f"this product over {op.axis.data} is not compiled yet: it is none of two matrices, or stands beside a "
                 "reduction, tw.where, a product over another axis or one of its result",
                 "store it as it is, and go on from there in a kernel of its own",
+            )
+
+
+def _gathers(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
+    """What tables lead to, beside products of a loop and in groups."""
+    for load in loads(program):
+        if isinstance(load.tensor.owner, GatherOp) and (dots(program) or grouping(program) is not None):
+            what = "a product in a loop" if dots(program) else "groups"
+            yield (
+                load,
+                f"an array that integers lead to is not compiled yet beside {what}",
+                "name all axes by tw.axes and multiply by tw.dot(..., over=...), or gather in a kernel before",
             )
 
 

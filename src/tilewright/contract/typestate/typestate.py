@@ -43,6 +43,7 @@ from tilewright.contract.typestate.steps.async_copy import async_copy_step
 from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_role
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
+from tilewright.contract.typestate.steps.index_load import index_load_step
 from tilewright.contract.typestate.steps.issue_order import issue_order_step
 from tilewright.contract.typestate.steps.promotion import promotion_step
 from tilewright.contract.typestate.steps.register_operand import register_operand_step
@@ -133,6 +134,7 @@ _STEPS = (
     register_operand_step,
     fragment_step,
     array_step,
+    index_load_step,
     epilogue_step,
     group_step,
     turn_step,

@@ -33,6 +33,7 @@ from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
+from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -69,6 +70,8 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     if not _is_cut(the_program(module)):
         refuse_run_time(the_program(module))
         return (decided(module, target, wanted),)
+    rowed = with_rows(module)
+    module = module if rowed is module else in_loop_form(rowed)
     found = _best(module, target, wanted, forced=wanted.cut is True)
     for whole, cut in found.cuts:
         require_same(the_program(whole), cut)

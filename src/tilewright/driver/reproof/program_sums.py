@@ -23,6 +23,7 @@ from tilewright.base.plan import TensorMap
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
+from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.types import tensor_type
 
 Interval = tuple[int, int]
@@ -199,7 +200,8 @@ def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
 def _parameters(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
     """The arrays that a program loads or stores, of those that it reaches at one displacement."""
     displaced: dict[str, set[tuple[int, ...]]] = {}
-    for each in (*loads(program), *stores(program)):
+    plain = (load for load in loads(program) if read_tensor(load.tensor) is load.tensor)
+    for each in (*plain, *stores(program)):
         at = access_of(each)
         displaced.setdefault(at.tensor, set()).add(at.offsets)
     found: dict[str, ArrayAxes] = {}

@@ -46,6 +46,7 @@ from tilewright.driver.reproof.small import (
 from tilewright.driver.reproof.small_copies import copied_workspaces, copies_apart, copies_instance, outside_elements
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.driver.reproof.small_run_time import run_time_instances
+from tilewright.driver.reproof.small_tables import only_places, table_contents
 from tilewright.driver.reproof.small_text import read_beside
 from tilewright.driver.reproof.step_bound import steps_most
 from tilewright.driver.reproof.tile_places import miscounted_points, misplaced_at_run_time, misplaced_tiles
@@ -188,7 +189,10 @@ def _judge_instance(
         return Unknown((misplaced,))
     if misplaced:
         return Refuted(misplaced)
-    return replay_plan(small, plan, claims, seeds, limits, whole, kept, held, sums, slow=slow)
+    tables = table_contents(the_program(instance))
+    return replay_plan(
+        small, plan, claims, seeds, {**limits, **tables}, whole, kept, held, sums, frozenset(tables), slow=slow
+    )
 
 
 def _largest(program: ModuleOp) -> dict[str, int]:
@@ -238,12 +242,14 @@ def replay_plan(
     kept: Mapping[str, NDArray[np.bool_]] | None = None,
     held: frozenset[str] = frozenset(),
     sums: ProgramSums | None = None,
+    tables: frozenset[str] = frozenset(),
     *,
     slow: bool = False,
 ) -> Verdict:
     """Judge every launch of a plan in order, on arrays of small random numbers but for those of `contents`. whole:
     results of which every element must be written; kept: those of which some must be, and which; held: workspaces of
-    which every element has been written when the first launch begins; sums: what the program multiplies.
+    which every element has been written when the first launch begins; sums: what the program multiplies; tables:
+    arrays of `contents` that say where others are read, and must decide nothing else (`small_tables`).
 
     Without values that decide nothing, and so without those numbers: no array is filled whose contents are only moved.
     Where one of them would decide something, all launches are run again with all values, for what is wrong with these;
@@ -277,6 +283,8 @@ def replay_plan(
             decides = f"what {needed} holds" if _arrays_decide(module, plan, given) else ""
     if decides and isinstance(verdict, Proven):
         return Unknown((f"{decides} may decide what the text does, and a run shows one case of that",))
+    if isinstance(verdict, Proven) and tables and not only_places(module, plan, given, tables):
+        return Unknown((f"what {', '.join(sorted(tables))} holds may decide more than where others are read",))
     if isinstance(verdict, Proven) and (early := _unwaited(module, plan)):
         return Unknown(tuple(f"{span}: a way leads here without griddepcontrol.wait" for span in early))
     return verdict

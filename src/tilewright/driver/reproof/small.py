@@ -50,7 +50,8 @@ from tilewright.ir.decisions import (
 )
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import derived_extent
-from tilewright.ir.tile.facts import grid_axes, parameter_name, the_program
+from tilewright.ir.tile.facts import gathers, grid_axes, loops, parameter_name, the_program
+from tilewright.ir.tile.gather import Remainder, Table
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
 from tilewright.lower.distribution.raster import raster_quantities
@@ -73,6 +74,9 @@ _SQUARES_MOST = 4
 _MATRICES = 2
 """Elements left of a batch."""
 
+_GATHERED = 3
+"""Places left of an axis of which only tables say places."""
+
 _EXTENT_ROWS = frozenset({"setp", "div", "rem", "sub", "mov"})
 """Rows whose immediates may hold extents. Barrier counts, byte counts, strides, groups and addresses may not differ."""
 
@@ -82,6 +86,11 @@ Pairs = frozenset[tuple[int, int]]
 
 def small_extents(program: tile.ProgramOp) -> dict[str, int]:
     """Extents of the small instance, by axis."""
+    return _decided_extents(program) | gathered_extents(program)
+
+
+def _decided_extents(program: tile.ProgramOp) -> dict[str, int]:
+    """Those that the decisions ask for."""
     decisions = decisions_of(program.attributes["decisions"])
     extents = program.extents
     match decisions:
@@ -104,6 +113,19 @@ def small_extents(program: tile.ProgramOp) -> dict[str, int]:
             return extents | _pipeline_extents(decisions, extents)
         case CascadeDecisions():
             return cascade_extents(decisions, extents)
+
+
+def gathered_extents(program: tile.ProgramOp) -> dict[str, int]:
+    """Of axes of which tables say places: so many that places differ, and some are none; of places in blocks: all."""
+    walked = {*grid_axes(program), *(loop.axis.data for loop in loops(program))}
+    found: dict[str, int] = {}
+    for op in gathers(program):
+        for axis, each in zip(tensor_type(op.tensor).axis_names, op.dimensions, strict=True):
+            if isinstance(each.where, Remainder):
+                found[axis] = each.extent
+            elif isinstance(each.where, Table) and axis not in walked:
+                found.setdefault(axis, min(each.extent, _GATHERED))
+    return found
 
 
 def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, SlotDecision, WalkRange, walked_part
+from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import loads
@@ -51,16 +52,14 @@ def reduced(extent: int, size: int, tiles: int) -> int:
 
 def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -> CascadeDecisions:
     """The same decisions for the small program: maps of its arrays, and no more than so many CTAs."""
-    listed = loads(program)
+    listed, axes = loads(program), cascade_axes(program)
 
     def small(slot: SlotDecision) -> SlotDecision:
-        tensor = tensor_type(listed[slot.load].tensor)
-        names = [base_axis(axis) for axis in tensor.axis_names]
-        shapes = dict(zip(names, tensor.extents, strict=True))
-        strides = dict(zip(names, tensor.stride_elements, strict=True))
-        axes = (slot.inner, slot.outer, *slot.batch)
-        apart = tuple(strides[axis] * slot.element_bytes for axis in axes[1:])
-        return replace(slot, dims=tuple(shapes[axis] for axis in axes), strides_bytes=apart)
+        found = map_dimensions(listed[slot.load], axes)
+        assert found is not None, "the program's own load has a map"
+        dimensions = (found.inner, found.outer, *found.further)
+        apart = tuple(each.stride * slot.element_bytes for each in dimensions[1:])
+        return replace(slot, dims=tuple(each.extent for each in dimensions), strides_bytes=apart)
 
     rows, columns, matrices = tile_counts(program, d)
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)

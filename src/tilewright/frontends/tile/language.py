@@ -10,6 +10,7 @@ Rules of the language (each is checked, with an error at the author's line):
 - `i + 1` displaces a load by one element; elements outside a tensor read as zero.
 - `tw.group` and `tw.within` in a grid cut an axis into groups by a tensor of integers; tiles straddle no two groups.
 - `k // 128` is the index of blocks of an axis, along `K/128`; such tiles scale products and broadcast along K.
+- a tensor of integers that is loaded, and `k % 128`, may stand where a load has an index: `x[rows[i], j]`.
 - `acc = tw.zeros(i, j)` before a loop, `acc += tw.dot(x, y)` inside it, read `acc` after it. Nothing else leaves one.
 - `tw.dot(x, y, over=k)` is a value, of tiles over any axes, as reductions are.
 - `tw.sum(x, over=j)`, and `max`, `min`, `mean`, `logsumexp`, `softmax`, fold all of an axis of the grid; the result is
@@ -28,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeAlias, TypeVarTuple, overload
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
@@ -118,6 +119,7 @@ class Tracer(Protocol):
     def axes(self, names: tuple[object, ...]) -> tuple[Index, ...]: ...
     def grid(self, axes: tuple[object, ...]) -> tuple[Index, ...]: ...
     def divide(self, index: Index, size: object) -> Index: ...
+    def remainder(self, index: Index, size: object) -> Remainder: ...
     def scale(self, product: Product, scale: object) -> Product: ...
     def begin_loop(self, axis: object) -> Index: ...
     def end_loop(self) -> None: ...
@@ -205,6 +207,9 @@ class Index(_Compared):
     def __floordiv__(self, size: object) -> Index:
         return self.tracer.divide(self, size)
 
+    def __mod__(self, size: object) -> Remainder:
+        return self.tracer.remainder(self, size)
+
     def __mul__(self, other: object) -> Tile:
         return self.tracer.binary(Function.MUL, self, other)
 
@@ -217,7 +222,7 @@ class Index(_Compared):
             "compare it, multiply it, add or subtract whole numbers, tiles or other indices",
         )
 
-    __truediv__ = __rfloordiv__ = __mod__ = __rsub__ = _refuse
+    __truediv__ = __rfloordiv__ = __rmod__ = __rsub__ = _refuse
 
     def __iter__(self) -> Iterator[Index]:
         """Itself alone: `(i,) = tw.axes("M")` names one axis, as `i = tw.grid("M")` does."""
@@ -234,6 +239,30 @@ class Index(_Compared):
 
     def __repr__(self) -> str:
         return f"<index over {self.axis}>"
+
+
+class Remainder:
+    """`index % 64`: an element's place in its block of 64 elements of an axis, to load at."""
+
+    __slots__ = ("axis", "index", "size", "tracer")
+
+    def __init__(self, tracer: Tracer, index: Index, size: int) -> None:
+        self.tracer = tracer
+        self.index = index
+        self.axis = index.axis
+        self.size = size
+
+    def _refuse(self, other: object) -> NoReturn:
+        self.tracer.refuse(
+            f"the place {self.axis} % {self.size} is used as a number",
+            f"load at it as it is, as in x[..., k % {self.size}]",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = __truediv__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __repr__(self) -> str:
+        return f"<{self.axis} % {self.size}>"
 
 
 class Expression(_Compared):
@@ -348,6 +377,8 @@ class Product(Expression):
 
 
 _Axes = TypeVarTuple("_Axes")
+Where: TypeAlias = "Index | Remainder | Tile"
+"""What a load may have as an index."""
 
 
 class TensorHandle:
@@ -359,8 +390,9 @@ class TensorHandle:
         self.tracer = tracer
         self.name = name
 
-    def __getitem__(self, indices: Index | tuple[Index, ...]) -> Tile:
-        """The tile at these indices, one per axis."""
+    def __getitem__(self, indices: Where | tuple[Where, ...]) -> Tile:
+        """The tile at these indices, one per axis. A tensor of integers that is loaded is one too, and says for each
+        element where along the axis it lies; so is `k % 64`, an element's place in its block."""
         return self.tracer.load(self, indices)
 
     def __setitem__(self, indices: Index | tuple[Index, ...], value: Expression | float) -> None:

@@ -38,9 +38,11 @@ from tilewright.ir.tile.facts import (
     buffers,
     grouping,
     index_offset,
+    parameter_name,
     stores,
     the_program,
 )
+from tilewright.ir.tile.gather import Direct, GatherOp, Remainder, Table
 from tilewright.ir.tile.operations import (
     BinaryOp,
     BlockOp,
@@ -63,7 +65,7 @@ from tilewright.ir.tile.operations import (
     YieldOp,
 )
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile.types import IndexType, tensor_type, value_type
+from tilewright.ir.tile.types import IndexType, read_type, tensor_type, value_type
 
 Array = NDArray[Any]
 
@@ -176,9 +178,9 @@ def apply(function: Function, *operands: Array) -> Array:
 
 
 class _Evaluator:
-    """extents: of every axis, in the group and in the tile of a derived loop at hand; begins: the first element of an
-    axis that these limit; picked: the group's number, by its axis; kept: which elements of the outputs are in a
-    tile, by name."""
+    """extents: of every axis, in the group and in the tile of a derived loop at hand; whole: of every axis, all of it;
+    begins: the first element of an axis that these limit; picked: the group's number, by its axis; kept: which elements
+    of the outputs are in a tile, by name."""
 
     def __init__(
         self,
@@ -191,6 +193,8 @@ class _Evaluator:
         tile_elements: Mapping[str, int],
     ) -> None:
         self.arrays = arrays
+        self.program = program
+        self.whole = dict(extents)
         self.precision = precision
         self.extents = extents
         self.tile_elements = tile_elements
@@ -296,6 +300,10 @@ class _Evaluator:
         match op:
             case GridOp() | ShiftOp() | BlockOp() | ReturnOp() | YieldOp():
                 pass
+            case GatherOp():
+                self.values[op.result] = self.gathered(op)
+            case LoadOp() if op.tensor in self.values:
+                self.values[op.result] = self.read_gathered(op)
             case LoadOp():
                 access = access_of(op)
                 array = _displaced(self.arrays[access.tensor], access.offsets)
@@ -350,6 +358,46 @@ class _Evaluator:
                 self.store(access_of(op), self.stored(op))
             case _:
                 raise TilewrightError(f"the reference does not know {op.name}", remedy="give a traced tile program")
+
+    def gathered(self, op: GatherOp) -> Array:
+        """The whole array that a gather makes: element by element what lies where tables say, 0 where that is no
+        place."""
+        axes = read_type(op.result).axis_names
+        shape = tuple(self.whole[axis] for axis in axes)
+
+        def along(name: str) -> Array:
+            """The number of each element along an axis, or of the block that it lies in."""
+            at = axes.index(name if name in axes else base_axis(name))
+            numbers = np.arange(shape[at]) // (1 if name in axes else block_size(name))
+            return numbers.reshape([-1 if number == at else 1 for number in range(len(axes))])
+
+        array, inside, places = self.arrays[self.name_of(op.tensor)], np.ones(shape, np.bool_), list[Array]()
+        for each in op.dimensions:
+            match each.where:
+                case Direct(axis):
+                    at = along(axis)
+                case Remainder(axis, size):
+                    at = along(axis) % size
+                case Table(table):
+                    at = self.arrays[self.name_of(table)][tuple(along(axis) for axis in each.where.axes)]
+            inside = inside & (at >= 0) & (at < array.shape[len(places)])
+            places.append(np.broadcast_to(at, shape))
+        found = array[tuple(np.where(inside, at, 0) for at in places)]
+        return np.where(inside, found, np.zeros((), array.dtype))
+
+    def name_of(self, tensor: SSAValue) -> str:
+        return parameter_name(self.program, tensor)
+
+    def read_gathered(self, op: LoadOp) -> Array:
+        """The tile at hand of what was gathered, whose axes of blocks a derived loop cuts with their elements."""
+        array = self.values[op.tensor]
+        for number, axis in enumerate(read_type(op.tensor).axis_names):
+            begin = self.begins.get(axis, 0)
+            if base_axis(axis) in self.begins:
+                array = array.take(np.arange(begin, begin + self.extents[axis]), axis=number)
+        if array.dtype == DTYPES[Element.S32]:
+            array = array.astype(np.float32)
+        return array.astype(self.held_in(value_type(op.result).element_kind))
 
     def loop(self, op: LoopOp) -> None:
         """The body for one tile after the other, with the carried values."""

@@ -34,6 +34,7 @@ from tilewright.frontends.tile.language import (
     Groups,
     Index,
     Product,
+    Remainder,
     TensorHandle,
     Tile,
     Within,
@@ -43,6 +44,7 @@ from tilewright.frontends.tile.shapes import element_name
 from tilewright.ir.function import Function
 from tilewright.ir.tile.axes import MOST_BLOCK_ELEMENTS, base_axis, block_axis, covers
 from tilewright.ir.tile.contract import ContractOp, contracted_axes
+from tilewright.ir.tile.gather import GatherOp, remainder_place, table_place
 from tilewright.ir.tile.operations import (
     BinaryOp,
     BlockOp,
@@ -165,6 +167,8 @@ class KernelTracer:
         if isinstance(op, FullOp | DotOp | StoreOp | GridOp):
             self.scopes[-1].block.add_op(op)
             return op
+        # What is gathered is no tile, and the same in a loop.
+        into = self.scopes[0 if isinstance(op, GatherOp) else -1]
         properties = tuple(sorted((name, str(value)) for name, value in op.properties.items() if name != "place"))
         key = (type(op), tuple(op.operands), properties, tuple(op.result_types))
         for scope in self.scopes:
@@ -172,8 +176,8 @@ class KernelTracer:
             if known is not None:
                 op.erase()
                 return cast(_Op, known)  # the key holds the op's class
-        self.scopes[-1].known[key] = op
-        self.scopes[-1].block.add_op(op)
+        into.known[key] = op
+        into.block.add_op(op)
         return op
 
     def build(self, make: Callable[..., _Op], *arguments: object) -> _Op:
@@ -229,6 +233,11 @@ class KernelTracer:
                 value = self.resolve(operand)
                 self._refuse_group(value, f"the index of the group along {operand.axis} is used as a number")
                 return self.build(PositionOp, value).result
+            case Remainder():
+                self.refuse(
+                    f"the place {operand.axis} % {operand.size} is used as a number",
+                    f"load at it as it is, as in x[..., k % {operand.size}]",
+                )
             case bool():
                 self.refuse(f"{operand!r} is used as a number", "write a number")
             case numbers.Real():
@@ -376,6 +385,16 @@ class KernelTracer:
         self.bind(handle, self.build(BlockOp, value, size).result)
         return handle
 
+    def remainder(self, index: Index, size: object) -> Remainder:
+        if not isinstance(size, int) or isinstance(size, bool) or not 2 <= size < MOST_BLOCK_ELEMENTS:
+            self.refuse(f"{index.axis} % {size!r}", "give the elements of a block, a whole number, 2 or more")
+        value = self.resolve(index)
+        self._refuse_group(value, f"the index of the group along {index.axis} is divided")
+        if isinstance(value.owner, ShiftOp) or base_axis(index.axis) != index.axis:
+            what = "a displaced index" if isinstance(value.owner, ShiftOp) else f"the index of blocks {index.axis}"
+            self.refuse(f"the place of {what} in blocks of {size}", "take it of the index of an axis as it is")
+        return Remainder(self, index, size)
+
     def _refuse_group(self, value: SSAValue, message: str) -> None:
         if isinstance(value.type, GroupType):
             self.refuse(message, "use it as it is: a program computes in one group")
@@ -386,15 +405,77 @@ class KernelTracer:
         listed = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
         values: list[SSAValue] = []
         for index in listed:
-            if isinstance(index, Expression):
-                self.refuse("a tile of numbers is used as an index", "displace indices of tw.grid by whole numbers")
+            if isinstance(index, Expression | Remainder):
+                self.refuse(
+                    "a tile of numbers is used as an index of a store", "store at the grid's indices as they are"
+                )
             if not isinstance(index, Index):
                 self.refuse(f"{index!r} is no index", "use the indices of tw.grid and tw.loop")
             values.append(self.resolve(index))
         return values
 
     def load(self, tensor: TensorHandle, indices: object) -> Tile:
-        return self.tile(self.build(LoadOp, self.tensors[tensor.name], self._indices(indices)).result)
+        source = self.tensors[tensor.name]
+        listed = cast("tuple[object, ...]", indices) if isinstance(indices, tuple) else (indices,)
+        if any(isinstance(each, Expression | Remainder) for each in listed):
+            return self._gathered(source, listed)
+        return self.tile(self.build(LoadOp, source, self._indices(listed)).result)
+
+    def _gathered(self, source: SSAValue, listed: tuple[object, ...]) -> Tile:
+        """A load at places that tensors of integers say, or that are places in blocks."""
+        places: list[str] = []
+        tables: list[SSAValue] = []
+        indices: dict[str, SSAValue] = {}
+        for each in listed:
+            match each:
+                case Remainder():
+                    places.append(remainder_place(each.axis, each.size))
+                    indices[each.axis] = self.resolve(each.index)
+                case Expression():
+                    load = self._table(each)
+                    places.append(table_place(len(tables)))
+                    tables.append(load.tensor)
+                    indices |= self._by_axes(load.indices)
+                case _:
+                    value, *_ = self._indices((each,))
+                    if not isinstance(value.type, IndexType) or isinstance(value.owner, ShiftOp):
+                        self.refuse(
+                            "a displaced index, or one of a group, beside places that integers say",
+                            "gather at indices as they are",
+                        )
+                    places.append(value.type.axis.data)
+                    indices |= self._by_axes([value])
+        named = tuple(indices)
+        for axis in named:
+            # Blocks of one size stay blocks; what is read by several, or within them, is read element by element.
+            if any(base_axis(other) == base_axis(axis) and other != axis for other in named):
+                value = indices.pop(axis)
+                indices[base_axis(axis)] = value.owner.index if isinstance(value.owner, BlockOp) else value
+        axes = self._in_order(indices)
+        gather = self.build(GatherOp, source, tables, places, axes)
+        return self.tile(self.build(LoadOp, gather.result, [indices[axis] for axis in axes]).result)
+
+    def _by_axes(self, indices: Iterable[SSAValue]) -> dict[str, SSAValue]:
+        return {each.type.axis.data: each for each in indices if isinstance(each.type, IndexType)}
+
+    def _table(self, expression: Expression) -> LoadOp:
+        """The load of a tensor of integers that a tile used as an index is."""
+        value = self.resolve(expression)
+        owner = value.owner
+        if not isinstance(owner, LoadOp) or isinstance(owner.tensor.owner, GatherOp):
+            self.refuse(
+                "a tile of numbers is used as an index", "load a tensor of tw.i32 there, as it is: x[rows[i], j]"
+            )
+        if tensor_type(owner.tensor).element_kind is not Element.S32:
+            self.refuse(
+                f"a tile of {tensor_type(owner.tensor).element} is used as an index", "load a tensor of tw.i32 there"
+            )
+        if any(isinstance(each.owner, ShiftOp) or not isinstance(each.type, IndexType) for each in owner.indices):
+            self.refuse(
+                "a tensor of integers is loaded at a displaced index, or in a group, to be an index",
+                "load it at indices as they are",
+            )
+        return owner
 
     def store(self, tensor: TensorHandle, indices: object, value: object) -> None:
         target = self.tensors[tensor.name]
@@ -472,8 +553,8 @@ class KernelTracer:
         return self.tile(self.build(ContractOp, *values, axis, self._in_order(axes)).result)
 
     def _in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Axes in the grid's order, blocks of an axis in its place."""
-        grid = [index.axis for index in self.grid_indices]
+        """Axes in the grid's order, blocks of an axis in its place; a loop's last."""
+        grid = [*(index.axis for index in self.grid_indices), *(scope.axis for scope in self.scopes[1:])]
         return tuple(sorted(axes, key=lambda axis: (grid.index(base_axis(axis)), axis)))
 
     def _product(self, factors: _Factors) -> Product:

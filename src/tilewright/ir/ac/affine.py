@@ -1,4 +1,4 @@
-"""Indices from indices, in the asynchronous contract: sums of multiples, and quotients.
+"""Indices from indices, in the asynchronous contract: sums of multiples, quotients, and what arrays of integers hold.
 
 A sum is written as one: `ac.affine 128 * %m + 64 * %unit + 8`. The dialect it belongs to is `ac`. Checked by:
 tests/ir/ac/test_format.py.
@@ -15,7 +15,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tilewright.ir.ac.format import AcOperation, parse_defined
-from tilewright.ir.ac.types import IndexType, ScalarType
+from tilewright.ir.ac.types import GlobalType, IndexType, ScalarType
 
 
 @irdl_op_definition
@@ -83,6 +83,19 @@ class IndexDivideOp(AcOperation):
     name = "ac.index.divide"
     size = prop_def(IntAttr)
     operand = operand_def(IndexType)
+    result = result_def(IndexType)
+
+
+@irdl_op_definition
+class IndexLoadOp(AcOperation):
+    """What an array of 32-bit integers holds at these indices, outermost first, as an index: any number of 32 bits
+    with a sign; -1 where the indices lie outside the array. So nothing bounds it but what it is used for: it may be
+    a coordinate of a copy into shared memory, of any dimension but the innermost, where the engine fills what lies
+    outside the array with zeros."""
+
+    name = "ac.index.load"
+    source = operand_def(GlobalType)
+    indices = var_operand_def(IndexType)
     result = result_def(IndexType)
 
 

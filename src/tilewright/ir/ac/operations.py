@@ -50,7 +50,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.ir.ac.affine import AffineOp, IndexDivideOp, IndexNumberOp
+from tilewright.ir.ac.affine import AffineOp, IndexDivideOp, IndexLoadOp, IndexNumberOp
 from tilewright.ir.ac.epilogue import (
     BulkCommitOp,
     BulkWaitOp,
@@ -624,7 +624,7 @@ Ac = Dialect(
         KernelOp, RingOp, BufferOp, TensorMapOp, GlobalOp, GlobalPartOp, RoleOp, TilesOp, TurnTilesOp, TurnPassOp,
         GroupTilesOp, TurnGroupTilesOp,
         NextGroupTileOp, RangeOp, LoopOp, YieldOp, AffineOp,
-        IndexDivideOp, IndexNumberOp,
+        IndexDivideOp, IndexLoadOp, IndexNumberOp,
         BarrierInitOp, FenceBarrierInitOp, CtaSyncOp, ClusterSyncOp, GridWaitOp, GridReleaseOp, PrefetchOp,
         CursorStartOp, AdvanceOp, BarrierWaitOp, ArriveExpectOp, CopyIssueOp, TransactionCloseOp, ArriveOp,
         WgmmaFenceOp, WgmmaIssueOp, WgmmaCommitOp, WgmmaWaitOp, SplitIndexOp, ClusterReduceOp,

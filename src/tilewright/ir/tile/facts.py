@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.operations import (
     DotOp,
     GridOp,
@@ -99,6 +100,11 @@ def buffers(program: ProgramOp) -> tuple[Buffer, ...]:
 def loads(program: ProgramOp) -> tuple[LoadOp, ...]:
     """Every load, in program order, those in loops included."""
     return tuple(op for op in program.walk() if isinstance(op, LoadOp))
+
+
+def gathers(program: ProgramOp) -> tuple[GatherOp, ...]:
+    """Every array that is gathered of a tensor, in program order."""
+    return tuple(op for op in program.body.block.ops if isinstance(op, GatherOp))
 
 
 def stores(program: ProgramOp) -> tuple[StoreOp, ...]:

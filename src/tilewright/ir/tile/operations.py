@@ -11,9 +11,9 @@ Elements outside a tensor read as zero. A loop over K contracts exactly the K el
 tile holds past them must not count.
 
 Each op carries `place`, the author's "file:line". Text form: custom assembly, which round-trips.
-Not here: nested loops, gathers, tiles of more than five axes. What multiplies is in `tile.product` and `tile.contract`,
-what is computed element by element in `tile.elementwise`, what is folded in `tile.reduce`; whole-program rules are in
-`tile.rules`.
+Not here: nested loops, tiles of more than five axes. What multiplies is in `tile.product` and `tile.contract`, what is
+computed element by element in `tile.elementwise`, what is folded in `tile.reduce`; arrays that tables of integers lead
+to are in `tile.gather`, and whole-program rules in `tile.rules`.
 Checked by tests/ir/test_tile_dialect.py.
 """
 
@@ -77,22 +77,25 @@ from tilewright.ir.tile.elementwise import (
     UnaryOp,
     number,
 )
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.product import check_contraction, check_scale, product_type
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import (
     ELEMENT_TYPES,
+    GatheredType,
     GroupType,
     IndexType,
     RuleViolation,
     TensorType,
     ValueType,
     axes_text,
+    read_type,
     tensor_type,
     value_type,
 )
 
 
-def _check_indices(tensor: TensorType, indices: Sequence[SSAValue], verb: str) -> None:
+def _check_indices(tensor: TensorType | GatheredType, indices: Sequence[SSAValue], verb: str) -> None:
     axes = tuple(index.type.axis.data for index in indices if isinstance(index.type, IndexType | GroupType))
     if axes == tensor.axis_names:
         return
@@ -455,7 +458,7 @@ class YieldOp(IRDLOperation):
 # ---------------------------------------------------------------- memory
 
 
-def _read_type(tensor: TensorType, indices: Sequence[SSAValue]) -> ValueType:
+def _read_type(tensor: TensorType | GatheredType, indices: Sequence[SSAValue]) -> ValueType:
     """The tile that a load at `indices` gives: without the axes where a group picks a part; of integers, in float32."""
     if len(indices) != len(tensor.axis_names):
         axes: tuple[str, ...] = ()  # which the check of indices refuses
@@ -468,14 +471,15 @@ def _read_type(tensor: TensorType, indices: Sequence[SSAValue]) -> ValueType:
 
 @irdl_op_definition
 class LoadOp(IRDLOperation):
-    """A tensor's tile at `indices`, one per axis in the tensor's order. Elements outside the tensor are zero.
+    """A tensor's tile at `indices`, one per axis in the tensor's order, or that of what is gathered of one
+    (`tile.gather`). Elements outside the tensor are zero.
 
     At the index of a group, the tile is of the part of that group, and has no such axis. Integers become float32:
     exactly up to 2^24, rounded to nearest even beyond.
     """
 
     name = "tile.load"
-    tensor = operand_def(TensorType)
+    tensor = operand_def(AnyOf((base(TensorType), base(GatheredType))))
     indices = var_operand_def(AnyOf((base(IndexType), base(GroupType))))
     place = prop_def(StringAttr)
     result = result_def(ValueType)
@@ -488,12 +492,18 @@ class LoadOp(IRDLOperation):
         super().__init__(
             operands=[tensor, indices],
             properties={"place": StringAttr(place)},
-            result_types=[_read_type(tensor_type(tensor), indices)],
+            result_types=[_read_type(read_type(tensor), indices)],
         )
 
     def verify_(self) -> None:
-        tensor = tensor_type(self.tensor)
+        tensor = read_type(self.tensor)
         _check_indices(tensor, self.indices, "read")
+        if isinstance(tensor, GatheredType) and any(
+            isinstance(each.owner, ShiftOp) or isinstance(each.type, GroupType) for each in self.indices
+        ):
+            raise RuleViolation(
+                "what is gathered is read at a displaced index, or in a group", "read it at indices as they are"
+            )
         if self.result.type != _read_type(tensor, self.indices):
             raise RuleViolation(
                 f"a load from {tensor} gives {self.result.type}",
@@ -631,6 +641,7 @@ Tile = Dialect(
         BlockOp,
         LoopOp,
         YieldOp,
+        GatherOp,
         LoadOp,
         StoreOp,
         FullOp,
@@ -647,5 +658,5 @@ Tile = Dialect(
         ContractOp,
         DotOp,
     ],
-    [TensorType, IndexType, GroupType, ValueType, FunctionAttr, RangeAttr],
+    [TensorType, GatheredType, IndexType, GroupType, ValueType, FunctionAttr, RangeAttr],
 )

@@ -16,6 +16,7 @@ from tilewright.base.element import Element
 from tilewright.ir.tile.axes import base_axis, blocks_of, derived_extent
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import parameter_name
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.operations import (
     MOST_EXACT_POSITION,
     BroadcastOp,
@@ -239,8 +240,7 @@ def _loads(program: ProgramOp) -> Iterator[Violation]:
     stored = {op.tensor for op in program.walk() if isinstance(op, StoreOp)}
     loaded: set[SSAValue] = set()
     for op in program.walk():
-        tensor = op.tensor if isinstance(op, LoadOp) else op.bounds if isinstance(op, GridOp) else None
-        if tensor is not None:
+        for tensor in _tensors_read(op):
             loaded.add(tensor)
             if tensor in stored:
                 name = parameter_name(program, tensor)
@@ -260,6 +260,18 @@ def _loads(program: ProgramOp) -> Iterator[Violation]:
                     f"parameter {name} reaches no store: it is neither stored nor read for one", "use it or remove it"
                 ),
             )
+
+
+def _tensors_read(op: Operation) -> tuple[SSAValue, ...]:
+    match op:
+        case LoadOp():
+            return () if isinstance(op.tensor.owner, GatherOp) else (op.tensor,)
+        case GatherOp():
+            return (op.tensor, *op.tables)
+        case GridOp():
+            return () if op.bounds is None else (op.bounds,)
+        case _:
+            return ()
 
 
 def place_of(op: Operation) -> str:

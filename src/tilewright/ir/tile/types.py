@@ -229,6 +229,44 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
+class GatheredType(ParametrizedAttribute, TypeAttribute):
+    """An array that `tile.gather` makes of a tensor: `!tile.gathered<["B", "T", "E"], bf16>`. It has no strides."""
+
+    name = "tile.gathered"
+    axes: ArrayAttr[StringAttr]
+    element: Attribute
+
+    @classmethod
+    def of(cls, axes: Sequence[str], element: Element) -> GatheredType:
+        return cls(_strings(axes), VALUE_TYPES[element])
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        return tuple(axis.data for axis in self.axes)
+
+    @property
+    def element_kind(self) -> Element:
+        return _element_of(self.element)
+
+    def verify(self) -> None:
+        _verify_axes(self.axis_names, "what is gathered")
+        _element_of(self.element)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_strings(printer, self.axis_names)
+            printer.print_string(", ")
+            printer.print_attribute(self.element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            axes = _parse_strings(parser)
+            parser.parse_punctuation(",")
+            return (axes, parser.parse_type())
+
+
+@irdl_attr_definition
 class IndexType(ParametrizedAttribute, TypeAttribute):
     """Which tile along an axis, perhaps displaced by a number of elements: `!tile.index<"M">`."""
 
@@ -298,6 +336,12 @@ def value_type(value: SSAValue) -> ValueType:
     if not isinstance(value.type, ValueType):
         raise RuleViolation(f"a value of type {value.type} stands where a tile belongs", "give a tile")
     return value.type
+
+
+def read_type(value: SSAValue) -> TensorType | GatheredType:
+    """The type of an SSA value that loads read: a tensor, or what is gathered of one. Raises RuleViolation if it is
+    neither."""
+    return value.type if isinstance(value.type, GatheredType) else tensor_type(value)
 
 
 def tensor_type(value: SSAValue) -> TensorType:

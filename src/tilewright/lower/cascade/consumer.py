@@ -663,7 +663,7 @@ class Consumer:
         depth = self.depth_of(over, b)
         major, leading, stride, steps = matrix_layout(a.decision, over, depth)
         # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
-        apart = 64 * 128 if major == "K" else a.decision.box_bytes
+        apart = 64 * 128 if major == "K" else a.decision.span_bytes
         held, phase = phases
         properties, kinds = self.issue_types(b, over)
         self.build.add(ac.WgmmaFenceOp.create())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
@@ -25,14 +26,15 @@ from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
 from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
+    KnownPlaces,
     Place,
-    fill_slot,
     open_tiles,
     rows_first,
+    slot_coordinates,
     tile_counts,
     tiles_walked,
 )
-from tilewright.lower.cascade.slots import Ring, declare_rings, rows_address
+from tilewright.lower.cascade.slots import Ring, declare_rings, fill, rows_address
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
 
 _WARPGROUP = 128
@@ -59,7 +61,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
         set_up(build, memory)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create())
-    _add_producer(build, program, d, rings)
+    _add_producer(build, program, d, rings, arrays)
     _add_consumer(build, program, d, rings, arrays, rows, memory)
     if memory is not None:
         take_down(build, memory)
@@ -82,9 +84,11 @@ def _declare_rows(build: Build, d: CascadeDecisions) -> SSAValue:
 def _declare_arrays(
     build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
 ) -> dict[str, SSAValue]:
-    """The arrays that threads reach by themselves: results, and what is loaded and not brought."""
+    """The arrays that threads reach by themselves: results, what is loaded and not brought, and tables that say where
+    what is brought lies."""
     read = [load for load in loads(program) if first_alike(program, load) not in rings]
     plain = {parameter_name(program, load.tensor) for load in read}
+    plain |= {each.table for slot in d.slots for each in slot.lookups}
     arrays: dict[str, SSAValue] = {}
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
         if buffer.role == "output":
@@ -102,16 +106,27 @@ def _turned(buffer: Buffer, axes: Sequence[str], d: CascadeDecisions) -> Buffer:
     )
 
 
-def _add_producer(build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]) -> None:
+def _add_producer(
+    build: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    rings: dict[tile.LoadOp, Ring],
+    arrays: dict[str, SSAValue],
+) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
     listed = list(rings)
     starts = [rings[load].start(role, "empty") for load in listed]
     outer, place, carried = open_tiles(role, program, d, starts)
     cursors = dict(zip(listed, carried, strict=True))
 
-    def bring(at: Build, load: tile.LoadOp, where: Place) -> None:
-        fill_slot(at, rings[load], cursors[load], load, where, d)
-        cursors[load] = rings[load].advance(at, cursors[load])
+    def bring(at: Build, together: Sequence[tile.LoadOp], where: Place) -> None:
+        """Fill a slot of each. Tables are asked for all of them before a slot is waited for, so that both take their
+        time at once."""
+        known: KnownPlaces = {}
+        found = [slot_coordinates(at, rings[load].decision, arrays, where, d, known) for load in together]
+        for load, coordinates in zip(together, found, strict=True):
+            fill(at, rings[load], cursors[load], coordinates)
+            cursors[load] = rings[load].advance(at, cursors[load])
 
     def bring_in_turn(at: Build, symbol: str, axis: str, passing: list[tile.LoadOp], where: Place) -> None:
         """Fill slots for each tile along an axis; what has slices of another is brought slice by slice."""
@@ -122,18 +137,21 @@ def _add_producer(build: Build, program: tile.ProgramOp, d: CascadeDecisions, ri
         left = list(passing)
         while left:
             sliced = rings[left[0]].decision.sliced
-            if sliced in ("", axis):
-                bring(inner, left.pop(0), here)
-                continue
+            own = sliced in ("", axis)
             together = [load for load in left if rings[load].decision.sliced == sliced]
-            bring_in_turn(inner, slices_symbol(sliced), sliced, together, here)
+            if own:
+                # In order: what comes behind a load that has slices waits for it.
+                together = list(takewhile(lambda load: rings[load].decision.sliced in ("", axis), left))
+                bring(inner, together, here)
+            else:
+                bring_in_turn(inner, slices_symbol(sliced), sliced, together, here)
             left = [load for load in left if load not in together]
         inner.add(ac.YieldOp.create(operands=[cursors[load] for load in passing]))
         cursors.update(zip(passing, op.outputs, strict=True))
 
     for load in listed:
         if rings[load].decision.resident:
-            bring(outer, load, place)
+            bring(outer, [load], place)
     products = products_of(program)
     for loop in loops(program):
         needed = loads_of_walk(loop, products, listed)

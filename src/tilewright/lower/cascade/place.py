@@ -13,13 +13,11 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, Line, SlotDecision
+from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, Line, Lookup, SlotDecision
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import INDEX, Build, affine
-from tilewright.lower.cascade.slots import Ring, fill
 from tilewright.lower.points.array_part import part_at
 
 
@@ -136,28 +134,84 @@ def rows_first(axes: Sequence[str], d: CascadeDecisions) -> list[str]:
     return sorted(axes, key=lambda axis: 0 if axis in d.batch else 1 if axis == d.row else 2)
 
 
-def fill_slot(
-    build: Build,
-    ring: Ring,
-    cursor: SSAValue,
-    load: tile.LoadOp,
-    place: Place,
-    d: CascadeDecisions,
-) -> None:
-    """Bring a load's tile into its next slot."""
-    slot = ring.decision
-    zero = affine(build, [], 0)
-    blocks = {base_axis(axis): block_size(axis) for axis in tensor_type(load.tensor).axis_names}
-    batch = [_divided(build, place.indices[axis], blocks[axis]) for axis in slot.batch]
+Coordinates = Mapping[int, Sequence[SSAValue]]
+"""Of a slot's boxes, by where in the slot each is."""
+KnownPlaces = dict[tuple[Lookup, str, int], SSAValue]
+"""What tables say for an element of a tile: by which dimension of which map aside, along which axis, the element's
+number."""
+
+
+def slot_coordinates(
+    build: Build, slot: SlotDecision, tables: Mapping[str, SSAValue], place: Place, d: CascadeDecisions,
+    known: KnownPlaces,
+) -> Coordinates:  # fmt: skip
+    """Where the boxes of a load's tile lie. tables: the arrays that say where rows lie, by name; known: what they have
+    said for this tile, to which what they say now is added."""
     inner = place.first(build, slot.inner, d)
-    outer = place.first(build, slot.outer, d) or zero
     span = slot.box[0]
-    coordinates: dict[int, list[SSAValue]] = {}
-    for number in range(slot.boxes):
-        terms = [(inner, 1)] if inner is not None else []
-        first = affine(build, terms, span * number) if number or inner is None else inner
-        coordinates[number] = [first, outer, *batch]
-    fill(build, ring, cursor, coordinates)
+    coordinates: dict[int, Sequence[SSAValue]] = {}
+    for down in range(slot.boxes_down):
+        here = _Element(build, place, d, slot.outer, down * slot.box_rows)
+        row = here.within(slot.page) if slot.page else here.block(1)
+        looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}
+        further = [
+            looked_up[number] if number in looked_up else here.along(axis)
+            for number, axis in enumerate(slot.batch, start=2)
+        ]
+        for across in range(slot.spans):
+            offset = across * slot.span_bytes + down * slot.box_bytes
+            coordinates[offset] = [_moved(build, inner, span * across), row, *further]
+    return coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """An element of a tile: the one with number `offset` along an axis, the first along all others."""
+
+    build: Build
+    place: Place
+    d: CascadeDecisions
+    axis: str
+    offset: int
+
+    def along(self, axis: str) -> SSAValue:
+        """Its number along an axis, or that of the block that it lies in."""
+        if base_axis(axis) == self.axis:
+            return self.block(block_size(axis))
+        return _divided(self.build, self.place.indices[base_axis(axis)], block_size(axis))
+
+    def block(self, size: int) -> SSAValue:
+        """Which block of so many elements of the axis it lies in: of tiles that are whole blocks without a division."""
+        number, extent = self.place.indices.get(self.axis), self.d.tile_extent(self.axis)
+        if number is None or extent % size == 0:
+            terms = [] if number is None else [(number, extent // size)]
+            return affine(self.build, terms, self.offset // size)
+        if size % extent == 0 and self.offset < extent:
+            return _divided(self.build, number, size // extent)
+        return _divided(self.build, affine(self.build, [(number, extent)], self.offset), size)
+
+    def within(self, size: int) -> SSAValue:
+        """Its place in that block."""
+        number, extent = self.place.indices.get(self.axis), self.d.tile_extent(self.axis)
+        if number is None or extent % size == 0:
+            return affine(self.build, [], self.offset % size)
+        return affine(self.build, [(number, extent), (self.block(size), -size)], self.offset)
+
+
+def _moved(build: Build, begin: SSAValue | None, by: int) -> SSAValue:
+    """An index so many elements behind another, or behind 0."""
+    if begin is None or by:
+        return affine(build, [(begin, 1)] if begin is not None else [], by)
+    return begin
+
+
+def _looked_up(table: SSAValue, lookup: Lookup, here: _Element, known: KnownPlaces) -> SSAValue:
+    """What a table says for an element, which is asked once for all arrays that go by it."""
+    key = (replace(lookup, dimension=0), here.axis, here.offset)
+    if key not in known:
+        places = [here.along(axis) for axis in lookup.axes]
+        known[key] = here.build.value(ac.IndexLoadOp.create(operands=[table, *places], result_types=[INDEX]))
+    return known[key]
 
 
 def slot_elements(slot: SlotDecision, axis: str) -> int:

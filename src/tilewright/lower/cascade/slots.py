@@ -133,8 +133,8 @@ def matrix_layout(slot: SlotDecision, contracted: str, depth: int) -> tuple[str,
     steps = range(depth // _STEP_ROWS)
     if slot.inner == contracted:
         spans = [divmod(_STEP_BYTES * step, SPAN_BYTES) for step in steps]
-        return "K", 16, 1024, [span * slot.box_bytes + within for span, within in spans]
-    return "MN", slot.box_bytes, 1024, [SPAN_BYTES * _STEP_ROWS * step for step in steps]
+        return "K", 16, 1024, [span * slot.span_bytes + within for span, within in spans]
+    return "MN", slot.span_bytes, 1024, [SPAN_BYTES * _STEP_ROWS * step for step in steps]
 
 
 def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, pending: int = 0) -> tuple[SSAValue, ...]:
@@ -161,7 +161,7 @@ def release(build: Build, phase: SSAValue) -> None:
 
 
 def fill(build: Build, ring: Ring, cursor: SSAValue, coordinates: Mapping[int, Sequence[SSAValue]]) -> None:
-    """Wait for a slot, announce its bytes and copy its boxes. coordinates: of each box."""
+    """Wait for a slot, announce its bytes and copy its boxes. coordinates: of each box, by where in the slot it is."""
     decision = ring.decision
     phase = ring.wait(build, cursor, "empty")
     left = decision.slot_bytes
@@ -171,13 +171,13 @@ def fill(build: Build, ring: Ring, cursor: SSAValue, coordinates: Mapping[int, S
             result_types=[ac.TransactionType(ring.name, IntAttr(left))],
         )
     )  # fmt: skip
-    for number in range(decision.boxes):
+    for offset, place in coordinates.items():
         left -= decision.box_bytes
         tx = build.value(
             ac.CopyIssueOp.create(
-                operands=[ring.map, ring.buffer, tx, *coordinates[number]],
+                operands=[ring.map, ring.buffer, tx, *place],
                 properties={
-                    "offset_bytes": IntAttr(number * decision.box_bytes),
+                    "offset_bytes": IntAttr(offset),
                     "rank_offset_bytes": IntAttr(0),
                     "box_bytes": IntAttr(decision.box_bytes),
                     "multicast": IntAttr(1),

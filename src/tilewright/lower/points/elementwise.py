@@ -15,7 +15,13 @@ from tilewright.base.size import number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.sizes import sizes_of
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address, load_as_float, store_element
+from tilewright.lower.ptx.global_access import (
+    ELEMENT_BYTES,
+    displaced_address,
+    load_as_float,
+    load_index,
+    store_element,
+)
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import GlobalPlace, IndexPlace, Places, ScalarPlace
 from tilewright.lower.ptx.run_time import POINTS
@@ -73,6 +79,8 @@ def _emit_body(text: Text, places: Places, op: ac.ElementwiseOp, indices: list[s
                 values[inner.result] = IndexPlace(affine_index(text, values, inner))
             case ac.IndexDivideOp():
                 values[inner.result] = IndexPlace(divided(text, values, inner))
+            case ac.IndexLoadOp():
+                values[inner.result] = IndexPlace(index_loaded(text, values, inner))
             case ac.ElementLoadOp():
                 source = values[inner.source]
                 assert isinstance(source, GlobalPlace)
@@ -94,6 +102,13 @@ def divided(text: Text, values: Places, op: ac.IndexDivideOp) -> str:
     place = values[op.operand]
     assert isinstance(place, IndexPlace)
     return text.into("b32", "div.u32", place.register, op.size.data)
+
+
+def index_loaded(text: Text, values: Places, op: ac.IndexLoadOp) -> str:
+    """What an array of integers holds at a point, -1 where it has none there."""
+    source, indices = values[op.source], [values[each] for each in op.indices]
+    assert isinstance(source, GlobalPlace)
+    return load_index(text, source, [each.register for each in indices if isinstance(each, IndexPlace)])
 
 
 def affine_index(text: Text, values: Places, op: ac.AffineOp) -> str:

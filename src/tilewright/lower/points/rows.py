@@ -23,7 +23,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.rows import COSTLY, RowDecision
 from tilewright.ir.sizes import sizes_of
-from tilewright.lower.points.elementwise import affine_index, divided
+from tilewright.lower.points.elementwise import affine_index, divided, index_loaded
 from tilewright.lower.points.row_folds import IDENTITIES, WARP_THREADS, Chosen, Unit, better, chosen, folded
 from tilewright.lower.points.runs import narrowed
 from tilewright.lower.points.wide_loads import WORD_BYTES, widened
@@ -223,7 +223,7 @@ class _Row:
     def once(self, inner: Operation) -> None:
         """What is the same at all points."""
         match inner:
-            case ac.AffineOp() | ac.IndexDivideOp():
+            case ac.AffineOp() | ac.IndexDivideOp() | ac.IndexLoadOp():
                 self.values[inner.result] = IndexPlace(_index(self.text, self.values, inner))
             case ac.ElementLoadOp():
                 source = self.array(inner.source)
@@ -242,7 +242,7 @@ class _Row:
 
     def at_points(self, inner: Operation, piece: int) -> None:
         """At each point of a piece that the thread holds."""
-        if isinstance(inner, ac.AffineOp | ac.IndexDivideOp):
+        if isinstance(inner, ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp):
             return  # computed where an address needs it
         result = inner.results[0]
         if isinstance(inner, ac.ElementLoadOp):
@@ -436,8 +436,14 @@ def _is_costly(op: Operation) -> bool:
     return isinstance(op, ac.ScalarOp) and op.function.data in COSTLY
 
 
-def _index(text: Text, values: Places, op: ac.AffineOp | ac.IndexDivideOp) -> str:
-    return affine_index(text, values, op) if isinstance(op, ac.AffineOp) else divided(text, values, op)
+def _index(text: Text, values: Places, op: ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp) -> str:
+    match op:
+        case ac.AffineOp():
+            return affine_index(text, values, op)
+        case ac.IndexDivideOp():
+            return divided(text, values, op)
+        case ac.IndexLoadOp():
+            return index_loaded(text, values, op)
 
 
 def _index_at(text: Text, point: Places, index: SSAValue) -> None:
@@ -445,7 +451,7 @@ def _index_at(text: Text, point: Places, index: SSAValue) -> None:
     if index in point:
         return
     owner = index.owner
-    assert isinstance(owner, ac.AffineOp | ac.IndexDivideOp)
+    assert isinstance(owner, ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp)
     for operand in owner.operands:
         _index_at(text, point, operand)
     point[index] = IndexPlace(_index(text, point, owner))

@@ -75,6 +75,7 @@ from tilewright.lower.points.transpose import lower_transpose
 from tilewright.lower.ptx.async_copy import lower_async_copy
 from tilewright.lower.ptx.cluster_sync import lower_cluster_sync
 from tilewright.lower.ptx.emit import Text
+from tilewright.lower.ptx.global_access import load_index
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
@@ -700,6 +701,12 @@ def _lower_index_divide(lowering: Lowering, op: ac.IndexDivideOp) -> Place:
     return IndexPlace(divided(lowering.text, lowering.places, op))
 
 
+def _lower_index_load(lowering: Lowering, op: ac.IndexLoadOp) -> Place:
+    source = lowering.place(op.source)
+    assert isinstance(source, GlobalPlace)
+    return IndexPlace(load_index(lowering.text, source, [lowering.index(each) for each in op.indices]))
+
+
 def _lower_affine(lowering: Lowering, op: ac.AffineOp) -> Place:
     return IndexPlace(_affine(lowering, op))
 
@@ -735,6 +742,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.YieldOp: _nothing,
     ac.AffineOp: _placed(_lower_affine),
     ac.IndexDivideOp: _placed(_lower_index_divide),
+    ac.IndexLoadOp: _placed(_lower_index_load),
     ac.RangeOp: _placed(lower_range),
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),

@@ -5,11 +5,15 @@ Not handled: vectors of elements. Checked by: tests/lower/test_extents.py and te
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.lower.ptx import float8, int8
 from tilewright.lower.ptx.emit import Text, float_literal
 from tilewright.lower.ptx.places import GlobalPlace
 from tilewright.lower.ptx.scalar import widen
 
+_NO_PLACE = -1
+"""An index that is outside of every array."""
 ELEMENT_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "i32": 4}
 
 
@@ -28,6 +32,19 @@ def constant_address(text: Text, base: str, offset_bytes: int) -> str:
     if offset_bytes < 2**31:
         return f"[{base}+{offset_bytes}]"
     return f"[{text.into('b64', 'add.s64', base, offset_bytes)}]"
+
+
+def load_index(text: Text, source: GlobalPlace, indices: Sequence[str]) -> str:
+    """What an array of integers holds at these indices, in a register; -1 where they lie outside of it. As unsigned
+    numbers, negative indices are outside too."""
+    address, inside = source.register, ""
+    for register, extent, stride in zip(indices, source.shape, source.strides, strict=True):
+        fits = text.into("pred", "setp.lt.u32", register, extent)
+        inside = text.into("pred", "and.pred", inside, fits) if inside else fits
+        address = displaced_address(text, address, register, stride * ELEMENT_BYTES[source.element])
+    number = text.into("b32", "mov.b32", _NO_PLACE)
+    text.emit(f"{source.load}.b32", number, f"[{address}]", guard=inside)
+    return number
 
 
 def load_as_float(text: Text, source: GlobalPlace, address: str, guard: str, into: str = "") -> str:

@@ -13,18 +13,21 @@ Not handled: operands of 8 bits, operands that no tensor map describes. Checked 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
-from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, SlotDecision
+from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, Lookup, SlotDecision
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
+    MapDimensions,
     Product,
+    axis_of,
     cascade_axes,
     first_alike,
     is_resident,
     load_number,
+    map_dimensions,
     multiplied_loads,
     products_of,
     refuse_at,
@@ -33,10 +36,11 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
-from tilewright.ir.tile.facts import index_offset, loops, parameter_name, stores
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
+from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.reduce import ReduceOp
-from tilewright.ir.tile.types import axes_text, tensor_type, value_type
+from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.tile_order import places_together
@@ -52,6 +56,11 @@ _OTHER_REGISTERS = 44
 _LEAST_OTHER_REGISTERS = 28
 """The same where more consumers leave no more: with it ptxas (13.0) spills nothing in attention of head size 64, causal
 too, by tiles of 3 x 64 rows and 128 keys."""
+_PRODUCER = 40
+"""Registers of the thread that fills slots."""
+_LOOKED_UP, _REGISTERS_LOOKED_UP = 2, 4
+"""So many places that tables say fit in these; each further one takes so many more, for it and its address: with 64,
+ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP = 16
@@ -62,6 +71,8 @@ _SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
+_SWIZZLED_ROWS = 8
+"""After which the swizzle of a slot repeats, so that boxes begin there."""
 _WORDS_OF_ROW = 2
 """Rows of a thread in a block of 64."""
 
@@ -92,9 +103,15 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         load
         for load in rows_loaded(program, axes)
         if load not in brought
-        and parameter_name(program, load.tensor) not in wanted.misaligned
+        and parameter_name(program, read_tensor(load.tensor)) not in wanted.misaligned
         and not obstacles(program, axes, load, tiniest, target)
     )
+    for load in loads(program):
+        if isinstance(load.tensor.owner, GatherOp) and first_alike(program, load) not in brought:
+            name = parameter_name(program, read_tensor(load.tensor))
+            refuse_at(
+                load, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
+            )
     found: list[CascadeDecisions] = []
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
@@ -136,17 +153,15 @@ def _decided(
     target: Target,
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
-    launch, producer, consumer = (
-        register_budget(choice.consumers, target)
-        if choice.consumers <= _CONSUMERS
-        else register_budget(choice.consumers, target, producer=_SMALL_PRODUCER)
-    )
-    needed = _registers(program, axes, choice, brought, target)
-    if needed > consumer:
-        return f"values of {needed} registers a thread, of {consumer}"
     slots = _slots(program, axes, brought, choice, target)
     if slots is None:
         return "slots larger than shared memory"
+    kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
+    kept += _looked_up_registers(slots, target)
+    launch, producer, consumer = register_budget(choice.consumers, target, producer=kept)
+    needed = _registers(program, axes, choice, brought, target)
+    if needed > consumer:
+        return f"values of {needed} registers a thread, of {consumer}"
     allocated, operand = _tensor_columns(program, axes, choice, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
@@ -158,7 +173,7 @@ def _decided(
     words = (
         f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
         f"{tiles} tiles on {ctas} CTAs",
-        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes" for each in slots),
+        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
     )
     walked, together = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), 0
     if walked:
@@ -190,6 +205,21 @@ def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, t
     stored = choice.streamed // 2 if any(each.op.axis.data == axes.streamed for each in computed) else 0
     least = max(choice.consumers * (widest + stored), target.limit("tensor_memory.allocation_columns_min"))
     return 1 << (least - 1).bit_length(), widest
+
+
+def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
+    """Of the thread that fills slots, for what tables say while it waits for one, beyond what it has anyway."""
+    step = target.limit("setmaxnreg.registers_step")
+    # Arrays that go by one table ask it once.
+    asked = {(each.table, each.axes, slot.outer): slot.boxes_down for slot in slots for each in slot.lookups}
+    most = sum(asked.values())
+    return -(-_REGISTERS_LOOKED_UP * max(0, most - _LOOKED_UP) // step) * step
+
+
+def _by_tables(slot: SlotDecision) -> str:
+    """How tables lead to what a slot has, in words."""
+    tables = ", ".join(dict.fromkeys(each.table for each in slot.lookups))
+    return f", {slot.box_rows} rows at a time where {tables} says" if tables else ""
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
@@ -271,8 +301,8 @@ def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
 
 
 def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -> None:
-    name = parameter_name(program, load.tensor)
-    if tensor_type(load.tensor).element_kind.bytes != 2:
+    name = parameter_name(program, read_tensor(load.tensor))
+    if read_type(load.tensor).element_kind.bytes != 2:
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
     if name in wanted.misaligned:
         refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
@@ -293,12 +323,13 @@ def _registers(
     packed = (read + held) * (narrow // 2)
     if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
         # Nothing is carried but in tensor memory, and a sum is read once, to be stored.
-        return wide + wide // 2 + _OTHER_REGISTERS
+        widest = max(wide.values())
+        return widest + widest // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     scored = narrow * max(scores, 1) + packed
     if target.supports("tensor_memory") and held:
         # A product's sums are read beside what they are added to.
-        scored = max(scored, wide)
+        scored = max(scored, *wide.values())
     return carried + scored + other
 
 
@@ -327,6 +358,8 @@ def _tiles(
         widths = [reach] if reach <= most else []
     elif wanted.depth is not None:
         widths = [width for width in (wanted.depth,) if width % step == 0 and 0 < width <= most]
+    else:
+        widths = _of_whole_blocks(widths, [size for load in brought for size in _blocks_of(load, axes.streamed)])
     few = program.extents[axes.row] <= BLOCK_ROWS
     several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole else (_CONSUMERS, 1)
     counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else several
@@ -336,11 +369,19 @@ def _tiles(
                 yield _Tile(consumers, each, width)
 
 
+def _of_whole_blocks(widths: Sequence[int], blocks: Sequence[int]) -> list[int]:
+    """Widths that are whole blocks or divide them, so that boxes are no smaller than either; all, where none is."""
+    return [width for width in widths if not any(width % size and size % width for size in blocks)] or list(widths)
+
+
+def _blocks_of(load: tile.LoadOp, axis: str) -> tuple[int, ...]:
+    return blocks_along(read_dimensions(load.tensor), axis)
+
+
 def _inner_axis(load: tile.LoadOp) -> str:
     """The axis along which a load's array is contiguous, of its last two at best."""
-    tensor = tensor_type(load.tensor)
-    dense = [axis for axis, stride in zip(tensor.axis_names, tensor.stride_elements, strict=True) if stride == 1]
-    return base_axis(dense[-1]) if dense else ""
+    dense = [each.where for each in read_dimensions(load.tensor) if each.stride == 1]
+    return base_axis(axis_of(dense[-1])) if dense else ""
 
 
 def _slots(
@@ -372,56 +413,86 @@ def _legal_slot(
 ) -> SlotDecision:
     broken = obstacles(program, axes, load, choice, target)
     if broken:
-        name = parameter_name(program, load.tensor)
+        name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
         refuse_at(load, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
-    return _slot(program, axes, load, choice, count, target)
+    found = map_dimensions(load, axes)
+    assert found is not None, "nothing is in the way of a map"
+    return _slot(program, axes, load, found, choice, count, target)
 
 
 def obstacles(
     program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, target: Target
 ) -> list[str]:
     """Why no tensor map brings a load's tiles into slots, in words; nothing where one does."""
-    tensor = tensor_type(load.tensor)
-    spread = [axis for axis in map(base_axis, tensor.axis_names) if axis not in axes.batch]
-    if len(spread) != 2 or _inner_axis(load) not in spread:
-        return [f"{axes_text(tensor.axis_names)} is contiguous along none of {axes_text(spread)}"]
-    slot = _slot(program, axes, load, choice, 1, target)
+    found = map_dimensions(load, axes)
+    if found is None:
+        named = read_type(load.tensor).axis_names
+        spread = [axis for axis in map(base_axis, named) if axis not in axes.batch]
+        if isinstance(load.tensor.owner, GatherOp):
+            return [
+                f"its rows along {axes_text(spread)} lie one by one where integers say, or along none of these axes"
+            ]
+        return [f"{axes_text(named)} is contiguous along none of {axes_text(spread)}"]
+    slot = _slot(program, axes, load, found, choice, 1, target)
     map_ = TensorMap(
         slot.element, slot.dims, slot.strides_bytes, slot.box, swizzle=slot.swizzle, l2_promotion=slot.l2_promotion
     )
     broken = [item.message for item in check(map_, target).violations]
     if any(index_offset(index) for index in load.indices):
         broken.append("it is displaced, and elements past an end must not count")
+    strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
+    if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
+        broken.append(f"it is read where integers over {axes_text(sorted(strange or {slot.inner}))} say")
+    if slot.box_rows % _SWIZZLED_ROWS:
+        broken.append(f"{slot.box_rows} rows of it lie together, no multiple of {_SWIZZLED_ROWS}")
+    length = program.extents[slot.outer]
+    if slot.page and length % slot.page:
+        broken.append(f"{slot.outer} has {length} elements and ends within a block of {slot.page} of them")
+    if slot.page and length % slot.rows and not any(_ends(each, slot.outer, length) for each in slot.lookups):
+        broken.append(f"{slot.outer} has {length} elements, past which no table ends")
     return broken
 
 
+def _ends(lookup: Lookup, axis: str, length: int) -> bool:
+    """Whether a table has no number for what lies past an axis's end, so that zeros are brought."""
+    return any(base_axis(each) == axis and length % block_size(each) == 0 for each in lookup.axes)
+
+
 def _slot(
-    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, count: int, target: Target
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    load: tile.LoadOp,
+    found: MapDimensions,
+    choice: _Tile,
+    count: int,
+    target: Target,
 ) -> SlotDecision:
-    tensor, name = tensor_type(load.tensor), parameter_name(program, load.tensor)
-    named = [base_axis(axis) for axis in tensor.axis_names]
-    spread = [axis for axis in named if axis not in axes.batch]
-    inner = _inner_axis(load)
-    (outer,) = (axis for axis in spread if axis != inner)
-    width = tensor.element_kind.bytes
+    """found: `map_dimensions` of the load."""
+    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
+    inner, outer = base_axis(axis_of(found.inner.where)), base_axis(axis_of(found.outer.where))
+    width = element.bytes
     span = SPAN_BYTES // width
     sizes = {axes.row: BLOCK_ROWS * choice.consumers, axes.column: choice.columns, axes.streamed: choice.streamed}
     sizes |= {axis: _whole(program, axis, target) for axis in axes.further}
-    sliced = next((axis for axis in spread if axis not in sizes), "") if choice.sliced else ""
+    sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
-    extents = {axis: sizes.get(axis, -(-program.extents[axis] // _STEP) * _STEP) for axis in spread}
-    strides = dict(zip(named, tensor.stride_elements, strict=True))
-    shapes = dict(zip(named, tensor.extents, strict=True))
-    batch = tuple(axis for axis in reversed(named) if axis in axes.batch)
-    dims = tuple(shapes[axis] for axis in (inner, outer, *batch))
-    strides_bytes = tuple(strides[axis] * width for axis in (outer, *batch))
-    box = (span, extents[outer], *([1] * len(batch)))
+    extents = {axis: sizes.get(axis, -(-program.extents[axis] // _STEP) * _STEP) for axis in (inner, outer)}
+    dimensions = (found.inner, found.outer, *found.further)
+    # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
+    rows = math.gcd(extents[outer], *blocks_along(read_dimensions(load.tensor), outer))
+    lookups = tuple(
+        Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
+        for number, each in enumerate(dimensions)
+        if isinstance(each.where, Table)
+    )
     resident = is_resident(load) and not sliced
     return SlotDecision(
-        load_number(program, load), name, tensor.element_kind.value, width, inner, outer, batch,
-        -(-extents[inner] // span) * span, extents[outer], 1 if resident else count, int(resident), dims,
-        strides_bytes, box, sliced,
+        load_number(program, load), name, element.value, width, inner, outer,
+        tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
+        1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
+        tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
+        lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
     )  # fmt: skip
 
 

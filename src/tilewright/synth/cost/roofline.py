@@ -21,8 +21,8 @@ from typing import Generic, Literal, TypeVar
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import axes_of, dots, loads, stores
-from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.ir.tile.facts import axes_of, dots, gathers, loads, stores
+from tilewright.ir.tile.types import read_type, tensor_type, value_type
 from tilewright.synth.cost.time_model import OrientedShape, fetched_bytes, oriented_shape, predicted_time
 from tilewright.targets import Target
 
@@ -118,11 +118,18 @@ def program_roofline(program: tile.ProgramOp, decisions: Decisions, target: Targ
 
 
 def compulsory_bytes(program: tile.ProgramOp) -> int:
-    """Bytes of device memory that any kernel moves: each array that is loaded, and each that is stored, once."""
-    touched = {op.tensor for op in loads(program)}
-    arrays = [tensor_type(value) for value in touched]
+    """Bytes of device memory that any kernel moves: each array that is loaded, and each that is stored, once; of one
+    that tables lead to, as many elements as are gathered, or all if those are fewer."""
+    gathered = {op.result: op for op in gathers(program)}
+    touched = {op.tensor for op in loads(program)} | {each for op in gathered.values() for each in op.tables}
+    arrays = [tensor_type(value) for value in touched if value not in gathered]
     arrays += [tensor_type(op.tensor) for op in stores(program)]
-    return sum(math.prod(extent.data for extent in array.shape) * array.element_kind.bytes for array in arrays)
+    found = sum(math.prod(array.extents) * array.element_kind.bytes for array in arrays)
+    for value, op in gathered.items():
+        elements = math.prod(program.extents[axis] for axis in read_type(value).axis_names)
+        array = tensor_type(op.tensor)
+        found += min(elements, math.prod(array.extents)) * array.element_kind.bytes
+    return found
 
 
 def _operand_bytes(program: tile.ProgramOp) -> int:

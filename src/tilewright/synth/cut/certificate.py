@@ -8,6 +8,7 @@ refuted.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -17,7 +18,8 @@ import numpy as np
 from tilewright.base.error import TilewrightError
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
-from tilewright.ir.tile.facts import buffers, positions, the_program
+from tilewright.ir.tile.facts import buffers, gathers, positions, the_program
+from tilewright.ir.tile.gather import blocks_along
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cut.handover import Cut
 from tilewright.synth.streaming.certificate import made_up_inputs
@@ -26,14 +28,16 @@ from tilewright.synth.streaming.meaning import Array, cuts, meaning
 EXTENTS = (1, 2)
 """Of each axis, one after the other; of axes with blocks, so many blocks."""
 PARTS = ((2, 1), (3, 2))
-"""Parts of an axis, and elements of each."""
+"""Parts of an axis, and elements of each, or blocks of what is gathered along it."""
+_SHORT = 8
 
 
 def require_same(whole: tile.ProgramOp, cut: Cut) -> None:
     """Raises TilewrightError where the two programs store other numbers than the whole."""
     before, *after = map(the_program, cut.programs)
     if cut.parts:
-        found = (_difference_in_parts(whole, before, after, *each) for each in PARTS)
+        blocks = _blocks_of_parts(whole, before)
+        found = (_difference_in_parts(whole, before, after, parts, length * blocks) for parts, length in PARTS)
     else:
         found = (_difference(whole, before, after, length) for length in EXTENTS)
     for name in found:
@@ -68,6 +72,25 @@ def _other(expected: Mapping[str, Array], stored: Mapping[str, Array]) -> str:
     return ""
 
 
+def _blocks_of_parts(whole: tile.ProgramOp, before: tile.ProgramOp) -> int:
+    """Elements of which a part of the axis has a multiple: whole blocks of what is gathered along it."""
+    axis = _divided_axis(whole, before)
+    return math.lcm(*(size for op in gathers(whole) for size in blocks_along(op.dimensions, axis)))
+
+
+def _divided_axis(whole: tile.ProgramOp, before: tile.ProgramOp) -> str:
+    """The axis that the program before has a part of."""
+    plain = {axis: extent for axis, extent in before.extents.items() if blocks_of(axis) is None}
+    (axis,) = (each for each, extent in plain.items() if whole.extents.get(each, extent) != extent)
+    return axis
+
+
+def _tilings(length: int) -> list[tuple[int, ...]]:
+    """Ways to cut a part into tiles: all of a short one."""
+    half = length // 2
+    return cuts(length) if length <= _SHORT else [(length,), (half, length - half), (1, half, length - half - 1)]
+
+
 def _difference_in_parts(
     whole: tile.ProgramOp, before: tile.ProgramOp, after: Sequence[tile.ProgramOp], parts: int, length: int
 ) -> str:
@@ -75,7 +98,7 @@ def _difference_in_parts(
     and every other axis one, for some cut of a part into tiles. What states are corrected by is not rounded: sums of
     rounded operands are no sums."""
     (along,) = before.extents.keys() - whole.extents.keys()
-    (axis,) = (each for each, extent in before.extents.items() if whole.extents.get(each, extent) != extent)
+    axis = _divided_axis(whole, before)
     chance = random.Random(parts)
     numbered = {base_axis(axis) for op in positions(whole) for axis in value_type(op.result).axis_names}
     plain = {each: parts * length if each in numbered else 1 for each in whole.extents if blocks_of(each) is None}
@@ -86,11 +109,11 @@ def _difference_in_parts(
     for argument, buffer in zip(before.body.block.args, buffers(before), strict=True):
         axes = tensor_type(argument).axis_names
         if buffer.role == "input" and along in axes:
-            at = axes.index(axis) - 1
+            at = next(number for number, each in enumerate(axes) if base_axis(each) == axis) - 1
             array = inputs[buffer.name]
-            array = array.reshape(*array.shape[:at], parts, length, *array.shape[at + 1 :])
+            array = array.reshape(*array.shape[:at], parts, -1, *array.shape[at + 1 :])
             divided[buffer.name] = np.moveaxis(array, at, 0)
-    for cut in cuts(length):
+    for cut in _tilings(length):
         # Where a part begins is a number that the program has of its own parts.
         steps = {along: Fraction(length, before.extents[axis])}
         states = meaning(before, extents, divided, cut, steps=steps)

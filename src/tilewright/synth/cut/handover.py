@@ -30,6 +30,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, blocks_of
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import grouping, loops, the_grid
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.rules import violations
@@ -38,7 +39,8 @@ from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
 
 _HANDED = (Element.F32, Element.BF16, Element.F16)
 _FREE = (tile.LoadOp, tile.CastOp, tile.BroadcastOp, tile.TransposeOp, tile.ConstantOp, tile.FullOp, tile.PositionOp)
-"""What computes nothing: a value of these alone is loaded on either side."""
+"""What computes nothing: a value of these alone is loaded on either side, but for one that tables lead to, which may be
+laid out once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _bare(node: Node) -> Node:
 
 
 def _may_be_handed_over(node: Node) -> bool:
-    computed = any(each.is_tile and each.what not in _FREE for each in below([node]))
+    computed = any((each.is_tile and each.what not in _FREE) or each.what is GatherOp for each in below([node]))
     return (
         computed and bool(node.axes) and node.element in _HANDED and all(blocks_of(axis) is None for axis in node.axes)
     )

@@ -11,7 +11,7 @@ mask leaves nothing of, or of no finite element, combine like any others, since 
 Both are the program's own operations, in an order that extents alone decide: the same bits in every run.
 
 Not handled: axes that no number of parts divides, values stored along the axis, folds that need a second walk, run-time
-axes, blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by `certificate`.
+axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by `certificate`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
-from tilewright.ir.tile.facts import grouping, loops, the_grid, the_program
+from tilewright.ir.tile.axes import base_axis, derived_extent
+from tilewright.ir.tile.facts import gathers, grouping, loops, the_grid, the_program
+from tilewright.ir.tile.gather import blocks_along
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.types import IndexType, RuleViolation, TensorType, ValueType
+from tilewright.synth.cut.further_axis import FurtherAxis
 from tilewright.synth.cut.handover import Cut, array_bytes, free_name, padded_strides, program_of
 from tilewright.synth.streaming.axis import streamed_axes
 from tilewright.synth.streaming.derive import State, Streaming, Walked, derived
@@ -51,8 +53,9 @@ def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
     axis = _axis(program, read(program)[1])
     most = program.extents[axis] // _LEAST if axis else 0
     nearest = max(1, min(math.floor(math.log2(wanted)), most.bit_length() - 1))
+    blocks = math.lcm(*(size for op in gathers(program) for size in blocks_along(op.dimensions, axis)))
     for parts in (1 << step for step in range(nearest, nearest + _TRIED)):
-        if parts <= most and program.extents[axis] % parts == 0:
+        if parts <= most and program.extents[axis] % (parts * blocks) == 0:
             try:
                 yield in_parts(program, axis, parts)
             except RuleViolation:
@@ -84,6 +87,7 @@ def in_parts(program: tile.ProgramOp, axis: str, parts: int) -> Cut:
     streaming = derived(graph, stored, axis)
     states = streaming.states
     extents = {**program.extents, axis: length, along: parts}
+    extents |= {each: derived_extent(each, extents) for each in extents}
     workspaces = [free_name(f"{name}_1_result_{state.number}", names) for state in states]
     tensors = [_tensor((along, *state.old.axes), extents) for state in states]
     before = _before(program, axis, along, parts, list(zip(workspaces, tensors, strict=True)))
@@ -172,21 +176,23 @@ def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int
     graph, stored = read(program)
     grid = the_grid(program)
     extents = {along: parts, **program.extents, axis: program.extents[axis] // parts}
-    over = _Over(graph, along)
+    extents |= {each: derived_extent(each, extents) for each in extents}
+    over = FurtherAxis(graph, along)
     index = graph.leaf("grid", len(grid.axis_names), IndexType.of(along), grid.place.data)
     tensors: dict[Node, tuple[str, TensorType]] = {}
     for number, argument in enumerate(program.body.block.args):
         assert isinstance(argument.type, TensorType)
         kind = argument.type
         stored_to = any(each.tensor.what == ("tensor", number) for each in stored)
-        if axis not in kind.axis_names and not stored_to:
+        divided = next((each for each in kind.axis_names if base_axis(each) == axis), "")
+        if not divided and not stored_to:
             continue
-        shape, strides = [extents[each] for each in kind.axis_names], kind.stride_elements
+        shape, strides = [derived_extent(each, extents) for each in kind.axis_names], kind.stride_elements
         if stored_to:
             strides = padded_strides(shape, kind.element_kind)
             step = shape[0] * strides[0]
         else:
-            step = extents[axis] * strides[kind.axis_names.index(axis)]
+            step = derived_extent(divided, extents) * strides[kind.axis_names.index(divided)]
         wider = TensorType.of((along, *kind.axis_names), (parts, *shape), (step, *strides), kind.element_kind)
         leaf = graph.leaf("tensor", number, kind)
         tensors[graph.leaf("tensor", number, wider)] = (program.parameters.data[number].data, wider)
@@ -198,51 +204,6 @@ def _program_in_parts(program: tile.ProgramOp, axis: str, along: str, parts: int
     module = program_of(program, graph, program.sym_name.data, roots, tensors, along, extents)
     assert module is not None, "a program in parts is one"
     return the_program(module)
-
-
-class _Over:
-    """Values of a graph with one more axis first, where they depend on it. known: of leaves and of what is replaced."""
-
-    def __init__(self, graph: Graph, along: str) -> None:
-        self.graph, self.along = graph, along
-        self.known: dict[Node, Node] = {}
-        self.index: Node | None = None
-        self.axis, self.length = "", 0
-
-    def value(self, node: Node) -> Node:
-        if node not in self.known:
-            self.known[node] = self._value(node)
-        return self.known[node]
-
-    def _value(self, node: Node) -> Node:
-        graph, place = self.graph, node.place
-        operands = [self.value(each) for each in node.operands]
-        if node.what is tile.PositionOp and node.axes == (self.axis,):
-            assert self.index is not None
-            part = graph.node(tile.PositionOp, (self.index,), ValueType.of((self.along,), Element.F32), place)
-            begin = graph.binary(Function.MUL, part, graph.constant_like(float(self.length), part), place)
-            both = (self.along, self.axis)
-            within = graph.node(node.what, node.operands, node.type, place, dict(node.properties))
-            begin, within = (graph.broadcast(each, both, place) for each in (begin, within))
-            return graph.binary(Function.ADD, begin, within, place)
-        if operands == list(node.operands) or isinstance(node.what, tuple):
-            return node
-        if node.what is tile.LoadOp:
-            assert self.index is not None
-            tensor, *indices = operands
-            return graph.node(
-                tile.LoadOp, (tensor, self.index, *indices), ValueType.of((self.along, *node.axes), node.element), place
-            )
-        axes = (self.along, *node.axes)
-        if node.what is tile.BroadcastOp:
-            return graph.broadcast(operands[0], axes, place)
-        if node.what is tile.TransposeOp:
-            return graph.transpose(operands[0], place)
-        if node.is_sum and node.function is not None:
-            return graph.reduce(node.function, operands[0], node.axis, place)
-        if node.is_sum:
-            return graph.contract(operands[0], operands[1], node.axis, axes, place)
-        return graph.rebuilt_over(node, [graph.broadcast(each, axes, place) for each in operands])
 
 
 # ---------------------------------------------------------------- the states combined
@@ -269,7 +230,7 @@ def _after(
         kind = ValueType.of(tensor.axis_names, Element.F32)
         loaded[state] = graph.node(tile.LoadOp, (leaf, *indices), kind, state.place)
     for state in streaming.states:
-        value, over = loaded[state], _Over(graph, along)
+        value, over = loaded[state], FurtherAxis(graph, along)
         for other in _followed(state):
             over.known[other.old] = loaded[other]
             over.known[other.update] = graph.broadcast(combined[other], loaded[other].axes, state.place)

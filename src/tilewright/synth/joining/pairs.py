@@ -19,6 +19,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import axes_of, parameter_name, the_grid
+from tilewright.ir.tile.gather import GatherOp, Remainder, Table
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import MAX_RANK, IndexType, TensorType, ValueType, axes_text, tensor_type
 from tilewright.layout.numbers.condition import names_of
@@ -158,12 +159,25 @@ def _of_op(op: Operation, pair: Pair) -> str:
                 # Where both had what is now one axis, nothing is repeated, and only the order may be another.
                 return "" if axes == into or set(axes) != set(into) else f"{axes_text(axes)} as {axes_text(into)}"
             return "" if into in (axes, (*axes[:-2], *axes[:-3:-1])) else f"{axes_text(axes)} as {axes_text(into)}"
+        case GatherOp():
+            return _of_gather(op, pair)
         case tile.StoreOp() if pair.outer in axes_of(op.value) and pair.inner not in axes_of(op.value):
             return f"a result over {pair.outer} and not {pair.inner}"
         case tile.ShiftOp() | tile.BlockOp() | tile.PositionOp():
             return _of_index(op, pair)
         case _:
             return ""
+
+
+def _of_gather(op: GatherOp, pair: Pair) -> str:
+    """What is gathered may have blocks of the outer axis, as an axis of the tensor or of a table."""
+    for each in op.dimensions:
+        named = each.where.axes if isinstance(each.where, Table) else (each.where.axis,)
+        for axis in named:
+            whole = isinstance(each.where, Remainder) or axis != pair.outer_blocks
+            if base_axis(axis) in (pair.outer, pair.inner) and whole:
+                return f"what is gathered along {axis}"
+    return ""
 
 
 def _of_index(op: tile.ShiftOp | tile.BlockOp | tile.PositionOp, pair: Pair) -> str:

@@ -20,7 +20,8 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, derived_extent
 from tilewright.ir.tile.facts import index_offset
-from tilewright.ir.tile.types import IndexType, TensorType, ValueType, tensor_type, value_type
+from tilewright.ir.tile.gather import Direct, GatherOp
+from tilewright.ir.tile.types import GatheredType, IndexType, TensorType, ValueType, read_type, tensor_type, value_type
 from tilewright.synth.joining.pairs import Pair
 
 
@@ -77,7 +78,7 @@ def _extents(program: tile.ProgramOp, pair: Pair) -> dict[str, int]:
 
 def _axes_of(kind: Attribute) -> tuple[str, ...]:
     match kind:
-        case ValueType() | TensorType():
+        case ValueType() | TensorType() | GatheredType():
             return kind.axis_names
         case IndexType():
             return (kind.axis.data,)
@@ -120,6 +121,8 @@ class _Writer:
                     known |= {op.result: self.indices[pair.blocks]} if pair.blocks else {}
                 case tile.ShiftOp() if op.result.type in (IndexType.of(pair.outer), IndexType.of(pair.inner)):
                     pass  # it is a number, of which `position` knows
+                case GatherOp():
+                    self.gather(op, block)
                 case tile.LoadOp() | tile.StoreOp():
                     self.access(op, block)
                 case _:
@@ -146,11 +149,22 @@ class _Writer:
             self.indices[axis] = op.result
         return self.indices[axis]
 
+    def gather(self, op: GatherOp, block: Block) -> None:
+        """The same of arrays that are seen otherwise: blocks of the outer axis are an axis, or nothing."""
+        places: list[str] = []
+        for name, each in zip(op.place_names, op.dimensions, strict=True):
+            places += self.pair.over([name]) if isinstance(each.where, Direct) else [name]
+        axes = self.pair.over(read_type(op.result).axis_names)
+        tables = [self.known[each] for each in op.tables]
+        fresh = GatherOp(self.known[op.tensor], tables, places, axes, op.place.data)
+        block.add_op(fresh)
+        self.known[op.result] = fresh.result
+
     def access(self, op: tile.LoadOp | tile.StoreOp, block: Block) -> None:
         tensor, place = self.known[op.tensor], op.place.data
-        own = dict(zip(tensor_type(op.tensor).axis_names, op.indices, strict=True))
+        own = dict(zip(read_type(op.tensor).axis_names, op.indices, strict=True))
         indices: list[SSAValue] = []
-        for axis in tensor_type(tensor).axis_names:
+        for axis in read_type(tensor).axis_names:
             if axis == self.pair.of_outer:
                 indices.append(self.of_outer(place))
             else:

@@ -21,6 +21,7 @@ from tilewright.base.span import Span
 from tilewright.ir.decisions import Decisions, MapDecision, PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots, loads, parameter_name, stores
+from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.types import MAX_TENSOR_ELEMENTS, TensorType, tensor_type
 from tilewright.layout.numbers.condition import Condition, condition_text, every, is_zero, names_of, parts_of
 from tilewright.layout.numbers.condition_facts import simplify
@@ -79,8 +80,9 @@ def _uses(program: tile.ProgramOp, decisions: Decisions) -> list[_Use]:
             if isinstance(source.owner, tile.LoadOp) and side in operands and not operands[side].materialized:
                 direct[parameter_name(program, source.owner.tensor)] = operands[side].map
     for load in loads(program):
-        name = parameter_name(program, load.tensor)
-        uses.append(_Use(name, tensor_type(load.tensor), load.place.data, direct.get(name), False))
+        source = read_tensor(load.tensor)
+        name = parameter_name(program, source)
+        uses.append(_Use(name, tensor_type(source), load.place.data, direct.get(name), False))
     stored = {} if pipeline is None else {item.parameter: item for item in pipeline.stores}
     for store in stores(program):
         name = parameter_name(program, store.tensor)

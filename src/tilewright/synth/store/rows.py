@@ -22,8 +22,18 @@ from tilewright.ir.refinement import DEFAULT_ALIGNMENT_BYTES
 from tilewright.ir.rows import COSTLY, RowDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
-from tilewright.ir.tile.facts import access_of, grid_axes, index_offset, loads, parameter_name, reductions, stores
-from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.ir.tile.facts import (
+    access_of,
+    gathers,
+    grid_axes,
+    index_offset,
+    loads,
+    parameter_name,
+    reductions,
+    stores,
+)
+from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.types import read_type, tensor_type, value_type
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -103,11 +113,11 @@ def _alone(axis: str, across: str, rows: int, length: int) -> ElementwiseDecisio
 def _registers_per_element(program: tile.ProgramOp, axis: str, vectors: Sequence[str]) -> float:
     """That wait from one walk along the row to the next: what is loaded, and what costs much and is folded."""
     held = [
-        (tensor_type(op.tensor).element_kind.bytes / _WORD_BYTES)
-        if parameter_name(program, op.tensor) in vectors
+        (read_type(op.tensor).element_kind.bytes / _WORD_BYTES)
+        if parameter_name(program, read_tensor(op.tensor)) in vectors
         else 1.0
         for op in loads(program)
-        if axis in map(base_axis, tensor_type(op.tensor).axis_names)
+        if axis in map(base_axis, read_type(op.tensor).axis_names)
     ]
     costly = [
         op
@@ -140,8 +150,9 @@ def _threads_of_cta(length: int, run: int) -> int:
 def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...]]:
     """Elements that a thread takes together, and the parameters that are reached so. 1 and none unless the row is whole
     runs, which begin at whole vectors, in some array."""
-    widths: dict[str, int] = {}
-    for op in (*loads(program), *stores(program)):
+    # What is gathered may lie outside of its array, and is loaded element by element.
+    widths = {parameter_name(program, each): 0 for op in gathers(program) for each in (op.tensor, *op.tables)}
+    for op in (*_plain_loads(program), *stores(program)):
         tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
         if axis in tensor.axis_names:
             along = tensor.axis_names.index(axis)
@@ -161,9 +172,13 @@ def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tupl
     return 1, ()
 
 
+def _plain_loads(program: tile.ProgramOp) -> list[tile.LoadOp]:
+    return [op for op in loads(program) if read_tensor(op.tensor) is op.tensor]
+
+
 def _whole(program: tile.ProgramOp, name: str, axis: str, run: int) -> bool:
     """Whether each row of an array is whole runs, each of which begins at a multiple of the vectors that reach it."""
-    for op in (*loads(program), *stores(program)):
+    for op in (*_plain_loads(program), *stores(program)):
         if access_of(op).tensor != name:
             continue
         tensor = tensor_type(op.tensor)

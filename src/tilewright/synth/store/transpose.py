@@ -23,7 +23,7 @@ from xdsl.ir import SSAValue
 from tilewright.ir.decisions import ElementwiseDecisions
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import access_of, grid_axes, loads, parameter_name, positions, stores
+from tilewright.ir.tile.facts import access_of, gathers, grid_axes, loads, parameter_name, positions, stores
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import TransposeDecision, tile_counts
 from tilewright.synth.exchange.search import plan_exchange
@@ -45,7 +45,7 @@ def decide_transpose(program: tile.ProgramOp, target: Target, wanted: Wanted) ->
     """How the program's tiles change their layout, or None where loads and stores run along one axis already."""
     axes = grid_axes(program)
     stored = {_along(tensor_type(store.tensor)) for store in stores(program)}
-    if len(stored) != 1 or not target.supports("stmatrix") or positions(program):
+    if len(stored) != 1 or not target.supports("stmatrix") or positions(program) or gathers(program):
         return None
     (stored_axis,) = stored
     turned = _turned(program, stored_axis)

@@ -26,12 +26,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from xdsl.ir import SSAValue
+
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import blocks_of
-from tilewright.ir.tile.facts import buffers
+from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
+from tilewright.ir.tile.facts import buffers, gathers
+from tilewright.ir.tile.gather import Direct, Remainder, Table
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.streaming.derive import State, Streaming
@@ -43,6 +46,8 @@ POINTS = 20
 """Of each state's laws."""
 LONGEST = 3
 """Elements along the axis for which whole programs are compared."""
+TABLE_ROWS = 3
+"""Places along a dimension where tables say."""
 Values = dict[Node, Exact]
 
 
@@ -212,12 +217,42 @@ def differences(
 
 
 def made_up_inputs(program: tile.ProgramOp, extents: Mapping[str, int], chance: random.Random) -> dict[str, Array]:
-    """An array of numbers for each tensor that a program loads."""
+    """An array of numbers for each tensor that a program loads. Integers are whole: those of tables places, and none
+    once in a while; others such as elements along axes have, as lengths are, rather long ones."""
     found: dict[str, Array] = {}
+    wider, tables = _gathered_extents(program, extents), {each for op in gathers(program) for each in op.tables}
+    most = max(extents.values(), default=1)
+
+    def length() -> Exact:
+        return exact(max(chance.randint(-1, most + 1) for _ in range(2)))
+
     for argument, buffer in zip(program.body.block.args, buffers(program), strict=True):
         if buffer.role == "input":
             axes = tensor_type(argument).axis_names
-            found[buffer.name] = filled([extents.get(axis, 1) for axis in axes], lambda: _number(chance))
+            shape = [
+                wider.get((argument, axis), -(-extents.get(base_axis(axis), 1) // block_size(axis))) for axis in axes
+            ]
+            if argument in tables:
+                found[buffer.name] = filled(shape, lambda: exact(chance.randint(-1, TABLE_ROWS)))
+            elif buffer.element is Element.S32:
+                found[buffer.name] = filled(shape, length)
+            else:
+                found[buffer.name] = filled(shape, lambda: _number(chance))
+    return found
+
+
+def _gathered_extents(program: tile.ProgramOp, extents: Mapping[str, int]) -> dict[tuple[SSAValue, str], int]:
+    """Of tensors' dimensions that gathers read: where tables say, a few; of places in blocks, as many as are met."""
+    found: dict[tuple[SSAValue, str], int] = {}
+    for op in gathers(program):
+        for axis, each in zip(tensor_type(op.tensor).axis_names, op.dimensions, strict=True):
+            match each.where:
+                case Table():
+                    found[op.tensor, axis] = TABLE_ROWS
+                case Remainder(own, size):
+                    found[op.tensor, axis] = min(size, extents.get(own, 1))
+                case Direct():
+                    pass
     return found
 
 

@@ -24,8 +24,9 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, parameter_name
+from tilewright.ir.tile.gather import Direct, GatherOp, Remainder, Table, Where
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
-from tilewright.ir.tile.types import IndexType, tensor_type, value_type
+from tilewright.ir.tile.types import IndexType, read_type, tensor_type, value_type
 from tilewright.synth.streaming.exact import FUNCTIONS, ZERO, Exact, exact, scrambled
 
 Array = NDArray[Any]
@@ -117,6 +118,8 @@ class _Run:
     def value(self, op: Operation) -> Array:
         operands = [self.values[value] for value in op.operands if value in self.values]
         match op:
+            case GatherOp():
+                return self.gathered(op)
             case tile.LoadOp():
                 return self.load(op)
             case tile.FullOp() | tile.ConstantOp():
@@ -174,10 +177,38 @@ class _Run:
             return operand
         return _rounded(operand, target)
 
-    def load(self, op: tile.LoadOp) -> Array:
+    def gathered(self, op: GatherOp) -> Array:
+        """All that a gather makes: element by element what lies where tables say, 0 where that is no place."""
+        axes = read_type(op.result).axis_names
         array = self.inputs[parameter_name(self.program, op.tensor)]
+        result = filled([self.extents[axis] for axis in axes], lambda: ZERO)
+        for place in np.ndindex(*result.shape):
+            at = dict(zip(axes, place, strict=True))
+            source = tuple(self.place(each.where, at) for each in op.dimensions)
+            if all(0 <= number < extent for number, extent in zip(source, array.shape, strict=True)):
+                result[place] = array[source]
+        return result
+
+    def place(self, where: Where, at: Mapping[str, int]) -> int:
+        """Where along a dimension the element at these numbers lies."""
+
+        def number(axis: str) -> int:
+            return at[axis] if axis in at else at[base_axis(axis)] // block_size(axis)
+
+        match where:
+            case Direct(axis):
+                return number(axis)
+            case Remainder(axis, size):
+                return number(axis) % size
+            case Table(table):
+                held = self.inputs[parameter_name(self.program, table)][tuple(map(number, where.axes))]
+                return int(held.about)
+
+    def load(self, op: tile.LoadOp) -> Array:
+        gathered = self.values.get(op.tensor)
+        array = self.inputs[parameter_name(self.program, op.tensor)] if gathered is None else gathered
         places: list[Array] = []
-        for axis, index in zip(tensor_type(op.tensor).axis_names, op.indices, strict=True):
+        for axis, index in zip(read_type(op.tensor).axis_names, op.indices, strict=True):
             if isinstance(index.type, IndexType):
                 places.append(self.elements(axis) + index_offset(index))
             else:

@@ -29,6 +29,7 @@ from tilewright.contract.typestate.program import Buffer, integers, type_of
 from tilewright.contract.typestate.run_time_sizes import fixed, is_multiple, most_each, reaches_no_further
 from tilewright.contract.typestate.scalar_region import check_region, check_scalar, require_known
 from tilewright.contract.typestate.staged_places import Chunk, check_places
+from tilewright.contract.typestate.steps.index_load import require_integers
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
 from tilewright.contract.typestate.steps.team import finished_place
 from tilewright.contract.typestate.steps.transpose import require_transposed
@@ -337,7 +338,7 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
     known: set[SSAValue] = set(block.args)
     extent_of: dict[SSAValue, Size] = dict(zip(block.args, extents, strict=True))
     points = {argument for argument, most in zip(block.args, most_each(op.extents, op), strict=True) if most > 1}
-    read: dict[str, list[ac.ElementLoadOp]] = {}
+    read: dict[str, list[ac.ElementLoadOp | ac.IndexLoadOp]] = {}
     written: dict[str, list[ac.ElementStoreOp]] = {}
     for inner in block.ops:
         match inner:
@@ -351,6 +352,16 @@ def _elementwise(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
                         [_bound(index, extent_of) for index in inner.indices], source, inner
                     ):
                         walk.findings.doubt(f"a point may lie outside {source.buffer.data}", inner)
+            case ac.IndexLoadOp():
+                # Of the number nothing is known, so that whoever goes by it must fill what lies outside.
+                source = walk.global_of(inner, inner.source)
+                require_known(inner, list(inner.indices), known, walk.findings)
+                known.add(inner.result)
+                if run > 1 or op.transpose is not None:
+                    walk.findings.doubt("loads an index in runs of points, or in tiles that are transposed", inner)
+                if source is not None:
+                    read.setdefault(source.buffer.data, []).append(inner)
+                    require_integers(walk, inner, source, len(source.shape))
             case ac.ElementStoreOp():
                 destination = walk.global_of(inner, inner.destination)
                 if destination is not None:

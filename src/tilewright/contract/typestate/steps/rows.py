@@ -135,6 +135,9 @@ def _goes_along(indices: Iterable[SSAValue], along: SSAValue) -> bool:
     """Whether an index changes along the row."""
     return any(
         index is along
-        or (isinstance(index.owner, ac.AffineOp | ac.IndexDivideOp) and _goes_along(index.owner.operands, along))
+        or (
+            isinstance(index.owner, ac.AffineOp | ac.IndexDivideOp | ac.IndexLoadOp)
+            and _goes_along(index.owner.operands, along)
+        )
         for index in indices
     )

@@ -1,0 +1,220 @@
+"""Decode attention of keys in pages against the same keys in one piece, and against PyTorch's on keys put together.
+
+One query of each head, four heads to one of keys, bf16 on random normal data, all keys used. Pages lie in random order
+in a pool that they fill, [page, row, head, element]; the other program reads the same rows as [sequence, row, head,
+element]. Both are `examples/fused.py`'s, timed in turns with each other (`bench.interleaved`), with PyTorch's attention
+on keys in one piece, and with it behind the indexing that puts the pages together. Results are compared with float64.
+
+    python -m bench paged --prepare --kernels out/kernels    # compile ahead, in parallel; needs no GPU
+    python -m bench paged --kernels out/kernels
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from examples import fused
+
+from bench.device_state import Sampler
+from bench.interleaved import Contender, race, sets_for
+from bench.prepared import Refused, facts_of, load_prepared, prepare
+from bench.record import write
+from bench.suite import add_run_arguments, summarised
+from tilewright.frontends.tile.kernel import Kernel
+
+PAGES = (16, 64, 256)
+"""Rows of a page."""
+TARGETS = {16: 1.08, 64: 1.03, 256: 1.03}
+"""Of the time of keys in one piece, what those in pages may take."""
+_SCALE = 0.125
+
+
+@dataclass(frozen=True, slots=True)
+class PagedCase:
+    """page: rows of a page, 0 for keys in one piece. dims: by axis."""
+
+    batch: int
+    heads: int
+    length: int
+    width: int
+    page: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"decode {self.batch} x {self.heads} heads x {self.length} keys x {self.width}"
+
+    @property
+    def program(self) -> Kernel:
+        return fused.decode_in_pages(self.page) if self.page else fused.decode_attention
+
+    @property
+    def dims(self) -> tuple[tuple[str, int], ...]:
+        found = {"B": self.batch, "H": self.heads, "T": self.length, "E": self.width, "F": self.width}
+        if self.page:
+            found |= {"P": self.batch * self.length // self.page, "S": self.page}
+        return tuple(found.items())
+
+
+def cases() -> list[PagedCase]:
+    """Every shape of the suite, of keys in one piece."""
+    return [
+        PagedCase(16, 32, 8192, 128), PagedCase(64, 32, 2048, 128), PagedCase(1, 32, 32768, 128),
+        PagedCase(4, 32, 16384, 128), PagedCase(16, 32, 8192, 64), PagedCase(8, 64, 4096, 128),
+    ]  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
+    add_run_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    wanted = [each for each in cases() if not arguments.only or any(words in each.name for words in arguments.only)]
+    if not wanted:
+        print("no case has a name with these words; see bench/paged.py", file=sys.stderr)
+        return 2
+    if arguments.prepare:
+        every = [replace(case, page=page) for case in wanted for page in (0, *PAGES)]
+        count, seconds = prepare(every, arguments.kernels, arguments.jobs)
+        print(f"{count} compiled in {seconds:.0f} s")
+        return 0
+    import torch
+
+    found: list[dict[str, Any]] = []
+    with Sampler() as sampler:
+        for case in wanted:
+            row = _measured(torch, case, arguments, sampler)
+            found.append(row)
+            print(_line(row), flush=True)
+    for page in PAGES:
+        times = [row["pages"][str(page)]["median"] for row in found if str(page) in row.get("pages", {})]
+        if times:
+            print(f"page {page}: {statistics.geometric_mean(times):.3f} of one piece, worst {max(times):.3f}")
+    print(f"written to {write('paged', found, arguments.results)}")
+    return 0
+
+
+Call = Callable[..., Any]
+
+
+def _measured(torch: Any, case: PagedCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
+    """One shape: every size of pages, one piece, PyTorch's."""
+    torch.cuda.empty_cache()
+    row: dict[str, Any] = {"case": case.name, "dims": dict(case.dims), "dtype": "bf16"}
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    groups = case.heads // fused.HEADS_PER_GROUP
+    size = 4 * case.batch * case.length * groups * case.width
+    sets = sets_for(size, warm=arguments.warm)
+
+    def filled(*shape: int) -> Any:
+        return torch.randn(shape, device="cuda", generator=generator).bfloat16()
+
+    rows = (case.batch, case.length, groups, case.width)
+    arrays = [(filled(case.batch, case.heads, case.width), filled(*rows), filled(*rows)) for _ in range(sets)]
+    lengths = torch.full((case.batch,), case.length, device="cuda", dtype=torch.int32)
+    contenders: list[Contender] = []
+    refused: dict[str, str] = {}
+    tables: dict[int, Any] = {}
+    pools: dict[int, list[tuple[Any, Any]]] = {}
+    for page in (0, *PAGES):
+        program = load_prepared(replace(case, page=page), arguments.kernels)
+        name = f"page {page}" if page else "one piece"
+        if isinstance(program, Refused):
+            refused[name] = program.message
+            continue
+        result = torch.empty_like(arrays[0][0])
+        if page:
+            count = case.batch * case.length // page
+            order = torch.randperm(count, device="cuda", generator=generator)
+            tables[page] = order.to(torch.int32).reshape(case.batch, -1).contiguous()
+            pools[page] = [tuple(_in_pages(torch, each, order, page) for each in held[1:]) for held in arrays]
+
+        def call(index: int, page: int = page, program: Any = program, result: Any = result) -> None:
+            q, k, v = arrays[index % sets]
+            if page:
+                program(q, *pools[page][index % sets], tables[page], lengths, out=result)
+            else:
+                program(q, k, v, lengths, out=result)
+
+        contenders.append(Contender(name, call, result, facts_of(program)))
+    contenders += _peers(torch, case, arrays, pools, tables)
+    result = race(torch, contenders, sets=sets, turns=arguments.turns, sampler=sampler)
+    row |= summarised(result, contenders, [], {}, 4.0 * case.batch * case.heads * case.length * case.width)
+    row |= {"refused": refused, "pages": {}}
+    for each in contenders:
+        if each.name.startswith("page ") and "one piece" not in refused:
+            low, median, high = result.ratio("one piece", each.name)
+            row["pages"][each.name.removeprefix("page ")] = {"median": median, "quartiles": [low, high]}
+    row["errors"] = _errors(torch, case, contenders, arrays[0])
+    return row
+
+
+def _in_pages(torch: Any, rows: Any, order: Any, page: int) -> Any:
+    """A pool in which page `order[n]` holds the n-th page of the rows of all sequences."""
+    pages = rows.reshape(-1, page, *rows.shape[2:])
+    pool = torch.empty_like(pages)
+    pool[order] = pages
+    return pool
+
+
+def _peers(
+    torch: Any, case: PagedCase, arrays: list[Any], pools: dict[int, list[tuple[Any, Any]]], tables: dict[int, Any]
+) -> list[Contender]:
+    """PyTorch's attention on keys in one piece, and on pages that indexing has put together first."""
+    attention = torch.nn.functional.scaled_dot_product_attention
+
+    def attended(q: Any, k: Any, v: Any) -> Any:
+        k, v = (each.transpose(1, 2) for each in (k, v))
+        return attention(q[:, :, None], k, v, scale=_SCALE, enable_gqa=True)[:, :, 0]
+
+    def together(pool: Any, table: Any) -> Any:
+        return pool[table].reshape(case.batch, case.length, *pool.shape[2:])
+
+    found: list[Contender] = []
+    held: dict[str, Any] = {}
+
+    def peer(name: str, call: Call) -> None:
+        def kept(index: int) -> None:
+            held[name] = call(index % len(arrays))
+
+        kept(0)
+        found.append(Contender(name, kept, held[name], fetch=lambda: held[name]))
+
+    def in_one_piece(index: int) -> Any:
+        return attended(*arrays[index])
+
+    peer("SDPA, one piece", in_one_piece)
+    for page in (page for page in PAGES if page in pools):
+
+        def put_together(index: int, page: int = page) -> Any:
+            keys, values = pools[page][index]
+            return attended(arrays[index][0], together(keys, tables[page]), together(values, tables[page]))
+
+        peer(f"SDPA, pages of {page} put together", put_together)
+    return found
+
+
+def _errors(torch: Any, case: PagedCase, contenders: list[Contender], arrays: Any) -> dict[str, float]:
+    """Relative error of each contender, in the Frobenius norm, over the last sequence."""
+    q, k, v = (each[-1:].double() for each in arrays)
+    k, v = (each.repeat_interleave(fused.HEADS_PER_GROUP, 2) for each in (k, v))
+    weights = torch.softmax(torch.einsum("bhe,bthe->bht", q, k) * _SCALE, -1)
+    wanted, found = torch.einsum("bht,bthf->bhf", weights, v), dict[str, float]()
+    for each in contenders:
+        each.call(0)
+        torch.cuda.synchronize()
+        found[each.name] = ((each.result()[-1:].double() - wanted).norm() / wanted.norm()).item()
+    return found
+
+
+def _line(row: dict[str, Any]) -> str:
+    times = ", ".join(f"{name} {each['microseconds']:.1f} us" for name, each in row["contenders"].items())
+    pages = ", ".join(f"{page} {each['median']:.3f}" for page, each in row["pages"].items())
+    gone = "".join(f"; no {name}: {why[:80]}" for name, why in row["refused"].items())
+    worst = max(row["errors"].values())
+    return f"{row['case']}: {times}; pages over one piece: {pages}{gone}; errors up to {worst:.1e}"
