@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.coverage_attacks.hanging import checked, hanging
 
 _FIRST = "setp.ge.u32 %p_far, %r_tid, 32; mov.pred %p_bug, 0; @%p_far bra M; and.b32 %r_l, %r_tid, 31; "
