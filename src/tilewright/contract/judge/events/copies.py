@@ -142,8 +142,8 @@ def _doubt_tensor_map(
     state: LaunchState, cluster: ClusterState, copy: CopyState, earlier: Record, acquired: VectorClock | None
 ) -> None:
     """The same where addresses are made up, so that who wrote the map may have written another one."""
-    known = is_ordered(earlier, copy.clock) and acquired is not None
-    if not known or cluster.at(acquired, ("tensor map release", earlier.warp_track)) < earlier.epoch:
+    released = 0 if acquired is None else cluster.at(acquired, ("tensor map release", earlier.warp_track))
+    if released < earlier.epoch or not is_ordered(earlier, copy.clock):
         state.findings.doubt(
             f"{copy.span}: the copy uses a tensor map that the kernel seems to write at {earlier.span}, and nothing "
             "releases and acquires it on the way (fence.proxy.tensormap); give --launch"
