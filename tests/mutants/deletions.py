@@ -39,7 +39,7 @@ Change = Callable[[Instruction, str], str | None]
 def deletions(text: str, module: Module, kernel: Kernel) -> Iterator[Deletion]:
     """Every deletion that changes `kernel`. module: the text, read."""
     lines_of = _Lines(text)
-    items = [item for part in (kernel, *module.functions) for item in part.body if isinstance(item, Instruction)]
+    items = [item for part in (kernel, *module.functions) for item in part.body or () if isinstance(item, Instruction)]
     for kind, change in _KINDS.items():
         yield from _deleted(lines_of, kernel, kind, items, change)
     arrivals = [item for item in items if item.row.startswith("mbarrier.arrive") and item.row != "mbarrier.arrive_drop"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from event_stream import at
-from judged_stream import TILE, W, codes, ends, sync
+from judged_stream import ONE, TILE, W, codes, ends, sync
 
+from tilewright.contract.judge.happens_before import HappensBefore
 from tilewright.contract.rules.interpretations import Interpretations, tolerant
 from tilewright.machine.core import event as ev
 
@@ -65,3 +66,22 @@ def test_a_map_in_use_does_not_change() -> None:
 
 def test_a_map_that_nobody_writes_needs_no_fence() -> None:
     assert codes([*store(), *ends(W[1])]) == set()
+
+
+def _doubted(*middle: ev.Event) -> bool:
+    """Whether a written map is in doubt where global addresses are made up."""
+    judge = HappensBefore(ONE, tolerant(), any_global_address=True)
+    for event in [write(), *middle, *store(), *ends(*W[:2])]:
+        judge.feed(event)
+    assert not judge.finish()
+    return any("tensor map" in each for each in judge.doubts)
+
+
+def test_a_written_map_is_in_doubt_where_addresses_are_made_up_unless_it_is_released_and_acquired() -> None:
+    barrier = sync(W[:2])
+    assert not _doubted(release(), *barrier, acquire())
+    assert not _doubted(release(), acquire(W[0]), *barrier)
+    assert _doubted(release(), *barrier)
+    assert _doubted(*barrier, acquire())
+    assert _doubted(release(), acquire())
+    assert _doubted(release(), write(12), *barrier, acquire())

@@ -67,7 +67,8 @@ def test_the_iterations_of_a_loop_count_since_its_last_visit_began() -> None:
     visits = [_decided(at["%p3"], True, 0, iteration) for iteration in (0, 1, 2, 0, 1)]
     assert ways.needed(visits, at["%p3"]) == tuple(visits[3:])
     (behind,) = (position for name, position in at.items() if "value=4" in name)
-    assert ways.needed([*visits, left := _decided(at["%p3"], False, 0, 2)], behind) == (left,)
+    # Others leave the loop after another number of iterations.
+    assert ways.needed([*visits, _decided(at["%p3"], False, 0, 2)], behind) == ()
 
 
 _INNER = """

@@ -208,7 +208,7 @@ ret;""",
 
 
 def test_a_slice_of_an_earlier_report_saves_the_rehearsal() -> None:
-    body = """mov.u32 %r0, %tid.x;
+    body = """mov.u32 %r0, %ntid.x;
 cvt.rn.f32.u32 %f0, %r0;
 st.shared.f32 [cell], %f0;
 ld.shared.u32 %r2, [cell];
@@ -326,7 +326,7 @@ ret;""",
 
 def test_state_in_shared_memory_is_known_and_copied_data_is_not() -> None:
     body = """ld.param.u64 %rd0, [out];
-mov.u32 %r0, %tid.x;
+mov.u32 %r0, %ntid.x;
 cvt.rn.f32.u32 %f0, %r0;
 mov.b32 %r1, %f0;
 st.shared.u32 [cell], %r1;

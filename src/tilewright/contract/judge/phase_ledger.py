@@ -165,6 +165,10 @@ def arrive(
         _doubt_phase(barrier, event.phase, findings)
     if barrier.before is not None and warp.order.at(barrier.track) < barrier.phase:
         _report_arrival(cluster, barrier, barrier.before, warp, event.span, findings)
+    if event.elsewhere:
+        _report_parted_lanes(
+            barrier, warp, event.phase, event.count, event.count + event.elsewhere, event.span, findings
+        )
     phase, track, span = barrier.current, warp.track, event.span
     phase.arrivals += event.count
     phase.contributors[track] = barrier.users[track]
@@ -245,14 +249,8 @@ def deferred_arrive(
     clock, order, covered = issued
     check_init(cluster, barrier, clock, warp, event.span, findings)
     if event.count < event.lanes.bit_count():
-        # Which lanes come in time is chance: whoever waits for the phase knows nothing of the copies of the others.
-        findings.report(
-            "MB107",
-            f"the lanes of one arrival of {name_of(warp.actor)} count in two phases of {barrier}: "
-            f"phase {event.phase} takes {event.count} of {event.lanes.bit_count()}",
-            event.span,
-            barrier.init.span,
-        )
+        lanes = event.lanes.bit_count()
+        _report_parted_lanes(barrier, warp, event.phase, event.count, lanes, event.span, findings)
     count = event.count if event.no_increment else 0
     _engine_arrives(cluster, barrier, warp, clock, order, count, event.phase, event.span, findings)
     for known in (barrier.current.published, barrier.current.order):
@@ -723,6 +721,19 @@ def _report_arrival(
             f"the signal counts in phase {barrier.phase - 1}, which ends too early; phase {barrier.phase} lacks it",
         ),
         findings.narrow_release if told else Level.ERROR,
+    )
+
+
+def _report_parted_lanes(
+    barrier: BarrierState, warp: WarpState, phase: int, count: int, total: int, span: Span, findings: RunFindings
+) -> None:  # fmt: skip
+    """Which lanes come in time is chance: whoever waits for the phase knows nothing of what the others did."""
+    findings.report(
+        "MB107",
+        f"the lanes of one arrival of {name_of(warp.actor)} count in two phases of {barrier}: phase {phase} takes "
+        f"{count} of {total}",
+        span,
+        barrier.init.span,
     )
 
 

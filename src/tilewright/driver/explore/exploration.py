@@ -48,6 +48,8 @@ FEW_ITERATIONS = 6
 MOST_ITERATIONS = 72
 ITERATIONS_MOST = 96
 """Of a loop, in all its visits together, after which a launch shows no more of it."""
+_CTAS_MOST = ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1)
+"""Of a grid, along each axis (CUDA C++ Programming Guide, technical specifications)."""
 VALUES_MOST = 20
 """Values of one operand of the protocol that are tried."""
 _JOINT_MOST = 16
@@ -196,7 +198,7 @@ class Exploration:
     def retraced(self, values: Assignment) -> Tried | None:
         """A clean launch that decided everything as this one would: this one takes the same steps, and shows the same
         (`machine.symbolic.tracker`)."""
-        if any(each.kind in ("memory", "ticket") for each in self.dimensions):
+        if any(each.kind in ("memory", "ticket", "work") for each in self.dimensions):
             return None  # which words and tickets there are depends on the launch
         columns = {given: np.array([value], np.uint64) for given, value in self._whole(values)[0].items()}
         evaluation = Evaluation(self.table, columns, 1)
@@ -240,7 +242,11 @@ class Exploration:
     def idle_ways(self, position: int) -> frozenset[bool]:
         """Ways of a branch that need not be seen. Where words of memory are read, what is written may matter."""
         known = self.idle.get(position, frozenset())
-        return frozenset() if known and any(each.kind in ("memory", "ticket") for each in self.dimensions) else known
+        return (
+            frozenset()
+            if known and any(each.kind in ("memory", "ticket", "work") for each in self.dimensions)
+            else known
+        )
 
     def leaves_out(self, values: Assignment) -> bool:
         """Whether a launch is one that an assumption excludes."""
@@ -516,6 +522,10 @@ def dimension_of_word(word: Input, number: int) -> Dimension:
     largest = (1 << (8 * word.size_bytes)) - 1
     if word.kind == "ticket":
         return Dimension(word, f"ticket {word.place}", largest, word.place)
+    if word.kind == "work":
+        first, axis = divmod(word.place, 4)
+        said = f"the index along {'xyz'[axis]} of work that is taken over"
+        return Dimension(word, said, _CTAS_MOST[axis] - 1, 0 if axis else first)
     return Dimension(word, f"word {number} of the memory that is read", largest, 0)
 
 

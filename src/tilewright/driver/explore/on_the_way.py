@@ -3,7 +3,8 @@
 A run comes to an instruction on one way of many, and what it decided before is not what others decide that come there,
 too. It is for a branch that every way to the instruction goes through, and from which one side alone leads on to it.
 Only such decisions may be held against a launch that is said to be impossible. Of a loop, the decisions to stay in it
-count since its last visit began.
+count since its last visit began, and for who is still in it: that it was left after so many iterations is not what
+others decide, who iterate more or less often.
 
 Source: control dependence (Ferrante, Ottenstein and Warren, "The Program Dependence Graph and Its Use in
 Optimization", TOPLAS 1987).
@@ -52,10 +53,20 @@ class Ways:
                 # Somebody else's way: whatever this branch decided earlier says nothing either.
                 passed.add(condition.position)
                 continue
+            if self._leaves_before(condition, position):
+                passed.add(condition.position)
+                continue
             found.append(condition)
             if condition.loop < 0 or not condition.iteration:
                 passed.add(condition.position)
         return tuple(reversed(found))
+
+    def _leaves_before(self, condition: Condition, position: int) -> bool:
+        """Whether a branch led out of a loop that an instruction is no part of: others leave it by what a later
+        iteration decides."""
+        if condition.loop < 0 or bool(condition.outcome[0]) == condition.stays:
+            return False
+        return self.flow.block_of[position] not in self.flow.loops[condition.loop].blocks
 
     def _in_each_iteration(self, condition: Condition) -> bool:
         """Whether a branch kept the warp in its loop, and nobody begins that anew without coming to the branch."""

@@ -211,7 +211,9 @@ def judge_launch(
             symbolic.restart()
         first = judged(watch, clusters, taken, symbolic)
         others = _works(launch)
-        assumptions = (f"a cluster takes over the work of {len(others)} others at most",)
+        # Where the launch is explored, its index is a number that the launch chooses.
+        which = ", those that follow the first" if others and symbolic is None else ""
+        assumptions = (f"a cluster takes over the work of {len(others)} others at most{which}",)
     if first.errors or first.doubts:
         if not peeks:
             return first
@@ -220,8 +222,11 @@ def judge_launch(
         looking = judged(None, clusters, taken, again, peeks_fail=False, most=most)
         return looking if looking.errors else first
     allowed = dict.fromkeys(first.allowed)
-    for work in others:
-        other = judged(None, (0,), work, None if symbolic is None else symbolic.anew())
+    for number, work in enumerate(others, 1):
+        followed = None if symbolic is None else symbolic.anew()
+        other = judged(None, (0,), work, followed)
+        if symbolic is not None and followed is not None:
+            symbolic.append(followed, number)
         allowed.update(dict.fromkeys(other.allowed))
         if other.errors or other.doubts or not other.complete:
             return replace(other, allowed=tuple(allowed))

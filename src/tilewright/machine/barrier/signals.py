@@ -78,6 +78,7 @@ def arrive(
     bytes."""
     observe = cta.cluster.observe
     function = mbarrier.arrive_drop if form.drop else mbarrier.arrive
+    total = times * each
     while times:
         before = cta.barriers.get(offset)
         here = 1
@@ -91,7 +92,7 @@ def arrive(
             observe(
                 BarrierArrive(
                     warp.actor, cta.linear, offset, before.phase, arrivals, byte_count, form.span, form.drop,
-                    form.relaxed, lanes, form.scope,
+                    form.relaxed, lanes, form.scope, total - arrivals,
                 )
             )  # fmt: skip
         store_barrier(cta, offset, before, after)

@@ -156,7 +156,7 @@ class BarrierArrive:
     from 0, that it counted in; `expect_bytes` is what it added to the transaction count first (0 for a plain arrive).
     `cta` is the owner of the barrier, which may be another CTA of the cluster. drop: an arrive_drop, after which phases
     expect `count` arrivals fewer; relaxed: it publishes nothing; lanes: bit i = lane i of the warp arrived; scope: of
-    its release, "cta" or "cluster"."""
+    its release, "cta" or "cluster"; elsewhere: arrivals of the same instruction that counted in other phases."""
 
     actor: WarpActor
     cta: int
@@ -169,6 +169,7 @@ class BarrierArrive:
     relaxed: bool = False
     lanes: int = 0xFFFF_FFFF
     scope: str = "cluster"
+    elsewhere: int = 0
 
 
 @value

@@ -33,6 +33,7 @@ from tilewright.machine.protocol.several_devices import SUMS, as_own_access
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.steering import steering
 from tilewright.machine.protocol.undefined_registers import UndefinedRegisters, may_be_unwritten
+from tilewright.machine.taint.lane_order import same_in_any_order
 from tilewright.machine.taint.steps import StepFacts, tainted_step
 from tilewright.machine.taint.taint import MayTaint, may_taint, parameter_unknown
 from tilewright.machine.taint.tracker import Tracker
@@ -112,6 +113,7 @@ def assemble_slice(
         sliced, unvalued, unknown_parameters, global_known=global_known, undefined=undefined,
         open_constants=open_constants,
     )  # fmt: skip
+    in_any_order = same_in_any_order(instructions, sliced.text.facts)
     slots = {name: slot for slot, name in enumerate(decoder.names) if name}
     edges = {branch for loop in sliced.text.flow.loops for branch in loop.back_edges} - latches
     identities = _identities(sliced, contested, slots, taint.registers if launch_given else None)
@@ -144,7 +146,7 @@ def assemble_slice(
                 facts = StepFacts(
                     sliced, taint, position, slots, shadowed=tracker.shadowed,
                     unknown_parameter=parameter_unknown(instructions[position], unknown_parameters, places),
-                    unvalued=position in unvalued,
+                    unvalued=position in unvalued, in_any_order=in_any_order,
                     constant=load_address(instructions[position], slots, decoder.places.fixed)
                     if open_constants and may_read_constants(sliced, position)
                     else None,

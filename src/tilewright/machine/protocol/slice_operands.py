@@ -283,6 +283,11 @@ def _kind_of_row(row: str) -> Kind:
             return "unknown"
 
 
+def names_taken_work(instruction: Instruction) -> bool:
+    """Whether an instruction asks which cluster's work was taken over: any, or undefined where none was."""
+    return instruction.row == "clusterlaunchcontrol.query_cancel" and "is_canceled" not in instruction.modifiers
+
+
 def _space(row: str, modifiers: tuple[str, ...]) -> Space:
     if row in ("ldmatrix", "stmatrix"):
         return "shared"

@@ -39,10 +39,12 @@ Array = npt.NDArray[Any]
 class Input:
     """Something that a launch chooses. kind: "number" and "pointer" stand in the parameter block at byte `place`;
     "grid" and "cluster" are the number of clusters along axis `place` and the index of the one that runs; "memory" is
-    a word at address `place` that nobody writes; "ticket" is the result of the atomic operation number `place`.
+    a word at address `place` that nobody writes; "ticket" is the result of the atomic operation number `place`;
+    "work" is the index in the grid, along axis `place % 4`, of a CTA whose work is taken over: any, though the machine
+    takes the one with index `place / 4` along x.
     A pointer's value is 1 where it leads to its buffer and 0 where it is null."""
 
-    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket"]
+    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket", "work"]
     place: int
     size_bytes: int
 

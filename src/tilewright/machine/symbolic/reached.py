@@ -8,6 +8,7 @@ be loaded again by anybody. Checked by: tests/machine/symbolic/test_tracker.py.
 from __future__ import annotations
 
 from tilewright.machine.protocol.slice import Slice
+from tilewright.machine.protocol.slice_operands import names_taken_work
 
 SHAPES = ("%nctaid", "%ctaid", "%nclusterid", "%clusterid")
 """What the special registers that the grid decides about begin with."""
@@ -28,7 +29,8 @@ def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> 
             or (facts.space in ("global", "generic") and (data or block))
         ):
             found |= facts.writes & sliced.registers
-        if (facts.kind == "atomic" and data) or text.flow.instructions[position].row == "activemask":
+        instruction = text.flow.instructions[position]
+        if ((facts.kind == "atomic" or names_taken_work(instruction)) and data) or instruction.row == "activemask":
             found |= facts.writes & sliced.registers
     while True:
         before = len(found)

@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
-from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Register
+from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Register, Vector
 from tilewright.machine.core.decoder import Decoder, type_name
 from tilewright.machine.core.event import Access
 from tilewright.machine.core.lanes import (
     FULL,
     SINK_SLOT,
     UNINITIALISED,
+    WARP_SIZE,
     Lanes,
     Registers,
     indices,
@@ -37,7 +38,7 @@ from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import LoadAddress, load_address, reads_open_constants
 from tilewright.machine.protocol.several_devices import writes_to_several
 from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import Role
+from tilewright.machine.protocol.slice_operands import Role, names_taken_work
 from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.reached import SHAPES
@@ -309,6 +310,8 @@ class _Wrapper:
             return
         if watched and seen is not None:
             results = self._moved(warp, r, held, chosen, seen, local or [], places) or results
+        if chosen and names_taken_work(self.instruction):
+            results = self._taken_work(warp, r, chosen)
         if not self.writes or (not held and not results):
             return
         for slot in self.writes:
@@ -671,6 +674,33 @@ class _Wrapper:
         r[slot] = values
         self.recording.forget_taint(warp, [slot])
         return {slot: run.table.leaf(Leaf(ticket, 0, dtype))}
+
+    def _taken_work(self, warp: Warp, r: Registers, mask: int) -> dict[int, Source]:
+        """The index of a cluster whose work is taken over: any in the grid. Undefined where none is."""
+        run, slots = self.run_of, self.recording.slots
+        target, response = self.instruction.operands
+        row = r[slots[response.name]] if isinstance(response, Register) and response.name in slots else UNINITIALISED
+        if row is UNINITIALISED:
+            return {}
+        words = np.ascontiguousarray(row).view(np.uint32).reshape(WARP_SIZE, 4)[indices(mask)]
+        if not words[0, 3] or (words != words[0]).any():
+            return {}
+        axis = next(("xyz".index(each[-1]) for each in self.instruction.modifiers if "::" in each), None)
+        items = target.items[:3] if isinstance(target, Vector) else (target,)
+        found: dict[int, Source] = {}
+        for index, item in enumerate(items):
+            slot = slots.get(item.name, SINK_SLOT) if isinstance(item, Register) else SINK_SLOT
+            if slot == SINK_SLOT:
+                continue
+            place = index if axis is None else axis
+            work = Input("work", 4 * int(words[0, 0]) + place, 4)
+            values = np.array(r[slot], copy=True)
+            values[indices(mask)] = run.inputs.memory.get(work, int(words[0, place]))
+            r[slot] = values
+            run.words_read[work] = None
+            found[slot] = run.table.leaf(Leaf(work, 0, values.dtype))
+        self.recording.forget_taint(warp, list(found))
+        return found
 
     def _counts_up(self) -> bool:
         """Does an atomic operation add a number above zero, which the text gives?"""

@@ -26,7 +26,8 @@ from tilewright.machine.core.state import Strand, Warp
 from tilewright.machine.core.step import Control, Plain, Signal, Step
 from tilewright.machine.protocol.constant_words import LoadAddress, reads_open_constants
 from tilewright.machine.protocol.slice import Slice
-from tilewright.machine.protocol.slice_operands import Role, is_volatile
+from tilewright.machine.protocol.slice_operands import Role, is_volatile, names_taken_work
+from tilewright.machine.taint.lane_order import lane_store
 from tilewright.machine.taint.local import LocalAccess
 from tilewright.machine.taint.taint import KNOWN, MayTaint, Origin, What, silent_access, source_kind
 from tilewright.machine.taint.tracker import SPIN_LIMIT, Tracker, WarpTaint
@@ -47,7 +48,7 @@ class StepFacts:
 
     def __init__(
         self, sliced: Slice, taint: MayTaint, position: int, slots: Mapping[str, int], *, shadowed: bool,
-        unknown_parameter: bool, unvalued: bool, constant: LoadAddress | None = None,
+        unknown_parameter: bool, unvalued: bool, in_any_order: bool, constant: LoadAddress | None = None,
     ) -> None:  # fmt: skip
         facts = sliced.text.facts[position]
         self.sliced = sliced
@@ -58,6 +59,8 @@ class StepFacts:
         self.facts = facts
         self.silent = silent_access(sliced, position)
         self.unvalued = unvalued
+        # Of an atomic operation: what it leaves in shared memory is the same, whoever comes first.
+        self.in_any_order = in_any_order
         self.unknown_parameter = unknown_parameter
         # Of a load that may read constants without a value.
         self.constant = constant
@@ -68,6 +71,12 @@ class StepFacts:
             return tuple(slots[name] for name in names if name in slots)
 
         self.joined = position in sliced.stores
+        shared = facts.space in ("shared", "generic")
+        self.lanes = lane_store(self.instruction, slots) if self.joined and shared else None
+        guard = self.instruction.guard
+        # The slot of the guard's register, and with which value of it lanes take part.
+        self.condition = None if guard is None else (slots[guard.register.name], not guard.negated)
+        self.atomic = self.instruction.row in ("atom", "red")
         self.values = slots_of(("value", "data") if self.joined or facts.kind == "matrix" else ("value",))
         self.guard = slots_of(("guard", "branch"))
         self.shared = slots_of(("shared address",))
@@ -94,6 +103,10 @@ class StepFacts:
         steering = self.guard or self.shared or self.generic or self.elsewhere or any(each for _, each in self.sinks)
         controlled = facts.kept and self.controllers
         self.concerned = bool(self.writes or steering or self.region or controlled or (self.stores and shadowed))
+
+    def acting(self, r: Registers, mask: int) -> int:
+        """The lanes of `mask` that take part."""
+        return mask if self.condition is None else mask & _holds(r, self.condition[0], not self.condition[1])
 
 
 def tainted_step(decoder: Decoder, facts: StepFacts, step: Step, tracker: Tracker) -> Step:
@@ -239,6 +252,12 @@ def _reads_constants(address: LoadAddress, warp: Warp, mask: int) -> bool:
     return places is not None and reads_open_constants(warp.cta.cluster.memory, places, 1)
 
 
+def _is_any_work(facts: StepFacts, tracker: Tracker, warp: Warp, mask: int) -> bool:
+    """Whether an instruction names a cluster that other launches, or other runs, do not take over."""
+    asks = names_taken_work(facts.instruction) and tracker.symbolic is not None
+    return asks and bool(facts.acting(warp.r, mask))
+
+
 def _finish(
     facts: StepFacts, tracker: Tracker, taint: WarpTaint, warp: Warp, mask: int, origin: Origin, place: Origin,
     seen: list[Access], local: list[LocalAccess],
@@ -255,19 +274,24 @@ def _finish(
             origin |= tracker.sources.origin(facts.span, "a parameter that was not given")
         if facts.unvalued:
             origin |= tracker.sources.origin(facts.span, f"the result of {facts.instruction.opcode}")
-        if kind == "atomic" and any(access.space == "global" for access in seen):
-            origin |= tracker.sources.origin(facts.span, source_kind(facts.instruction, space))
-    elif facts.writes and (kind in ("matrix", "unknown") or facts.unvalued):
+    elif facts.writes and (kind in ("matrix", "unknown") or facts.unvalued or _is_any_work(facts, tracker, warp, mask)):
         words = (
             f"the result of {facts.instruction.opcode}, which this run does not compute"
             if facts.unvalued
             else source_kind(facts.instruction, space)
         )
         origin |= tracker.sources.origin(facts.span, words)
+    left = origin
+    if facts.atomic and seen:
+        by_chance = tracker.sources.origin(facts.span, source_kind(facts.instruction, space))
+        origin |= by_chance if facts.loads else KNOWN
+        left |= by_chance if not facts.in_any_order else KNOWN
+    if facts.lanes is not None and facts.lanes.differs(warp.r, facts.acting(warp.r, mask)):
+        left |= tracker.sources.origin(facts.span, "which of several lanes stores last to the same bytes")
     if facts.stores:
         if private and place:
             taint.local |= origin
-        content = origin if facts.joined or space in ("local", "param") else facts.position
+        content = left if facts.joined or space in ("local", "param") else facts.position
         tracker.mark(seen, local, tracker.identity(content))
     if not facts.writes:
         return

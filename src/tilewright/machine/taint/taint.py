@@ -22,7 +22,7 @@ from tilewright.base.span import Span
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
 from tilewright.machine.core.parameters import ParameterPlaces, parameter_places, place_of
 from tilewright.machine.protocol.slice import Slice, reads_call_parameter
-from tilewright.machine.protocol.slice_operands import is_volatile, symbols_read
+from tilewright.machine.protocol.slice_operands import is_volatile, names_taken_work, symbols_read
 
 Origin = frozenset[int]
 """Numbers of sources. Empty: the value is known."""
@@ -151,6 +151,8 @@ def may_taint(
 
 def source_kind(instruction: Instruction, space: str) -> str:
     """In words, what a load or atomic of unknown data brought in."""
+    if names_taken_work(instruction):
+        return "which cluster's work is taken over"
     if instruction.row in ("atom", "red"):
         return "the result of an atomic operation"
     if instruction.row.startswith("tcgen05"):
@@ -194,7 +196,7 @@ def _source_writes(
     wanted = facts.writes & sliced.registers
     if not wanted:
         return frozenset()
-    if position in unvalued or facts.kind in ("unknown", "matrix", "atomic"):
+    if position in unvalued or facts.kind in ("unknown", "matrix", "atomic") or names_taken_work(instruction):
         return wanted
     match facts.kind:
         case "load" if facts.space == "param" and not reads_call_parameter(sliced.text, position):

@@ -15,13 +15,11 @@ from typing import Any
 from tilewright.base.diagnostic import Level
 from tilewright.contract.history.shadow_memory import Completion, Record
 from tilewright.contract.judge import phase_ledger
-from tilewright.contract.judge.launch_state import LaunchState
+from tilewright.contract.judge.launch_state import TENSOR_MAP_BYTES, LaunchState
 from tilewright.contract.judge.race import describe_race
 from tilewright.contract.judge.run_state import BulkThread, ClusterState, CopyState, WarpState, is_ordered, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.machine.core.event import BarrierComplete, BulkCommit, BulkWait, CopyIssue, TensorMapFence
-
-_TENSOR_MAP_BYTES = 128
 
 
 def issue(state: LaunchState, event: CopyIssue) -> None:
@@ -99,7 +97,7 @@ def _use_tensor_map(
     """The copy reads a tensor map in global memory: it must be there, and stay."""
     if event.tensor_map is None:
         return
-    cells = ((event.tensor_map, event.tensor_map + _TENSOR_MAP_BYTES),)
+    cells = ((event.tensor_map, event.tensor_map + TENSOR_MAP_BYTES),)
     record = Record(
         copy.actor, ("tensor map", copy.actor), False, False, event.span, cells, completion=done,
         issuer=warp.actor, operation="reads (tensor map)", by_engine=True,
@@ -110,6 +108,9 @@ def _use_tensor_map(
         acquired = _acquired_for(cluster, warp, event.tensor_map)
         level = state.interpretations.tensor_map_acquire
     state.map_readers.add(cluster.index)
+    made_up = state.written_maps.get((cluster.index, event.tensor_map))
+    if made_up is not None:
+        _doubt_tensor_map(state, cluster, copy, made_up, acquired)
     for earlier in cluster.global_memory.conflicts(record):
         if not is_ordered(earlier, copy.clock):
             code, message, steps = describe_race(earlier, record, "global")
@@ -135,6 +136,18 @@ def _use_tensor_map(
                 ),
                 severity,
             )
+
+
+def _doubt_tensor_map(
+    state: LaunchState, cluster: ClusterState, copy: CopyState, earlier: Record, acquired: VectorClock | None
+) -> None:
+    """The same where addresses are made up, so that who wrote the map may have written another one."""
+    released = 0 if acquired is None else cluster.at(acquired, ("tensor map release", earlier.warp_track))
+    if released < earlier.epoch or not is_ordered(earlier, copy.clock):
+        state.findings.doubt(
+            f"{copy.span}: the copy uses a tensor map that the kernel seems to write at {earlier.span}, and nothing "
+            "releases and acquires it on the way (fence.proxy.tensormap); give --launch"
+        )
 
 
 def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: int) -> VectorClock | None:
