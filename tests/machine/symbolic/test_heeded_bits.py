@@ -54,6 +54,12 @@ def test_constants_that_agree_need_no_further_launch() -> None:
         (selected(DESCRIPTOR | 1 << 13 | 1 << 23), "TC208"),
         (selected((DESCRIPTOR | 1 << 13) + (6 << 17)), "TC"),  # more columns than were allocated
         (f"{FLAG} selp.b32 %r52, 8192, 786432, %p6; xor.b32 %r42, %r52, {DESCRIPTOR};", "TC"),
+        # The halves of constants that agree in the lower one.
+        (
+            f"{FLAG} mov.b64 %rd8, {DESCRIPTOR << 32}; mov.b64 %rd9, {(DESCRIPTOR | 1 << 23) << 32};"
+            "selp.b64 %rd5, %rd9, %rd8, %p6; mov.b64 {%r52, %r42}, %rd5;",
+            "TC208",
+        ),
         (f"{FLAG} shl.b32 %r52, %r51, 13; mul.lo.u32 %r52, %r52, 1024; add.u32 %r42, %r52, {DESCRIPTOR};", "TC208"),
     ],
 )

@@ -12,7 +12,6 @@ Checked by: tests/machine/symbolic/test_heeded_bits.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import and_, or_, xor
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Register
 from tilewright.legal.descriptor.tensor_core_descriptor import NEGATION_BITS
@@ -23,7 +22,6 @@ from tilewright.machine.symbolic.expression import Applied, Chosen, Node, Source
 
 _DESCRIPTOR_AT = {"tcgen05.mma": 3, "tcgen05.mma.ws": 3, "tcgen05.mma.sp": 4, "tcgen05.mma.ws.sp": 4}
 _WORD = (1 << 32) - 1
-_BITWISE = {"and": and_, "or": or_, "xor": xor}
 
 
 def heeded_bits(instruction: Instruction) -> tuple[str, int] | None:
@@ -60,11 +58,9 @@ def _settled(source: Source, bits: int) -> int | None:
             return _agreed(choices, bits)
         case Node(operation=Applied(instruction=Instruction(row="selp")), sources=(one, other, _)):
             return _agreed((one, other), bits)
-        case Node(operation=Applied(instruction=Instruction(row="mov")), sources=(one,)):
-            return _settled(one, bits)
-        case Node(operation=Applied(instruction=Instruction(row="or" | "and" | "xor" as row)), sources=(one, other)):
+        case Node(operation=Applied(instruction=Instruction(row="or")), sources=(one, other)):
             left, right = _settled(one, bits), _settled(other, bits)
-            return None if left is None or right is None else _BITWISE[row](left, right)
+            return None if left is None or right is None else left | right
         case Node():
             return None
         case _:
