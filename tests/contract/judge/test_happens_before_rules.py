@@ -235,6 +235,41 @@ def test_a_waiter_must_know_the_phases_before() -> None:
     assert codes([*start, *both, *ends(*W[:2])]) == set()
 
 
+def test_who_knows_all_arrivals_of_a_phase_knows_that_it_ended() -> None:
+    exits = ends(*W[:3])
+    second = [wait(W[0], 0, 12), arrive(W[0], 1, 13), end(1), wait(W[2], 1, 14)]
+    start, armed = [init(), *sync(W[:3])], [arrive(W[0], 0, 10), end(0)]
+    # Armed by hand before a barrier of all: the barrier tells that the phase is over.
+    assert codes([*start, *armed, *sync(W[:3], 1), *second, *exits]) == set()
+    assert codes([*start, *armed, *sync(W[:2], 1), *second, *exits]) == {"MB108"}
+    start, armed = [init(2), *sync(W[:3])], [arrive(W[0], 0, 10), arrive(W[1], 0, 11), end(0)]
+    second[1:2] = [arrive(W[0], 1, 13, count=2)]
+    assert codes([*start, *armed, *sync(W[:3], 1), *second, *exits]) == set()
+    # It tells of one of the two.
+    assert codes([*start, *armed, *sync((W[0], W[2]), 1), *second, *exits]) == {"MB108"}
+
+
+def test_bytes_of_a_phase_come_later_than_its_arrivals() -> None:
+    start = [init(), INIT_FENCE, *sync(W[:2])]
+    filled = [arrive(W[0], 0, 10, bytes_=512), load(W[0], 0, 11), *done(0, 0, 11), end(0), *sync(W[:2], 1)]
+    second = [wait(W[0], 0, 12), arrive(W[0], 1, 13), end(1), wait(W[1], 1, 14)]
+    assert codes([*start, *filled, *second, *ends(*W[:2])]) == {"MB108"}
+    assert codes([*start, *filled, wait(W[1], 0, 12), *sync(W[:2], 1), *second, *ends(*W[:2])]) == set()
+
+
+def test_a_lane_that_arrives_tells_the_others_by_a_synchronization() -> None:
+    one = replace(arrive(W[0], 0, 10), lanes=1)
+    start, second = [init(), *sync(W[:2]), one, end(0)], [wait(W[1], 0, 11), arrive(W[1], 1, 12), end(1)]
+    waits, exits = wait(W[0], 1, 13), ends(*W[:2])
+    assert codes([*start, *second, waits, *exits]) == {"MB108"}
+    assert codes([*start, *second, replace(waits, lanes=2), *exits]) == {"MB108"}
+    assert codes([*start, *second, replace(waits, lanes=1), *exits]) == set()
+    assert codes([*start, *sync(W[:2], 1), *second, waits, *exits]) == set()
+    each = [init(32), *sync(W[:2]), arrive(W[0], 0, 10, count=32), end(0)]
+    lap = [wait(W[1], 0, 11), arrive(W[1], 1, 12, count=32), end(1)]
+    assert codes([*each, *lap, waits, *exits]) == {"MB108"}
+
+
 # ---------------------------------------------------------------- copies and bytes
 
 

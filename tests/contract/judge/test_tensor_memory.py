@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from event_stream import at
-from judged_stream import BAR, PAIR, PEER, TILE, W, access, cluster_sync, codes, end, ends, init, sync, wait
+from judged_stream import BAR, PAIR, PEER, TILE, W, access, arrive, cluster_sync, codes, end, ends, init, sync, wait
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import Launch
@@ -98,6 +98,27 @@ def review(events: list[ev.Event], launch: Launch | None = None) -> set[str]:
     findings = judge.finish()
     assert all(finding.level is Level.REVIEW for finding in findings), findings
     return {finding.code for finding in findings}
+
+
+def test_a_commit_may_come_after_what_its_issuer_does_next() -> None:
+    product = [
+        *alloc(),
+        init(2),
+        *sync(W[:2]),
+        issue(MMA, 0, "mma", 20, writes=(WHOLE,), shared=TILE),
+        commit(0, 1, 21),
+    ]
+    both = [arrive(EPILOGUE, 0, 22), ev.CommitArrive(0, 0, BAR, 0, at(21)), end(0), *sync(W[:2], 1)]
+    # Without a wait the issuer's arrival may take the place of the commit's: the phase ends before the product is done.
+    early = [arrive(MMA, 1, 24), wait(EPILOGUE, 0, 25), AFTER[EPILOGUE], issue(EPILOGUE, 1, "ld", 31, reads=(WHOLE,))]
+    rest = [ev.TensorMemoryWait(EPILOGUE, "ld", at(32)), BEFORE[EPILOGUE], *sync(W[:2], 2), AFTER[MMA]]
+    last = [arrive(EPILOGUE, 1, 33), end(1), free(), *ends(*W[:2])]
+    assert codes([*product, *both, *early, *rest, *last]) == {"MB107"}
+    assert codes([*product, *both, wait(MMA, 0, 23), *early, *rest, *last]) == set()
+    # The commit itself: what its issuer has learned since it was issued does not count.
+    late = [arrive(EPILOGUE, 0, 22, count=2), end(0), *sync(W[:2], 1), ev.CommitArrive(0, 0, BAR, 1, at(21))]
+    waits = [arrive(EPILOGUE, 1, 23), end(1), wait(EPILOGUE, 1, 25)]
+    assert "MB107" in codes([*product, *late, *waits, *early[2:], *rest, free(), *ends(*W[:2])])
 
 
 def test_a_commit_that_nobody_waits_for() -> None:

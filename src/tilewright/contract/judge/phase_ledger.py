@@ -164,7 +164,7 @@ def arrive(
     if event.phase != barrier.phase:
         _doubt_phase(barrier, event.phase, findings)
     if barrier.before is not None and warp.order.at(barrier.track) < barrier.phase:
-        _report_arrival(cluster, barrier, barrier.before, warp, event.span, findings)
+        _report_arrival(cluster, barrier, barrier.before, warp, warp.clock, event.span, findings)
     if event.elsewhere:
         _report_parted_lanes(
             barrier, warp, event.phase, event.count, event.count + event.elsewhere, event.span, findings
@@ -172,6 +172,7 @@ def arrive(
     phase, track, span = barrier.current, warp.track, event.span
     phase.arrivals += event.count
     phase.contributors[track] = barrier.users[track]
+    phase.arriving_lanes[track] = phase.arriving_lanes.get(track, 0) | event.lanes
     to = None if event.relaxed else _published_to(phase, warp.actor.cta == event.cta, event.scope)
     if to is None and not event.relaxed:
         _arrive_together(warp, phase, span, phase.published, cluster.out_of_scope.track_of(track))
@@ -265,11 +266,12 @@ def _engine_arrives(
     if phase_index != barrier.phase:
         _doubt_phase(barrier, phase_index, findings)
     if barrier.before is not None and order.at(barrier.track) < barrier.phase:
-        _report_arrival(cluster, barrier, barrier.before, issuer, span, findings)
+        _report_arrival(cluster, barrier, barrier.before, issuer, clock, span, findings)
     phase = barrier.current
     phase.arrivals += count
     mark = Mark(issuer.actor, issuer.track, order.at(issuer.track), span)
     phase.contributors[issuer.track] = mark
+    phase.by_engine = True
     barrier.signals.setdefault(issuer.track, Signal(mark, phase_index))
     phase.last_span = span
     phase.order.join(order)
@@ -288,7 +290,7 @@ def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, finding
     if event.phase != barrier.phase:
         _doubt_phase(barrier, event.phase, findings)
     if barrier.before is not None and warp.order.at(barrier.track) < barrier.phase:
-        _report_arrival(cluster, barrier, barrier.before, warp, event.span, findings)
+        _report_arrival(cluster, barrier, barrier.before, warp, warp.clock, event.span, findings)
     phase = barrier.current
     phase.expected_bytes += event.expect_bytes
     phase.expects.append(barrier.users[warp.track])
@@ -382,7 +384,7 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
     for mark in barrier.waits.values():
         if not mark.known_to(phase.order):
             barrier.late.append(LateWait(mark, barrier.phase, phase.last_span))
-    barrier.before = phase
+    barrier.earlier, barrier.before = barrier.before, phase
     barrier.current = PhaseState()
     barrier.phase = ended = barrier.phase + 1
     phase.order.advance(barrier.track, ended)  # whoever waits for it learns that it has ended
@@ -473,7 +475,7 @@ def _check_older_phase(
     barrier: BarrierState, warp: WarpState, event: BarrierWait | BarrierPeek, findings: RunFindings
 ) -> None:
     """Does a warp that waits for a phase know that the one before it has ended?"""
-    if event.phase > 0 and warp.order.at(barrier.track) < event.phase:
+    if event.phase > 0 and warp.order.at(barrier.track) < event.phase and not _knows_arrivals(barrier, warp, event):
         last = barrier.before.last_span if barrier.before is not None else None
         findings.report(
             "MB108",
@@ -489,6 +491,19 @@ def _check_older_phase(
                 f"{name_of(warp.actor)} goes on as if phase {event.phase} had ended",
             ),
         )
+
+
+def _knows_arrivals(barrier: BarrierState, warp: WarpState, event: BarrierWait | BarrierPeek) -> bool:
+    """Do the lanes that wait know all arrivals of the phase before? Of those by lanes of their own warp they do after a
+    synchronization of all its lanes, or where one lane made them and waits alone."""
+    older = barrier.before if event.phase == barrier.phase else barrier.earlier
+    if older is None or not older.has_ended_for(warp.clock):
+        return False
+    own = older.contributors.get(warp.track)
+    if own is None or own.epoch <= warp.synchronized_epoch:
+        return True
+    lanes = older.arriving_lanes[warp.track]
+    return lanes == event.lanes and lanes.bit_count() == 1
 
 
 def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings) -> None:
@@ -694,11 +709,11 @@ def _doubt_phase(barrier: BarrierState, phase: int, findings: RunFindings) -> No
 
 
 def _report_arrival(
-    cluster: ClusterState, barrier: BarrierState, before: PhaseState, warp: WarpState, span: Span, findings: RunFindings
-) -> None:
-    """The warp does not know (or did not, when it caused the arrival) that the phase before the current one has
-    ended."""
-    if not before.completed_bytes and all(mark.known_to(warp.clock) for mark in before.contributors.values()):
+    cluster: ClusterState, barrier: BarrierState, before: PhaseState, warp: WarpState, clock: VectorClock, span: Span,
+    findings: RunFindings,
+) -> None:  # fmt: skip
+    """The warp has not waited for the phase before the current one. clock: what it knew when it caused the arrival."""
+    if before.has_ended_for(clock):
         findings.report(
             "MB109",
             f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and no wait on phase "
@@ -708,8 +723,7 @@ def _report_arrival(
             level=Level.REVIEW,
         )
         return
-    heard = cluster.out_of_scope.believed(warp.clock)
-    told = not before.completed_bytes and all(mark.known_to(heard) for mark in before.contributors.values())
+    told = before.has_ended_for(cluster.out_of_scope.believed(clock))
     findings.report(
         "MB107",
         f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and may do so in phase {barrier.phase - 1}",

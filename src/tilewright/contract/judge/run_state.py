@@ -278,7 +278,8 @@ class PhaseState:
     other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies
     included; expects: bare expect_tx that an arrival must follow; arrived: what is visible to any arrival since the
     first of these (nobody who arrived before it knew of any), None while there is none; contributors: the newest
-    arrival of each warp; last_expect, last_copy: where bytes were expected, and a copy issued that brought bytes, last.
+    arrival of each warp, and arriving_lanes its lanes; by_engine: some arrival came later than what caused it;
+    last_expect, last_copy: where bytes were expected, and a copy issued that brought bytes, last.
     """
 
     published: VectorClock = field(default_factory=VectorClock)
@@ -290,9 +291,17 @@ class PhaseState:
     completed_bytes: int = 0
     expects: list[Mark] = field(default_factory=lambda: [])
     contributors: dict[int, Mark] = field(default_factory=lambda: {})
+    arriving_lanes: dict[int, int] = field(default_factory=lambda: {})
+    by_engine: bool = False
     last_span: Span | None = None
     last_expect: Span | None = None
     last_copy: Span | None = None
+
+    def has_ended_for(self, clock: VectorClock) -> bool:
+        """Of a phase that has ended: does `clock` know every contribution, and so that it has? What an engine
+        contributes, bytes or arrivals, comes later than anything that is known of its issuer."""
+        known = all(mark.known_to(clock) for mark in self.contributors.values())
+        return known and not self.completed_bytes and not self.by_engine
 
 
 @value
@@ -314,12 +323,12 @@ class LateWait:
 
 @dataclass(slots=True)
 class BarrierState:
-    """A live mbarrier. waits: the newest wait of each warp on the phase before the current one; late: those that the
-    phases did not wait for; users: the newest use of each warp; signals: the newest arrival or expect_tx of each;
-    remote: those of warps of other CTAs; release_track: the track along which a fence.mbarrier_init by who initialised
-    it is known, -1 while there has been none; informed: the tracks of warps that know such a fence after its init;
-    repeats: inits by other warps, with the same count and before any use, the newest of each; initialisers: the track
-    and lane of whoever initialised it.
+    """A live mbarrier. before, earlier: the last phase that has ended, and the one before it. waits: the newest wait of
+    each warp on the phase before the current one; late: those that the phases did not wait for; users: the newest use
+    of each warp; signals: the newest arrival or expect_tx of each; remote: those of warps of other CTAs; release_track:
+    the track along which a fence.mbarrier_init by who initialised it is known, -1 while there has been none; informed:
+    the tracks of warps that know such a fence after its init; repeats: inits by other warps, with the same count and
+    before any use, the newest of each; initialisers: the track and lane of whoever initialised it.
     """
 
     cta: int
@@ -331,6 +340,7 @@ class BarrierState:
     phase: int = 0
     current: PhaseState = field(default_factory=PhaseState)
     before: PhaseState | None = None
+    earlier: PhaseState | None = None
     waits: dict[int, Mark] = field(default_factory=lambda: {})
     users: dict[int, Mark] = field(default_factory=lambda: {})
     signals: dict[int, Signal] = field(default_factory=lambda: {})

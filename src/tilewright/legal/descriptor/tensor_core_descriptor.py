@@ -165,6 +165,8 @@ class InstructionDescriptor:
         return self.kind.startswith("mx")
 
 
+NEGATION_BITS = 1 << 13 | 1 << 14
+"""Of an instruction descriptor: whether the elements of A and of B are negated, the same bits under every kind."""
 _PLAIN_RESERVED = 1 << 6 | 1 << 23 | 1 << 29
 _SCALED_RESERVED = 3 | 1 << 3 | 1 << 6 | 7 << 24
 

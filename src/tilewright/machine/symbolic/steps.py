@@ -40,6 +40,7 @@ from tilewright.machine.protocol.several_devices import writes_to_several
 from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_operands import Role, names_taken_work
 from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
+from tilewright.machine.symbolic.heeded_bits import heeded_bits, masked
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
 from tilewright.machine.symbolic.reached import SHAPES
 from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun, leaf_of
@@ -192,6 +193,8 @@ class _Wrapper:
                 and not (use.role == "sync" and "tensor" in self.instruction.row)
             )
         )
+        heeded = heeded_bits(self.instruction)
+        self.heeded = {} if heeded is None or heeded[0] not in slots else {slots[heeded[0]]: heeded[1]}
         self.generic = any(use.role == "generic address" for use in facts.uses)
         self.data = tuple(slots[use.register] for use in facts.uses if use.role == "data" and use.register in slots)
         self.loop, self.stays = _leaves(sliced, position)
@@ -269,6 +272,11 @@ class _Wrapper:
         for slot in self.sinks:
             if slot in held and (node := run.node(held, warp.r, slot, mask)) is not None:
                 value = run.source_of(warp.r, slot, mask)
+                if (bits := self.heeded.get(slot)) is not None:
+                    node = masked(run.table, self.recording.decoder, self.instruction, slot, node, bits)
+                    if node is None:
+                        continue
+                    value = value & np.uint32(bits)
                 run.decide(
                     Condition("value", self.position, warp.cta.rank, warp.index, mask, node, False, value, slot=slot)
                 )  # fmt: skip
