@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tests.docs.pages import ROOT
 from tests.docs.rule_examples import MADE, Pair, edited, example_of, excerpts, made, pairs
+from xdsl.dialects.builtin import StringAttr
 from xdsl.parser import Parser
 
 from tilewright.base.check_report import KernelReport, all_findings
@@ -22,6 +23,7 @@ from tilewright.driver.launch.launch_file import read_launch_file
 from tilewright.driver.rules.catalog import all_rules, explain
 from tilewright.driver.rules.rule_examples import rule_examples
 from tilewright.ir import context
+from tilewright.ir.ac.text import TARGET_ATTRIBUTE
 from tilewright.targets import target
 
 PAIRS = pairs()
@@ -90,8 +92,10 @@ def test_the_buggy_kernel_breaks_the_rule_and_the_fixed_one_does_not(pair: Pair)
 @pytest.mark.sample(20)
 @pytest.mark.parametrize("pair", of_kind("mlir"), ids=lambda pair: pair.code)
 def test_the_edited_program_breaks_the_rule_and_the_program_does_not(pair: Pair) -> None:
-    modules = (Parser(context(), text).parse_module() for text in (pair.buggy, pair.fixed))
-    buggy, fixed = (verify(module, target("sm_90a")) for module in modules)
+    modules = [Parser(context(), text).parse_module() for text in (pair.buggy, pair.fixed)]
+    named = modules[1].attributes.get(TARGET_ATTRIBUTE)
+    facts = target(named.data if isinstance(named, StringAttr) else "sm_90a")
+    buggy, fixed = (verify(module, facts) for module in modules)
     assert isinstance(buggy, Refuted) and pair.code in {finding.code for finding in buggy.findings}
     assert isinstance(fixed, Proven)
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "profile": "read the GPU's counters of a compiled program, beside what the model predicted",
     "tensormap": "judge a tensor map, explain it, and find the nearest legal plan",
     "roofline": "say what bounds a kernel of a shape, and which tiles could still be quickest",
+    "portability": "say for which targets a program compiles, and what is decided for each",
     "schedule": "schedule a loop's tasks, say what bounds it, and draw it",
     "layout": "compute with layouts, compare, convert and draw them",
     "banks": "count wavefronts of shared memory, and find the layout that takes fewest",

@@ -93,7 +93,8 @@ class TensorMemory:
 
     @property
     def part_columns(self) -> int:
-        return self.columns // self.units
+        """Whole multiples of 32, as `ac.tensor_memory` says."""
+        return self.columns // self.units // 32 * 32
 
     @property
     def barrier_addresses(self) -> tuple[int, ...]:

@@ -475,6 +475,15 @@ def _agrees(token: Token, kind: Attribute) -> bool:
         return isinstance(kind, ComputedType) and wanted == (
             kind.ring.data, kind.m.data, kind.k.data, kind.element.data
         )  # fmt: skip
+    if isinstance(token, TensorAccumulating | TensorSettled):
+        wanted = TensorInflightType if isinstance(token, TensorAccumulating) else TensorAccumulatorType
+        shown = (token.m, token.n, token.column)
+        return isinstance(kind, wanted) and (kind.m.data, kind.n.data, kind.column.data) == shown
+    if isinstance(token, TensorOperand):
+        shown = (token.m, token.k, token.column, token.element)
+        return isinstance(kind, TensorOperandType) and shown == (
+            kind.m.data, kind.k.data, kind.column.data, kind.element.data
+        )  # fmt: skip
     match token, kind:
         case Cursor(), ac.CursorType():
             return kind.ring.data == token.ring
@@ -484,14 +493,6 @@ def _agrees(token: Token, kind: Attribute) -> bool:
             return (kind.ring.data, kind.bytes.data) == (token.ring, token.bytes_left)
         case Reading(), ac.ReadingType():
             return kind.ring.data == token.ring
-        case TensorAccumulating(), TensorInflightType():
-            return (kind.m.data, kind.n.data, kind.column.data) == (token.m, token.n, token.column)
-        case TensorSettled(), TensorAccumulatorType():
-            return (kind.m.data, kind.n.data, kind.column.data) == (token.m, token.n, token.column)
-        case TensorOperand(), TensorOperandType():
-            return (kind.m.data, kind.k.data, kind.column.data, kind.element.data) == (
-                token.m, token.k, token.column, token.element
-            )  # fmt: skip
         case Accumulating(), ac.InflightType():
             return (kind.m.data, kind.n.data) == (token.m, token.n)
         case Settled(), ac.AccumulatorType():

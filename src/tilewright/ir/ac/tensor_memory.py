@@ -56,7 +56,7 @@ LEAST_COLUMNS, MOST_COLUMNS = 32, 512
 
 @irdl_attr_definition
 class TensorMemoryType(PlainParameters, TypeAttribute):
-    """columns: allocated, a power of two; units: how many share them, in equal parts."""
+    """columns: allocated, a power of two; units: how many share them, in equal parts of whole multiples of 32."""
 
     name = "ac.tensor_memory"
     columns: IntAttr
@@ -69,8 +69,13 @@ class TensorMemoryType(PlainParameters, TypeAttribute):
                 f"tensor memory is allocated by a power of two of {LEAST_COLUMNS} to {MOST_COLUMNS} columns, "
                 f"not by {columns}"
             )
-        if not 1 <= units <= columns:
+        if not 1 <= units <= columns // LEAST_COLUMNS:
             raise VerifyException(f"{columns} columns for {units} units")
+
+    @property
+    def part_columns(self) -> int:
+        """Of each unit; the part of unit u begins at so many times u."""
+        return self.columns.data // self.units.data // LEAST_COLUMNS * LEAST_COLUMNS
 
 
 @irdl_attr_definition

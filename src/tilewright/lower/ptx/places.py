@@ -32,11 +32,13 @@ class BufferPlace:
 
 @dataclass(frozen=True, slots=True)
 class TensorMemoryPlace:
-    """A CTA's tensor memory: where in shared memory the units' barriers are; columns, of all units together."""
+    """A CTA's tensor memory: where in shared memory the units' barriers are; columns, of all units together and of
+    each."""
 
     address: int
     columns: int
     units: int
+    part_columns: int
 
     @property
     def word_address(self) -> int:

@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
+    TensorAccumulatorType,
     TensorAllocOp,
     TensorCommitOp,
     TensorDeallocOp,
@@ -28,6 +29,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorLoadOp,
     TensorMemoryOp,
     TensorOp,
+    TensorOperandType,
     TensorReleaseOp,
     TensorRelinquishOp,
     TensorSetUp,
@@ -62,7 +64,7 @@ _LANE_SHIFT = 21
 
 def declare_memory(op: TensorMemoryOp) -> TensorMemoryPlace:
     kind = op.result.type
-    return TensorMemoryPlace(op.address.data, kind.columns.data, kind.units.data)
+    return TensorMemoryPlace(op.address.data, kind.columns.data, kind.units.data, kind.part_columns)
 
 
 def memory_of(lowering: Lowering, value: SSAValue) -> TensorMemoryPlace:
@@ -117,7 +119,7 @@ def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
     text, memory = lowering.text, memory_of(lowering, used)
     unit = lowering.index(role.body.block.args[0])
     base = text.into("b32", "ld.shared.b32", f"[{lowering.shared_base}+{memory.word_address}]")
-    part = text.into("b32", "mad.lo.u32", unit, memory.columns // memory.units, base)
+    part = text.into("b32", "mad.lo.u32", unit, memory.part_columns, base)
     warp = text.into("b32", "shr.u32", lowering.warpgroup_thread, 5)
     own = text.into("b32", "add.u32", part, text.into("b32", "shl.b32", warp, _LANE_SHIFT))
     barrier = text.into("b32", "mad.lo.u32", unit, _BARRIER_BYTES, lowering.shared_base)
@@ -229,8 +231,9 @@ def _issue(lowering: Lowering, op: TensorIssueOp) -> None:
 
 
 def _issue_stored(lowering: Lowering, op: TensorIssueStoredOp) -> None:
-    text, first = lowering.text, op.a.type.column.data
-    part = registers(lowering).part
+    text, kind = lowering.text, op.a.type
+    assert isinstance(kind, TensorOperandType)
+    part, first = registers(lowering).part, kind.column.data
     operands = [f"[{text.into('b32', 'add.u32', part, first + _STEP_COLUMNS * step)}]" for step in range(op.steps.data)]
     _multiply(lowering, op, operands, _instruction(op, "K"))
 
@@ -271,6 +274,7 @@ def _pieces(count: int, most: int) -> Iterator[tuple[int, int]]:
 
 def _load(lowering: Lowering, op: TensorLoadOp) -> None:
     kind, text = op.accumulator.type, lowering.text
+    assert isinstance(kind, TensorAccumulatorType)
     values = [text.register("f32") for _ in range(kind.n.data // 2)]
     for first, count in _pieces(kind.n.data // _LOAD_COLUMNS, _LOAD_MOST):
         address = _own(lowering, kind.column.data + _LOAD_COLUMNS * first)

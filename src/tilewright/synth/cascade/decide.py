@@ -203,7 +203,8 @@ def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, t
     widest = max(columns if walks else choice.streamed for walks in over)
     computed = [each for each in products_of(program) if each not in slot_sums(program)]
     stored = choice.streamed // 2 if any(each.op.axis.data == axes.streamed for each in computed) else 0
-    least = max(choice.consumers * (widest + stored), target.limit("tensor_memory.allocation_columns_min"))
+    step = target.limit("tensor_memory.allocation_columns_min")
+    least = choice.consumers * -(-(widest + stored) // step) * step
     return 1 << (least - 1).bit_length(), widest
 
 

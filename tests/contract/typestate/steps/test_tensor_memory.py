@@ -8,7 +8,7 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.lower import cascade_programs
 
-from tilewright.base.verdict import Proven, Refuted, Verdict
+from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.walked import walked
@@ -96,8 +96,8 @@ REFUTED: dict[str, tuple[tuple[Edit, ...], str]] = {
     "a second commit": (((COMMIT, COMMIT + COMMIT),), "TC004"),
     "a commit before the product": (((COMMIT, ""), (FENCE, FENCE + COMMIT)), "TC004"),
     "a commit that nobody waits for": (((LOAD, LOAD + FENCE + COMMIT),), "TC004"),
-    "weights one column beyond the unit's": ((("[column = 128]", "[column = 193]"),), "TC002"),
-    "scores one column beyond the unit's": (((SCORED, SCORED.replace("column = 0", "column = 129")),), "TC002"),
+    "weights some columns beyond the unit's": ((("[column = 128]", "[column = 200]"),), "TC002"),
+    "scores some columns beyond the unit's": (((SCORED, SCORED.replace("column = 0", "column = 136")),), "TC002"),
     "a product of a shape that there is not": (
         ((SCORED, SCORED.replace("n = 128", "n = 124")),),
         "TC002",
@@ -129,6 +129,10 @@ def test_each_edit_is_refuted_by_its_rule(name: str) -> None:
     codes = [finding.code for finding in found.findings]
     assert code in codes, [f"{finding.code} {finding.message}" for finding in found.findings]
     assert all(finding.primary is not None and finding.primary.file == "edited.ac.mlir" for finding in found.findings)
+
+
+def test_columns_off_the_steps_of_a_product_are_not_understood() -> None:
+    assert isinstance(verdict(attention(), (("[column = 128]", "[column = 129]"),)), Unknown)
 
 
 def test_threads_do_not_read_a_slot_that_one_warp_waited_for() -> None:

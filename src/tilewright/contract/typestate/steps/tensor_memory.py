@@ -112,6 +112,8 @@ def _take(
 def _columns(walk: RoleWalk, op: TensorOp, memory: TensorMemory | None, column: int, count: int) -> tuple[int, int]:
     """Columns that are written anew, which must be the unit's and free."""
     end, state = column + count, walk.state
+    if column % _STEP_COLUMNS:
+        walk.findings.doubt(f"begins at column {column}, no multiple of {_STEP_COLUMNS}", op)
     if memory is not None and not 0 <= column < end <= memory.part_columns:
         walk.report("TC002", op, f"columns {column} to {end - 1} of a unit's {memory.part_columns}")
     for other, other_end in sorted(state.held | state.busy):

@@ -1,0 +1,53 @@
+"""`tilewright portability`: targets side by side, or the line that keeps a program from one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli.main import main
+from tilewright.targets import TARGET_NAMES
+
+SOURCE = """import tilewright as tw
+
+
+@tw.kernel
+def linear(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(x[i, k], w[j, k], over=k)
+"""
+SHAPE = ("--shape", "M=192,N=128,K=128")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(SOURCE, "utf-8")
+    return f"{path}:linear"
+
+
+def test_targets_side_by_side(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["portability", program, *SHAPE, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["targets"]
+    assert [row["target"] for row in rows] == list(TARGET_NAMES)
+    assert all(row["compiles"] and row["decisions"] and row["microseconds"] > 0 for row in rows)
+    measured, estimated = (row["grounds"] for row in rows)
+    assert "measured" in measured and not measured.startswith("estimate")
+    assert estimated.startswith("estimate") and "sm_90a" in estimated
+    assert main(["portability", program, *SHAPE]) == 0
+    text = capsys.readouterr().out
+    assert "sm_100a: compiles" in text and "(estimate" in text
+
+
+def test_what_blocks_a_target_is_said_with_its_line(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["portability", program, "--shape", "M=64,N=64,K=64", "--dtype", "f8e4m3"]) == 1
+    text = capsys.readouterr().out
+    assert "sm_90a: compiles" in text and "sm_100a: does not compile" in text
+    assert "program.py:7" in text and "help: multiply two loads of 16-bit elements" in text
+
+
+def test_wrong_inputs(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["portability", program, "--shape", "M=64,N=64"]) == 2
+    assert "K" in capsys.readouterr().err
