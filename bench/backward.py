@@ -17,7 +17,7 @@ import statistics
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.device_state import Sampler
 from bench.interleaved import Contender, race, sets_for
@@ -25,6 +25,9 @@ from bench.peers_gemm import Absent
 from bench.prepared import Refused, facts_of, load_prepared, prepare
 from bench.record import write
 from bench.suite import add_run_arguments, summarised
+
+if TYPE_CHECKING:
+    from tilewright.runtime.call import Program
 
 _ROWS, _ELEMENTS = 16384, 2048
 _LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
@@ -104,10 +107,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _measured(torch: Any, case: BackwardCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, object]:
     torch.cuda.empty_cache()
     row: dict[str, object] = {"case": case.name, "length": case.length, "size": case.size, "causal": case.causal}
-    programs = [load_prepared(part, arguments.kernels) for part in parts_of(case)]
-    for program in programs:
+    programs: list[Program] = []
+    for part in parts_of(case):
+        program = load_prepared(part, arguments.kernels)
         if isinstance(program, Refused):
             return row | {"refused": program.message}
+        programs.append(program)
     dims = case.dims
     shape = (dims["B"], dims["H"], case.length, case.size)
     generator = torch.Generator(device="cuda").manual_seed(0)

@@ -210,6 +210,14 @@ def softmax(input: Tensor, dim: int = -1) -> Tensor:
     return torch.ops.tilewright.softmax(input)
 
 
+def _softmax(x: Tensor) -> Tensor:
+    return softmax_rows(plain(x))
+
+
+def _softmax_backward(gradient: Tensor, y: Tensor) -> Tensor:
+    return softmax_rows_backward(plain(gradient), plain(y))
+
+
 def _keep_result(ctx: Any, inputs: Any, output: Tensor) -> None:
     ctx.save_for_backward(output)
 
@@ -259,11 +267,11 @@ LIBRARY = register(
         _layer_norm_backward, _fake_layer_norm_backward,
     ),
     Operator(
-        "softmax", "(Tensor x) -> Tensor", lambda x: softmax_rows(plain(x)), _like_first, _back_through_softmax,
+        "softmax", "(Tensor x) -> Tensor", _softmax, _like_first, _back_through_softmax,
         _keep_result,
     ),
     _backward(
         "softmax_backward", "(Tensor gradient, Tensor y) -> Tensor",
-        lambda gradient, y: softmax_rows_backward(plain(gradient), plain(y)), _like_first,
+        _softmax_backward, _like_first,
     ),
 )  # fmt: skip

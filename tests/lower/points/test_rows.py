@@ -10,6 +10,7 @@ from row_programs import PROGRAMS
 
 from tilewright.base.element import Element
 from tilewright.synth.decide import Wanted
+from tilewright.synth.store import rows as store_rows
 
 UNITS = {
     Element.F32: 2.0**-19, Element.BF16: 2.0**-8, Element.F16: 2.0**-10, Element.F8E4M3: 2.0**-3, Element.S8: 0.0,
@@ -165,7 +166,7 @@ def test_vectors_where_arrays_allow():
         assert (row.run, row.vectors) == (run_elements, vectors), (length, strides)
 
 
-_TURNED = (64 * 4096, 1, 4096)
+_TURNED = (256 * 4096, 1, 4096)
 
 
 @pytest.mark.parametrize(
@@ -174,5 +175,15 @@ _TURNED = (64 * 4096, 1, 4096)
 def test_threads_take_rows_of_their_own_where_those_are_neighbours(turned, alone):
     """`spread` folds along M, and its arrays lie along N unless they are turned."""
     strides = dict.fromkeys(turned, _TURNED)
-    (row,) = lower(PROGRAMS["spread"], {"B": 1, "M": 4096, "N": 64}, strides=strides).decisions.rows
+    (row,) = lower(PROGRAMS["spread"], {"B": 1, "M": 4096, "N": 256}, strides=strides).decisions.rows
     assert (row.threads == 1, row.across) == ((True, "N") if alone else (False, ""))
+
+
+@pytest.mark.parametrize("name", ["spread", "across_four_axes"])
+@pytest.mark.parametrize("length", [7, 16, 33])
+def test_values_of_rows_that_threads_take_alone(name, length, monkeypatch):
+    """Rows that one strip holds, and longer ones; the last thread's rows are past the end."""
+    monkeypatch.setattr(store_rows, "_MANY_ELEMENTS", 0)
+    lowered = lower(PROGRAMS[name], dims_of(name, 3, length), elements_of(name, Element.F32))
+    assert lowered.decisions.rows[0].threads == 1
+    assert_near(lowered, random_inputs(lowered, length))

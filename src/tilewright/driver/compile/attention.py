@@ -88,7 +88,7 @@ def attention(
     if asked.keys == 0:
         out[...], lse[...] = 0.0, -math.inf
     elif 0 not in rows:
-        named = dict(zip(("query", "key", "value"), arrays, strict=True))
+        named: dict[str, Any] = dict(zip(("query", "key", "value"), arrays, strict=True))
         run_into(kernels.forward_kernel(*asked.program), named, {"out": out, "lse": lse})
     leading = tuple(int(extent) for extent in query.shape[:-1])
     out = out.reshape((*leading, asked.value_size))
@@ -129,7 +129,7 @@ def attention_backward(
     arrays = [_of_four(each, name) for each, name in zip(given, ("query", "key", "value"), strict=True)]
     asked = _question(*arrays, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
     rows = (asked.batch, asked.heads, asked.queries)
-    named = dict(zip(("query", "key", "value"), arrays, strict=True))
+    named: dict[str, Any] = dict(zip(("query", "key", "value"), arrays, strict=True))
     named["gradient"] = _like(gradient, "gradient", (*rows, asked.value_size), asked.element)
     named["lse"] = _like(lse, "lse", rows, Element.F32)
     beside = {"gradient": named["gradient"], "out": _like(out, "out", (*rows, asked.value_size), asked.element)}

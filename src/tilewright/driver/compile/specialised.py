@@ -151,7 +151,7 @@ def run_into(kernel: Kernel, arrays: Mapping[str, Any], results: Mapping[str, An
     """Run `kernel` on its inputs by name, in the order of its parameters, into all of its results. No array is without
     elements. A call like an earlier one but for addresses is launched at once. Raises what compiling and running
     raise."""
-    given = tuple(results.values())
+    given = [*results.values()]
     again = repeat_key((*arrays.values(), *given))
     if again is not None and (known := _launches.get((kernel, again))) is not None:
         loaded, order = known
@@ -171,7 +171,7 @@ def run_into(kernel: Kernel, arrays: Mapping[str, Any], results: Mapping[str, An
     compiled = _compiled.get(key)
     if compiled is None:
         compiled = _compiled[key] = _compile(kernel, views, None, wanted, tune=False)
-    compiled(*used.values(), out=given if len(given) > 1 else given[0])
+    compiled(*used.values(), out=tuple(given) if len(given) > 1 else given[0])
     if again is not None and all(used[name] is array for name, array in arrays.items()):
         loaded, names = compiled.program.loaded(view_array(given[0]).ordinal), [*arrays, *results]
         _launches[kernel, again] = loaded, tuple(names.index(name) for name in loaded.arguments)

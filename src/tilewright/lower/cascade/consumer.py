@@ -618,7 +618,11 @@ class Consumer:
             if not isinstance(load, tile.LoadOp):
                 continue
             plain = first_alike(self.program, load) not in self.rings
-            if plain and self.axes.kept(load.result) == {self.axes.streamed} and load.result not in self.values:
+            if (
+                plain
+                and self.axes.kept(load.result) == frozenset({self.axes.streamed})
+                and load.result not in self.values
+            ):
                 self.values[load.result] = self.load(load, ahead=True)
 
     def product_of_slices(self, product: Product, left: tile.LoadOp, starts: list[SSAValue]) -> SSAValue:

@@ -114,8 +114,9 @@ def busy_multiprocessors(program: tile.ProgramOp, decisions: Decisions, target: 
 def _filled(decisions: ElementwiseDecisions | PipelineDecisions, target: Target) -> float:
     """How many multiprocessors a launch's CTAs keep at work: one each, but of threads that take a row each, and ask for
     its elements one by one, as many CTAs as it has room for."""
-    alone = isinstance(decisions, ElementwiseDecisions) and any(row.threads == 1 for row in decisions.rows)
-    return decisions.ctas * decisions.threads / target.limit("multiprocessor.threads_max") if alone else decisions.ctas
+    if isinstance(decisions, ElementwiseDecisions) and any(row.threads == 1 for row in decisions.rows):
+        return decisions.ctas * decisions.threads / target.limit("multiprocessor.threads_max")
+    return decisions.ctas
 
 
 def _tiles(program: tile.ProgramOp, d: CascadeDecisions) -> int:

@@ -54,6 +54,8 @@ _STREAMED_ELEMENTS = 16
 """Of a strip, in one thread."""
 _ALONE_ELEMENTS = 16
 """Of a strip, where a thread takes a row by itself: so many loads of it are on their way at once."""
+_MANY_ELEMENTS = 1 << 20
+"""Of all rows: with fewer, what counts is how soon a row is done, which more threads for each bring about."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time."""
 
@@ -69,7 +71,8 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     length = program.extents[axis]
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
     run, vectors = _runs(program, axis, wanted)
-    if across := _axis_of_neighbours(program, axis):
+    many = length <= _ALONE_ELEMENTS or rows * length >= _MANY_ELEMENTS
+    if many and (across := _axis_of_neighbours(program, axis)):
         return _alone(axis, across, rows, length)
     lanes = 1 << (-(-length // (run * _PIECES_OF_WARP)) - 1).bit_length()
     threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(length, run)
