@@ -93,8 +93,9 @@ def test_the_buggy_kernel_breaks_the_rule_and_the_fixed_one_does_not(pair: Pair)
 @pytest.mark.parametrize("pair", of_kind("mlir"), ids=lambda pair: pair.code)
 def test_the_edited_program_breaks_the_rule_and_the_program_does_not(pair: Pair) -> None:
     modules = [Parser(context(), text).parse_module() for text in (pair.buggy, pair.fixed)]
-    named = modules[1].attributes.get(TARGET_ATTRIBUTE)
-    facts = target(named.data if isinstance(named, StringAttr) else "sm_90a")
+    named = [module.attributes.pop(TARGET_ATTRIBUTE, StringAttr("sm_90a")) for module in modules]
+    assert isinstance(named[1], StringAttr)
+    facts = target(named[1].data)
     buggy, fixed = (verify(module, facts) for module in modules)
     assert isinstance(buggy, Refuted) and pair.code in {finding.code for finding in buggy.findings}
     assert isinstance(fixed, Proven)
