@@ -21,7 +21,7 @@ from tilewright.ir.tile.facts import dots, grid_axes, grouping, index_offset, lo
 from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.products import shared_products
 from tilewright.ir.tile.rules import place_of
-from tilewright.ir.tile.types import IndexType, axes_text, tensor_type, value_type
+from tilewright.ir.tile.types import IndexType, axes_text, read_type, tensor_type, value_type
 from tilewright.synth.operand.scaled_product import scale_loads
 from tilewright.targets import Target
 
@@ -109,7 +109,7 @@ def _integers(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
     if not dots(program):
         return
     for load in loads(program):
-        if tensor_type(load.tensor).element_kind in (Element.S8, Element.S32):
+        if read_type(load.tensor).element_kind in (Element.S8, Element.S32):
             yield load, "a tensor of integers as numbers is not compiled yet beside a product", "give it as tw.f32"
     for op in program.walk():
         if isinstance(op, tile.CastOp) and value_type(op.result).element_kind is Element.S8:

@@ -122,7 +122,9 @@ class Consumer:
         self.products = {each.op: each for each in products_of(self.program)}
         if self.memory is not None:
             sums = [slot_sum(self.program, loop) for loop in loops(self.program)]
-            self.summed = frozenset(load for each in sums if each is not None for load in self.first_loads(each))
+            self.summed = frozenset(
+                load for each in sums if each is not None for load in tensor_product.first_loads(self, each)
+            )
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -140,7 +142,7 @@ class Consumer:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
         summed = slot_sum(self.program, op) if self.memory is not None else None
         if summed is not None:
-            self.values[op.outputs[0]] = self.sum_of_slots(summed, self.first_loads(summed), "K", self.d.tile_streamed)
+            self.values[op.outputs[0]] = tensor_product.sum_of_walk(self, summed)
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -450,7 +452,7 @@ class Consumer:
         product = self.products[op]
         if self.memory is not None:
             if op.result not in self.values:
-                self.values[op.result] = self.product_in_tensor_memory(product)
+                self.values[op.result] = tensor_product.product_in_tensor_memory(self, product)
             return
         other, result = self.start_of(op)
         if result in self.values or result in self.postponed or result in self.running:
@@ -490,67 +492,6 @@ class Consumer:
                 self.postponed[result] = Postponed(product.op, start, operand, phase)
             else:
                 self.running[result] = self.issue_held(product.op, operand, phase, start, product.brought, bank)
-
-    def product_in_tensor_memory(self, product: Product) -> SSAValue:
-        """The product by itself: what it is added to, threads add."""
-        over, left, brought = product.op.axis.data, product.held.owner, product.brought
-        ring = self.rings[brought]
-        columns = self.columns_of(ring, over)
-        if over == self.axes.streamed:
-            held = self.operand(product.held, Element(ring.decision.element))
-            phase, shape = self.wait(brought), (columns, self.d.tile_streamed)
-            inflight, reading = tensor_product.issue_fragment(self.build, self, held, ring, phase, over, shape)
-            return self.finish(inflight, {brought: reading})
-        assert isinstance(left, tile.LoadOp)
-        rings, loads = (self.rings[left], ring), (left, brought)
-        shape = (columns, self.depth_of(over, ring))
-        if not ring.decision.sliced:
-            tensor_product.fence(self.build, self)
-            phases = self.wait(left), self.wait(brought)
-            inflight, *readings = tensor_product.issue(self.build, self, rings, phases, over, shape)
-            return self.finish(inflight, dict(zip(loads, readings, strict=True)))
-        return self.sum_of_slots(product, loads, slices_symbol(over), shape[1])
-
-    def first_loads(self, product: Product) -> tuple[tile.LoadOp, tile.LoadOp]:
-        """The loads of a product whose operands are both brought, as the rings know them."""
-        assert isinstance(product.held.owner, tile.LoadOp)
-        return first_alike(self.program, product.held.owner), product.brought
-
-    def sum_of_slots(
-        self, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, depth: int
-    ) -> SSAValue:
-        """The sum of the products of slots that come one after the other; the tensor core releases each."""
-        over, rings = product.op.axis.data, (self.rings[loads[0]], self.rings[loads[1]])
-        shape = (self.columns_of(rings[1], over), depth)
-        tensor_product.fence(self.build, self)
-        inflight, *readings = tensor_product.issue(self.build, self, rings, self.next_slots(loads), over, shape)
-        for reading in readings:
-            tensor_product.release_read(self.build, reading)
-        carried = [*(self.cursors[load] for load in loads), inflight]
-        inner, block, loop = counted_loop(self.build, 1, carried, symbol=symbol)
-        *cursors, running = block.args[1:]
-        body = replace(self, build=inner, cursors=self.cursors | dict(zip(loads, cursors, strict=True)))
-        running, *readings = tensor_product.issue(inner, self, rings, body.next_slots(loads), over, shape, running)
-        for reading in readings:
-            tensor_product.release_read(inner, reading)
-        inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running]))
-        *cursors, inflight = loop.outputs
-        self.cursors |= dict(zip(loads, cursors, strict=True))
-        return self.finish(inflight, {})
-
-    def finish(self, inflight: SSAValue, readings: dict[tile.LoadOp, SSAValue]) -> SSAValue:
-        """A product's sums in registers. Slots that nothing reads any more are released as the product ends."""
-        staying: dict[tile.LoadOp, SSAValue] = {}
-        for load, reading in readings.items():
-            self.left[load] -= 1
-            if self.left[load] == 0 and not self.rings[load].decision.resident:
-                tensor_product.release_read(self.build, reading)
-                del self.held[load]
-            else:
-                staying[load] = reading
-        found, phases = tensor_product.finished(self.build, self, inflight, list(staying.values()))
-        self.held.update(zip(staying, phases, strict=True))
-        return found
 
     def columns_of(self, ring: Ring, over: str) -> int:
         """Of a product with a ring's slot."""

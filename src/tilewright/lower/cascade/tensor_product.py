@@ -10,11 +10,13 @@ Checked by: tests/end_to_end/test_blackwell.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
     TensorAccumulatorType,
@@ -35,10 +37,15 @@ from tilewright.ir.ac.tensor_memory import (
     TensorStoreOp,
     TensorWaitOp,
 )
-from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade import CascadeDecisions, slices_symbol
+from tilewright.ir.cascade_facts import Product, first_alike
 from tilewright.ir.tier import int_array
-from tilewright.lower.build import Build
+from tilewright.ir.tile import operations as tile
+from tilewright.lower.build import Build, counted_loop
 from tilewright.lower.cascade.slots import Ring, b_properties, barriers_address, matrix_layout
+
+if TYPE_CHECKING:
+    from tilewright.lower.cascade.consumer import Consumer
 
 FIRST_BARRIER = 1
 _SUMS = 0
@@ -169,6 +176,76 @@ def finished(
         result_types=[ac.FragmentType(kind.m, kind.n, StringAttr("mn"), StringAttr("f32"))],
     )
     return build.value(load), list(wait.results[1:])
+
+
+def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
+    """The product by itself: what it is added to, threads add."""
+    over, left, brought = product.op.axis.data, product.held.owner, product.brought
+    ring = consumer.rings[brought]
+    columns = consumer.columns_of(ring, over)
+    if over == consumer.axes.streamed:
+        held = consumer.operand(product.held, Element(ring.decision.element))
+        phase, shape = consumer.wait(brought), (columns, consumer.d.tile_streamed)
+        inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape)
+        return _finish(consumer, inflight, {brought: reading})
+    assert isinstance(left, tile.LoadOp)
+    rings, loads = (consumer.rings[left], ring), (left, brought)
+    shape = (columns, consumer.depth_of(over, ring))
+    if not ring.decision.sliced:
+        fence(consumer.build, consumer)
+        phases = consumer.wait(left), consumer.wait(brought)
+        inflight, *readings = issue(consumer.build, consumer, rings, phases, over, shape)
+        return _finish(consumer, inflight, dict(zip(loads, readings, strict=True)))
+    return sum_of_slots(consumer, product, loads, slices_symbol(over), shape[1])
+
+
+def sum_of_walk(consumer: Consumer, product: Product) -> SSAValue:
+    """The sum of the products of a walk's tiles, both operands of which are brought."""
+    return sum_of_slots(consumer, product, first_loads(consumer, product), "K", consumer.d.tile_streamed)
+
+
+def first_loads(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.LoadOp]:
+    """The loads of a product whose operands are both brought, as the rings know them."""
+    assert isinstance(product.held.owner, tile.LoadOp)
+    return first_alike(consumer.program, product.held.owner), product.brought
+
+
+def sum_of_slots(
+    consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, depth: int
+) -> SSAValue:
+    """The sum of the products of slots that come one after the other; the tensor core releases each."""
+    over, rings = product.op.axis.data, (consumer.rings[loads[0]], consumer.rings[loads[1]])
+    shape = (consumer.columns_of(rings[1], over), depth)
+    fence(consumer.build, consumer)
+    inflight, *readings = issue(consumer.build, consumer, rings, consumer.next_slots(loads), over, shape)
+    for reading in readings:
+        release_read(consumer.build, reading)
+    carried = [*(consumer.cursors[load] for load in loads), inflight]
+    inner, block, loop = counted_loop(consumer.build, 1, carried, symbol=symbol)
+    *cursors, running = block.args[1:]
+    body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(loads, cursors, strict=True)))
+    running, *readings = issue(inner, consumer, rings, body.next_slots(loads), over, shape, running)
+    for reading in readings:
+        release_read(inner, reading)
+    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running]))
+    *cursors, inflight = loop.outputs
+    consumer.cursors |= dict(zip(loads, cursors, strict=True))
+    return _finish(consumer, inflight, {})
+
+
+def _finish(consumer: Consumer, inflight: SSAValue, readings: dict[tile.LoadOp, SSAValue]) -> SSAValue:
+    """A product's sums in registers. Slots that nothing reads any more are released as the product ends."""
+    staying: dict[tile.LoadOp, SSAValue] = {}
+    for load, reading in readings.items():
+        consumer.left[load] -= 1
+        if consumer.left[load] == 0 and not consumer.rings[load].decision.resident:
+            release_read(consumer.build, reading)
+            del consumer.held[load]
+        else:
+            staying[load] = reading
+    found, phases = finished(consumer.build, consumer, inflight, list(staying.values()))
+    consumer.held.update(zip(staying, phases, strict=True))
+    return found
 
 
 def _memory(unit: Unit) -> SSAValue:

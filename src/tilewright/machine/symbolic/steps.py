@@ -42,6 +42,7 @@ from tilewright.machine.protocol.slice_operands import Role, names_taken_work
 from tilewright.machine.symbolic.expression import Applied, Input, Leaf, Node, Source, where
 from tilewright.machine.symbolic.heeded_bits import heeded_bits, masked
 from tilewright.machine.symbolic.kept_steps import changes_private_memory, is_protocol
+from tilewright.machine.symbolic.noted_registers import NotedRegisters
 from tilewright.machine.symbolic.reached import SHAPES
 from tilewright.machine.symbolic.tracker import Condition, Pieces, SymbolicRun, leaf_of
 from tilewright.machine.taint.local import LocalAccess
@@ -405,7 +406,7 @@ class _Wrapper:
     def _probe(self, r: Registers) -> None:
         """Learn which slots the step reads, by letting it run on a copy that notes them."""
         assert self.bare is not None, "asked of what computes"
-        noted = _Noted(r)
+        noted = NotedRegisters(r)
         self.probed = True
         try:
             self.bare.full(noted)  # type: ignore[arg-type]
@@ -476,7 +477,7 @@ class _Wrapper:
 
     def _values_given(self, r: Registers) -> dict[int, Any]:
         assert self.bare is not None, "asked of what computes"
-        noted = _Noted(r)
+        noted = NotedRegisters(r)
         try:
             self.bare.full(noted)  # type: ignore[arg-type]
         except (TypeError, AttributeError):
@@ -750,22 +751,6 @@ class _Wrapper:
                 word = np.array([bits], np.uint32), np.array([0], np.uint32)
                 return {target: run.table.chosen(node, *word)}
         return dict.fromkeys(self.writes, run.table.opaque(f"what {self.instruction.opcode} gives", nodes))
-
-
-class _Noted:
-    """A register file that notes what is read and keeps what is written to itself."""
-
-    def __init__(self, registers: Registers) -> None:
-        self.registers = registers
-        self.reads: dict[int, None] = {}
-        self.written: dict[int, Any] = {}
-
-    def __getitem__(self, slot: int) -> Any:
-        self.reads[slot] = None
-        return self.registers[slot]
-
-    def __setitem__(self, slot: int, value: Any) -> None:
-        self.written[slot] = value
 
 
 def _held_by(warp: Warp, word: Input) -> tuple[str, int] | None:
