@@ -32,6 +32,7 @@ def test_the_extras_are_not_there(packages: Path) -> None:
     assert run_alone(packages, program=program).stdout.strip() == "[]"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("arguments", "code", "printed"),
     [

@@ -27,6 +27,7 @@ def rows(name: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_choices_are_near_the_best_that_was_timed(name: str) -> None:
     """Of each fourth product: the command judges all."""

@@ -253,7 +253,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_input_ends_with_a_message(folder: Path, tilewright: Tilewright, name: str) -> None:
     (folder / "hostile.ptx").write_bytes(HOSTILE[name])

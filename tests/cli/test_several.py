@@ -59,6 +59,7 @@ def test_kernels_that_no_launch_file_names_are_checked_as_well(tmp_path: Path, t
     assert {kernel["name"]: kernel["scope"] == "this launch" for kernel in kernels} == {"double": False, "other": True}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -285,6 +285,7 @@ def test_options_that_are_no_map(tilewright: Tilewright, options: tuple[str, ...
     assert answer.code == 2 and answer.out == "" and answer.err.count("error:") == 1 and message in answer.err
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("dims", "strides", "box", "code"),
     [

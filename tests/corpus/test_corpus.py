@@ -39,7 +39,7 @@ _QUICK_WITHOUT_LAUNCH = {
 }
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kernel", _KERNELS)
 def test_correct_kernel_is_proven_with_its_launch(kernel: str) -> None:
     path = _CORPUS / kernel

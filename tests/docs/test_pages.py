@@ -24,7 +24,7 @@ def test_blocks_are_marked_with_known_words() -> None:
         assert set(block.words[1:]) <= known, f"{block}: {block.words}"
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("page", [page for page in PAGES if any("run" in block.words for block in blocks_of(page))])
 def test_code_of_a_page_runs_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -38,7 +38,7 @@ def test_code_of_a_page_runs_in_order(page: str, tmp_path: Path, monkeypatch: py
             exec(compile(source, page, "exec"), names)
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.source], ids=str)
 def test_output_is_real(block: Block) -> None:
     if block.source == "demo" and probe_libcuda() is None:

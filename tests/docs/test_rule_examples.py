@@ -89,7 +89,7 @@ def test_the_buggy_kernel_breaks_the_rule_and_the_fixed_one_does_not(pair: Pair)
     assert pair.code not in left
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("pair", of_kind("mlir"), ids=lambda pair: pair.code)
 def test_the_edited_program_breaks_the_rule_and_the_program_does_not(pair: Pair) -> None:
     modules = [Parser(context(), text).parse_module() for text in (pair.buggy, pair.fixed)]

@@ -80,6 +80,7 @@ CASES = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_report_twice_and_under_any_clock(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(judge_kernel, "ALL_CLUSTERS_STEPS", 10_000)

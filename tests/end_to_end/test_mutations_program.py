@@ -170,6 +170,7 @@ HARMLESS: dict[str, tuple[Edit, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_edit_stays_proven(name: str) -> None:
     edit, programs = HARMLESS[name]

@@ -72,7 +72,7 @@ def edited(name: str, edit: Edit) -> str:
     return changed
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_the_compiler_emits_is_accepted(name: str) -> None:
     verdict = judge(name, emitted(name).text, claimed=True, seeds=(0, 1))
@@ -387,7 +387,7 @@ def codes_of(verdict: Verdict) -> set[str]:
     return {finding.code for finding in verdict.findings} if isinstance(verdict, Refuted) else set()
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_spoiled_text_is_refuted_by_the_judge_alone(mutation: Mutation) -> None:
     for name in mutation.programs:
@@ -407,6 +407,7 @@ CLAIMED = (
 )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", CLAIMED, ids=lambda mutation: mutation.name)
 def test_another_protocol_is_refuted_by_the_claims(mutation: Mutation) -> None:
     for name in mutation.programs:
@@ -440,7 +441,7 @@ HARMLESS = (
 )
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mutation", HARMLESS, ids=lambda mutation: mutation.name)
 def test_a_harmless_edit_stays_accepted(mutation: Mutation) -> None:
     for name in mutation.programs:

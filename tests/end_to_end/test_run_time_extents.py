@@ -114,7 +114,7 @@ def extents_of(kind: Kind) -> list[int]:
     return sorted({extent for extent in wanted if extent in values})
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_extent_is_right(name: str) -> None:
     kind, kernel = KINDS[name], CompiledKernel(compiled(name).bundle())
@@ -137,6 +137,7 @@ def test_every_extent_is_right(name: str) -> None:
             assert difference <= 4e-3 * np.linalg.norm(exact), extent
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kernel", "columns"), [(smooth, 37), (rows_of_8_bits, 96), (rows_of_8_bits, 1000)])
 def test_kernels_without_products(kernel: Kernel, columns: int) -> None:
     """Element by element, rows that lanes of a warp share, rows of a CTA each: proven, and right at every extent."""

@@ -28,7 +28,7 @@ ac.kernel @k [
 """
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_files_read_again_as_the_kernels_that_were_written(name: str) -> None:
     modules = modules_of(name)
@@ -99,7 +99,7 @@ def test_modules_for_two_targets_are_refused() -> None:
         read_ac(both, "k")
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(30))
 def test_edited_texts_are_read_or_refused(seed: int) -> None:
     source = random.Random(seed)

@@ -229,6 +229,7 @@ def test_every_function_has_a_formula_here():
     assert set(ELEMENTWISE) == set(Function)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("function", Function)
 @settings(max_examples=40)
 @given(x=st.floats(-8, 8), y=st.floats(-8, 8), z=st.floats(-8, 8))

@@ -69,7 +69,7 @@ def small_dimensions(rule: Rewrite) -> list[tuple[Dimension, ...]]:
     ]
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_rule_keeps_the_meaning_of_every_small_view(rule: Rewrite) -> None:
     applied = 0

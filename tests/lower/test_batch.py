@@ -137,6 +137,7 @@ def test_two_products_of_a_batch():
     assert_close(lowered, random_inputs(lowered))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "strides",
     [

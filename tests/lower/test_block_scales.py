@@ -90,7 +90,7 @@ def assert_proved(lowered: Lowered) -> None:
         assert isinstance(verify(module, HOPPER), Proven)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [(64, 64), (64, 128), (128, 64), (128, 128), (128, 192), (128, 160), (192, 128)])
 def test_tiles(tile):
     lowered = lower_blocks((256, 384, 384), tile=tile)
@@ -98,6 +98,7 @@ def test_tiles(tile):
     assert_right(lowered)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dims", [(1, 16, 128), (100, 200, 272), (129, 392, 640), (64, 7, 33)])
 def test_extents_that_fill_no_tile_and_no_block(dims):
     lowered = lower_blocks(dims)
@@ -105,6 +106,7 @@ def test_extents_that_fill_no_tile_and_no_block(dims):
     assert_right(lowered)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("strides", [{"s": (1, 256)}, {"t": (1, 5)}, {"s": (7, 1), "t": (9, 2)}])
 def test_scales_of_any_strides(strides):
     assert_right(lower_blocks((200, 256, 512), strides=strides, tile=(128, 128)))
@@ -156,7 +158,7 @@ def test_a_slice_is_multiplied_apart_and_added_by_the_threads():
     assert rows.count("wgmma.mma_async") == 2 * 4
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("slices", range(1, 7))
 @pytest.mark.parametrize("tile", [(64, 64), (128, 128), (192, 128)])
 def test_any_number_of_slices(slices, tile):
@@ -164,6 +166,7 @@ def test_any_number_of_slices(slices, tile):
     assert_right(lower_blocks((tile[0] + 8, 2 * tile[1], 128 * slices - 32), tile=tile))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("split", "tile"), [(2, (64, 64)), (2, (128, 128)), (4, (128, 64))])
 def test_ctas_share_the_slices_of_a_tile(split, tile):
     lowered = lower_blocks((tile[0] + 8, 2 * tile[1], 128 * 7 - 16), split=split, tile=tile)

@@ -105,6 +105,7 @@ def test_values(kernel, m, n, k, tile, stages):
     assert_close(lowered, random_inputs(lowered))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "dims", "tile"),
     [

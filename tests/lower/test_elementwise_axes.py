@@ -49,7 +49,7 @@ def lowered(kernel, element, **dims):
     return lower(kernel, {axis: sizes[axis] for axis in kernel.axes}, elements)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("element", [Element.F32, Element.BF16], ids=lambda element: element.value)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 37), (48, 136)])
 @pytest.mark.parametrize("kernel", [four, five, across, integers, integers_across], ids=lambda kernel: kernel.name)

@@ -32,6 +32,7 @@ def planned(first: str, second: str, memory: LinearLayout, element_bytes: int) -
     return store, load
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("swizzled", [False, True])
 @pytest.mark.parametrize(
     ("first", "second", "element_bytes"),

@@ -71,6 +71,7 @@ def assert_right(lowered: Lowered) -> None:
         assert np.all(got.astype(np.float64) <= high.astype(np.float64))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("element", [E4M3, E5M2])
 @pytest.mark.parametrize("result", [BF16, F16, F32, E4M3, E5M2])
 def test_every_result_is_right_and_proved(element, result):
@@ -81,17 +82,20 @@ def test_every_result_is_right_and_proved(element, result):
     assert_right(lowered)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dims", [(100, 72, 200), (64, 16, 128), (65, 130, 272), (1, 1, 1)])
 @pytest.mark.parametrize("result", [BF16, E4M3])
 def test_extents_that_fill_no_tile(dims, result):
     assert_right(lower_scaled(dims, result=result))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [(64, 256), (128, 256), (256, 128), (128, 64)])
 def test_tiles(tile):
     assert_right(lower_scaled((256, 256, 256), tile=tile, accumulation="fast"))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("columns", [24, 40, 72, 176])
 @pytest.mark.parametrize("result", [BF16, F32, E4M3])
 def test_columns_that_fill_no_span(columns, result):
@@ -110,6 +114,7 @@ def test_a_step_is_32_elements_deep_and_names_no_transpose():
         assert len(item.operands) == 6
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("strides", [{"b": (1, 144)}, {"a": (1, 272)}, {"a": (1, 128), "b": (1, 144)}])
 def test_operands_across_their_rows_are_laid_anew(strides):
     lowered = lower_scaled((128, 136, 208), strides=strides)
@@ -249,6 +254,7 @@ def by_one_number(
     c[i, j] = acc * s[i // 1073741824] * t[j // 1073741824]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("wanted", [{}, {"accumulation": "fast"}, {"tile": (192, 128)}])
 def test_one_number_for_an_operand_is_loaded_once(wanted):
     elements = {"a": E4M3, "b": E4M3, "s": F32, "t": F32, "c": BF16}

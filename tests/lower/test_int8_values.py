@@ -119,6 +119,7 @@ def assert_quantized(kernel, x, element: Element, **options) -> None:
         np.testing.assert_array_equal(found["y"].view(np.uint8), expected.view(np.uint8))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("element", [Element.F32, Element.BF16, Element.F16], ids=lambda each: each.value)
 @pytest.mark.parametrize("kernel", [quantize_int8, quantize], ids=lambda each: each.name)
 def test_rows_scaled_to_8_bits(kernel, element):

@@ -301,6 +301,7 @@ def test_every_instruction_is_in_the_table_and_exact(name):
             assert "rn" in words, item.opcode
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ptxas_accepts_it_without_spills_or_warnings(name):
     assembly = assemble(PROGRAMS[name]().ptx, "sm_90a", name=name)

@@ -42,6 +42,7 @@ def verdicts(lowered: Lowered) -> list[object]:
     ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("turns", [False, True])
 @pytest.mark.parametrize(("distance", "stages"), [(0, 2), (1, 2), (2, 3)])
 def test_every_distance_is_proved_twice_and_computes_the_product(distance: int, stages: int, turns: bool) -> None:

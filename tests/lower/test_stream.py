@@ -43,6 +43,7 @@ def streamed(
     return lower_decided(decided.module, decisions)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("shape", "ctas", "tiles", "head", "wanted"),
     [

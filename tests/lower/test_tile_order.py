@@ -23,6 +23,7 @@ _KINDS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", _KINDS)
 def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     wanted = _KINDS[kind]

@@ -29,6 +29,7 @@ def turned(kernel=matmul, dims=(200, 136, 96), elements=None, strides=None, **wa
     return lowered
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("wanted", "dims", "widths"),
     [

@@ -24,6 +24,7 @@ _KINDS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", _KINDS)
 def test_such_a_kernel_is_proved_and_right(kind: str) -> None:
     wanted, count = _KINDS[kind]

@@ -49,6 +49,7 @@ def tags(folder: Path) -> list[str]:
 STEPS = ("data", "scale.ptx", "kernel", "scale", "launch", "3", "say", "hello", "launch", "3", "elsewhere", "3")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("how", WAYS)
 def test_every_way_to_the_driver_is_seen(driver: FakeDriver, tmp_path: Path, how: str) -> None:
     seen = run(driver, tmp_path, how, *STEPS)

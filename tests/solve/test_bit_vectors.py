@@ -47,6 +47,7 @@ def test_every_operation_is_checked_here() -> None:
     assert {*BINARY, *UNARY} == OPERATIONS
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("operation", BINARY)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())

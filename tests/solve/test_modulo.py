@@ -103,6 +103,7 @@ def alike(seed: int, streams: int = 2) -> ModuloProblem:
     )
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("seed", range(20))
 def test_an_order_of_streams_that_are_alike_loses_nothing(seed: int) -> None:
     problem = alike(seed)

@@ -114,6 +114,7 @@ def test_a_named_target_is_found() -> None:
     ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("folder", _CHECKING)
 def test_no_module_that_checks_names_a_target(folder: str) -> None:
     files = sorted((_ROOT / folder).rglob("*.py"))

@@ -30,7 +30,7 @@ def traced(kernel: Kernel, m: int, n: int, k: int, dtype: Element = Element.BF16
     return trace(kernel, {"M": m, "N": n, "K": k, **more}, elements, strides)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("m, n, k", [(1, 4096, 4096), (37, 6144, 4096), (300, 2048, 1536), (900, 9216, 2304),
                                      (128, 128, 16384), (8192, 8192, 8192)])  # fmt: skip
 @pytest.mark.parametrize("dtype", [Element.BF16, Element.F8E4M3])

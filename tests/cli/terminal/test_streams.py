@@ -39,6 +39,7 @@ def without_reader(arguments: Sequence[str]) -> tuple[int, bytes]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -92,6 +93,7 @@ def test_only_a_reader_that_went_away_is_passed_over() -> None:
         Stream(Failing(OSError(5, "why"))).write("words")  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "ascii:strict", "utf-8"])
 def test_what_an_encoding_lacks_is_written_in_ascii(tmp_path: Path, encoding: str) -> None:
     text = (ROOT / BROKEN).read_text(encoding="utf-8").replace("// here", "// \u2265 \u03b1 \u2026 \u00fc")

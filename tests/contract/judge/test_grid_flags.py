@@ -160,6 +160,7 @@ def test_the_grid_before_may_use_the_same_flags() -> None:
     assert {"GD101"} == {finding.code for finding in findings(judge({"after": "griddepcontrol.launch_dependents;\n"}))}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "wait",
     [

@@ -109,7 +109,7 @@ WGMMA: dict[str, tuple[Edit, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", WGMMA)
 def test_edited_wgmmas(name: str) -> None:
     text, plan = by_wgmma()
@@ -137,7 +137,7 @@ COPIES: dict[str, tuple[Edit, ...]] = {
 }
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", COPIES)
 def test_edited_copies_by_threads(name: str) -> None:
     text, plan = copied_by_threads()

@@ -216,6 +216,7 @@ def test_correct_programs_are_proven_for_all_trip_counts(name: str) -> None:
     assert verdict.scope == "all trip counts"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["chain", "resident operand", "feedback", "two operands of one tile in turn"])
 def test_correct_programs_run_to_the_end(name: str) -> None:
     assert not breaks(CORRECT[name])
@@ -358,6 +359,7 @@ MUTANTS: dict[str, tuple[str, Callable[[], Program]]] = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_refuted(name: str) -> None:
     code, make = MUTANTS[name]

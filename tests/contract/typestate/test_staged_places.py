@@ -132,6 +132,7 @@ def with_plan(module: ModuleOp, plan: ExchangePlan) -> Verdict:
     return verify(copy, HOPPER)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_that_stage_elsewhere_are_refuted(name: str) -> None:
     module = lowered(**PROGRAMS[name]).kernels[-1]

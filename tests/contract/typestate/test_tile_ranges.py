@@ -181,6 +181,7 @@ def a_walk_less(module: ModuleOp) -> None:
     set_to(loop, begin=loop.begin.data + 1)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "edit",
     [

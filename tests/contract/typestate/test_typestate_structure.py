@@ -24,6 +24,7 @@ def doubts(module: ModuleOp) -> str:
     return "\n".join(verdict.reasons)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("extents", [(2, 2, 1), (2, 1, 3)])
 @pytest.mark.parametrize("name", ["plain", "cluster-2x1"])
 def test_clusters_beside_one_another_in_y_or_z_would_share_tiles(name: str, extents: tuple[int, int, int]) -> None:

@@ -101,6 +101,7 @@ _ANY = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("body", _ANY.values(), ids=_ANY.keys())
 def test_what_holds_for_any_data_is_proven_and_says_so(body: str) -> None:
     kernel = _checked(body)

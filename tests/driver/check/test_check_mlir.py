@@ -30,6 +30,7 @@ def checked(text, name="kernel.ttgir"):
     return report.kernels[0]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", FAST)
 def test_kernels_are_proven_for_all_trip_counts(name):
     report = check_file(str(DATA / f"{name}.ttgir")).kernels[0]

@@ -70,7 +70,7 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kernel", "old", "new", "codes"), MUTANTS, ids=[f"{row[0].__name__} {row[2][:30]}" for row in MUTANTS]
 )

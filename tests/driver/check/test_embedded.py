@@ -14,6 +14,7 @@ DATA = Path(__file__).parents[2] / "data" / "fatbin"
 FAT = (DATA / "none.fatbin").read_bytes()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["none", "size", "speed"])
 def test_a_fat_binary_is_checked_text_by_text(name: str) -> None:
     path = str(DATA / f"{name}.fatbin")
@@ -40,6 +41,7 @@ def test_a_number_beyond_the_last_and_a_file_without_ptx_are_errors(tmp_path: Pa
     assert "without PTX" in report.error and "compute_90a" in report.remedy
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("cut", [4, 8, 20, 64, 100, len(FAT) // 2, len(FAT) - 1])
 def test_a_truncated_or_damaged_binary_is_one_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], cut: int

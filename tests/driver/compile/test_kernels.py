@@ -46,7 +46,7 @@ def rounded_once(reference, dtype):
     return error(reference.astype(np.float32).astype(dtype), reference)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_bias_activation_and_residual_of_rows(activation):
     a, b = random(0, 3, 12, 72), random(1, 72, 40, scale=0.2)
@@ -57,6 +57,7 @@ def test_bias_activation_and_residual_of_rows(activation):
     assert error(result, reference) < 1.02 * rounded_once(reference, BF16)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("added", [False, True])
 def test_every_set_of_parameters(biased, added):
@@ -86,7 +87,7 @@ def spread(scale, shape, blocks):
     return scale
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", list(SCALES))
 @pytest.mark.parametrize("rest", [False, True])
 def test_scales_of_every_kind(kind, rest):
@@ -113,6 +114,7 @@ def test_batches_and_what_serves_them():
     assert error(tw.matmul(a, b[1]), exact(a) @ exact(b[1])) < 2e-3
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("activation", ["silu", "gelu", None])
 def test_gated_products(activation):
     x, gate, up = random(15, 2, 10, 72), random(16, 40, 72, scale=0.2).T, random(17, 40, 72).T

@@ -11,7 +11,7 @@ from tilewright.ir.ac.text import ac_text
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx, the_kernel
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_text_gives_the_same_ptx_as_the_modules(name: str) -> None:
     modules = modules_of(name)

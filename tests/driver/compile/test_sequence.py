@@ -79,6 +79,7 @@ def _assert_near(kernel: Kernel, made: Compilation, **run_time: int) -> None:
 # ---------------------------------------------------------------- which programs
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kernel", "dims", "kernels"),
     [
@@ -124,6 +125,7 @@ _BRIEF = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kernel", "sizes"), list(_BRIEF.items()), ids=lambda value: getattr(value, "name", ""))
 def test_values_of_a_few(kernel: Kernel, sizes: tuple[int, int, int]) -> None:
     test_values_at_edges_of_tiles(kernel, sizes)
@@ -233,6 +235,7 @@ def test_the_parts_of_a_plan_agree_on_what_is_handed_over() -> None:
 # ---------------------------------------------------------------- axes in parts
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kernel", "dims", "parts"),
     [

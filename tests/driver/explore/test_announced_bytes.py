@@ -31,6 +31,7 @@ def test_a_number_that_is_announced_only_by_some_threads_is_chosen_among() -> No
     assert isinstance(_verdict((EXPECT, chosen)), Proven)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "edit",
     [

@@ -60,6 +60,7 @@ _OTHERS_DECIDE = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("parts", _OTHERS_DECIDE.values(), ids=_OTHERS_DECIDE.keys())
 def test_a_loop_that_others_end_is_not_proven(parts: tuple[str, str, str]) -> None:
     text = _KERNEL.format(atomic=parts[0], decision=parts[1], turn=parts[2])

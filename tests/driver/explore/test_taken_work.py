@@ -67,6 +67,7 @@ def _verdict(sync: str, check: str) -> str:
     return report.verdict
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("sync", "check"), _BUGGY.values(), ids=_BUGGY)
 def test_what_taken_work_brings_is_not_proven_away(sync: str, check: str) -> None:
     assert _verdict(sync, check) != "proven"

@@ -37,6 +37,7 @@ def padded(text: str, count: int) -> str:
     return text[:at] + "\n" + "\n".join(lines) + text[at:] + "\n" + other
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "code", "most"),
     [("store-never-committed", "BG101", 16), ("slots-overlap", "TM102", 32), ("accumulators-not-fenced", "WG104", 40)],

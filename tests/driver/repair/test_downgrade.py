@@ -104,6 +104,7 @@ def test_what_is_legal_is_proven(text: str) -> None:
     assert [kernel.verdict for kernel in check_text(text, "k.ptx").kernels] == ["proven"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("size", "source", "width"), [(1000, 0, 8), (1004, 0, 4), (1024, 8, 8), (1024, 4, 4)])
 def test_a_load_that_is_no_bulk_copy_is_made_by_smaller_ones(size: int, source: int, width: int) -> None:
     title, changed = repaired(load(size, source=source))

@@ -44,6 +44,7 @@ def seeded(*bugs: tuple[str, str]) -> str:
     return text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "bugs",
     [

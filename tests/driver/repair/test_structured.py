@@ -31,6 +31,7 @@ def assert_repaired(text: str, name: str, right: str, *, restored: bool) -> str:
     return repair.title
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("kernel", "pattern", "replacement", "occurrence", "title", "restored"),
     [

@@ -35,7 +35,7 @@ def compiled(name: str, dims: dict[str, int], **wanted):
     return compile_kernel(PROGRAMS[name], dims=dims, dtype=elements, assembled=False, wanted=choices)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_program_is_proven_twice(name):
     for rows, streamed in ((1, 8), (1000, 1000), (130, 4096)):
@@ -183,6 +183,7 @@ def test_ac_without_a_release_or_a_commit_is_not_proven(name):
             assert not isinstance(verdict(module), Proven), (kind.name, place)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["attention", "matmul_softmax", "mlp"])
 def test_ac_without_the_first_fence_is_not_proven(name):
     module = kernel_of(name)

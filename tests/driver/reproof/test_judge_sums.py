@@ -108,6 +108,7 @@ def replaced(text: str, form: re.Pattern[str], number: int, by: str) -> str:
     return text[: places[number].start()] + by + text[places[number].end() :]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["batch", "groups", "apart", "short apart", "streamed", "split"])
 def test_right_texts_pass(name: str) -> None:
     made = instance(name)
@@ -121,6 +122,7 @@ def test_a_producer_that_takes_the_first_cta_s_tiles(name: str) -> None:
     assert codes(made.judge(replaced(made.text, PLACE, 0, "0"))) == {"UM105", "UM106"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "dims", "tile"),
     [
@@ -139,6 +141,7 @@ def test_products_of_few_places_pass(kernel: Kernel, dims: dict[str, int], tile:
     assert made.text_proof is not None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "dims", "strides"),
     [
@@ -155,6 +158,7 @@ def test_results_of_one_row_or_column_pass(
     assert made.text_proof is not None
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("m", "n", "strides", "misaligned"),
     [

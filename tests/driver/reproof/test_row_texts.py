@@ -27,6 +27,7 @@ def elements_of(kernel):
     return {each.name: each.element or Element.BF16 for each in kernel.parameters}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", [softmax, log_softmax, rms_norm, layer_norm, quantize], ids=lambda each: each.name)
 def test_each_program_is_proven_as_text(kernel):
     for length in LENGTHS:

@@ -134,6 +134,7 @@ TEXTS: dict[str, Edit] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", TEXTS)
 def test_edited_texts_are_refuted(name: str) -> None:
     found = judged("rows", TEXTS[name])
@@ -166,6 +167,7 @@ PLANS: dict[str, Callable[[RunTimeSizes], RunTimeSizes]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_other_numbers_that_a_launch_passes_are_refuted(name: str) -> None:
     found = judged("rows", lambda text: text, PLANS[name])

@@ -16,7 +16,7 @@ from cascade_programs import PROGRAMS, dims_of
 from lowered_programs import lower, lower_decided
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_text_of_the_small_instance_is_the_large_one_but_for_extents(name):
     large = lower(PROGRAMS[name], dims_of(name, 5000, 3000))

@@ -206,6 +206,7 @@ def spoiled(text: str, edit: Edit) -> str:
     return re.sub(r"(\d+)-2;", lambda found: f"{int(found[1]) - 2};", changed).replace("\tbra out;\n", "\tret;\n")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("edit", EDITS)
 def test_what_copies_runs_otherwise_is_refuted(edit: str) -> None:
     text = copies("rows")[0]
@@ -224,6 +225,7 @@ TURNED_EDITS: dict[str, Edit] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("edit", TURNED_EDITS)
 def test_what_turns_tiles_otherwise_is_refuted(edit: str) -> None:
     text = copies("turned")[0]
@@ -232,6 +234,7 @@ def test_what_turns_tiles_otherwise_is_refuted(edit: str) -> None:
     assert isinstance(verdict, Refuted), verdict
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["columns", "computed", "batch", "few rows"])
 def test_every_store_of_every_kind_counts(name: str) -> None:
     text = copies(name)[0]

@@ -122,7 +122,7 @@ def entries(kind: Kind) -> tuple[str, ...]:
     return tuple(item.name for item in lower_program(the_program(module)).kernels)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_cta_must_take_its_own_share(name: str) -> None:
     kind = KINDS[name]

@@ -101,6 +101,7 @@ def test_what_a_part_hands_on() -> None:
     assert ("whole", "consumer", "hands on another phase") not in found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("edit", ["", "slot", "phase", "step"])
 def test_a_cursor_that_is_lost_between_whole_tiles_is_refuted(edit: str) -> None:
     elements = {parameter.name: Element.BF16 for parameter in matmul_kernel.parameters}

@@ -45,6 +45,7 @@ def in_words(module: Module) -> str:
     return str(in_one_file(module)).replace("large.ptx", "small.ptx")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_what_the_reader_makes_of_it(name: str) -> None:
     large, small = text_of(decided(name)), text_of(small_instance(decided(name)))

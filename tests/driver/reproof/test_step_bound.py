@@ -31,6 +31,7 @@ def test_a_text_that_does_not_end_is_unknown(before: str, claimed: bool) -> None
     assert "still running after" in verdict.reasons[0]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["plain", "one-group", "cluster-1x2-direct", "materialised"])
 @pytest.mark.parametrize("claimed", [True, False])
 def test_right_texts_take_a_tenth_of_the_bound(name: str, claimed: bool) -> None:

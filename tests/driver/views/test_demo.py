@@ -38,6 +38,7 @@ def test_the_original_is_proven_both_ways(specimen: Specimen) -> None:
     assert isinstance(specimen.judge(specimen.ptx), Proven)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("variant", "of_program", "of_text"),
     list(zip(VARIANTS, ({"PX001"}, {"TX001"}, {"WG002"}), ("PX101", "TX102", "WG105"), strict=True)),

@@ -56,6 +56,7 @@ def _assert_near(text: str) -> None:
         assert abs(predicted - found[kernel.name]) <= _NEAR, (kernel.name, predicted, found)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", _KERNELS)
 def test_products_within_eight_registers_of_the_assembler(name: str) -> None:
     extents, wishes, transposed = _KERNELS[name]

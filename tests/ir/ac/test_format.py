@@ -26,7 +26,7 @@ def parse(text: str) -> ModuleOp:
     return Parser(context(), text).parse_module()
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_reads_again_as_the_same_kernel(name: str) -> None:
     for module in modules_of(name):
@@ -39,6 +39,7 @@ def test_what_is_written_reads_again_as_the_same_kernel(name: str) -> None:
         assert str(again) == named
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("name", NAMES)
 def test_pages_can_be_read(name: str) -> None:
     text = ac_text(modules_of(name), TARGET)
@@ -69,6 +70,7 @@ def _kinds(attribute: Attribute) -> set[type[Attribute]]:
     return {type(attribute)}.union(*(_kinds(each) for each in inner))
 
 
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("name", TRACED)
 def test_tile_programs_read_again_too(name: str) -> None:
     tile = tile_of(name)

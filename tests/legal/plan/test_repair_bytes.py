@@ -34,6 +34,7 @@ ILLEGAL = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ILLEGAL)
 def test_the_copy_engine_delivers_what_a_repair_promises(name: str) -> None:
     map = ILLEGAL[name]

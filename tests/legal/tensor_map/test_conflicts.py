@@ -42,6 +42,7 @@ def by_hand(values: dict[str, int]) -> set[frozenset[str]]:
     return found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "given",
     [

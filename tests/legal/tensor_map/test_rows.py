@@ -42,6 +42,7 @@ def fields_of(columns: dict[str, np.ndarray], row: int) -> Fields:
     )  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", TARGET_NAMES)
 @pytest.mark.parametrize("kind", ["tiled", "im2col"])
 def test_columns_agree_with_one_row_at_a_time(kind: str, name: str) -> None:

@@ -42,6 +42,7 @@ def assert_values(kernel, dims, lowered) -> None:
             assert np.all(np.abs(found - wanted) <= allowed), (buffer.name, np.abs(found - wanted).max())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("group", "mask", "extents"), [*CASES, *(pytest.param(*each, marks=pytest.mark.full) for each in FURTHER)]
 )

@@ -137,6 +137,7 @@ def test_a_bias_for_each_group() -> None:
     assert_agrees(lowered, [70, 70, 150])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [None, (64, 128), (128, 128)])
 def test_two_products_of_one_operand(tile: tuple[int, int] | None) -> None:
     lowered = build(gated, {"T": 150, "G": 3, "K": 136, "N": 200}, tile)

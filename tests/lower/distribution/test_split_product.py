@@ -35,7 +35,7 @@ def proved(lowered: Lowered) -> Lowered:
     return lowered
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("split", "tile", "swapped"),
     [
@@ -79,6 +79,7 @@ def _without(text: str, pattern: str, number: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("pattern", "number"),
     [

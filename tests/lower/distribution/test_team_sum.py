@@ -33,6 +33,7 @@ def proved(lowered):
     return lowered
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("teams", "split", "tile", "swapped"),
     [(2, 1, (64, 16), False), (3, 2, (64, 8), True), (2, 4, (128, 16), False), (6, 1, (64, 24), False)],
@@ -87,6 +88,7 @@ def test_as_emitted_the_small_instance_is_proven(small):
     assert isinstance(verdict, Proven), verdict
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -38,6 +38,7 @@ def arrives(first: str, second: str, element_bytes: int, plan: ExchangePlan) -> 
     assert np.array_equal(run.arrays["tile_out"], wanted), (first, second, plan.kind)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("element_bytes", [1, 2, 4])
 def test_the_cheapest_plan_and_another_bring_the_tile(element_bytes: int) -> None:
     generator = random.Random(element_bytes)
@@ -77,6 +78,7 @@ def test_trips_in_two_rounds(first: str, second: str, element_bytes: int) -> Non
     assert verdict(LAYOUTS[first], LAYOUTS[second], plan, back) == "proven"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("first", "second", "element_bytes"),
     [

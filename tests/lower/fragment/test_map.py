@@ -87,6 +87,7 @@ def lowered(text: str) -> str:
     return lower_to_ptx([each.module for each in read_ac(text, "k.ac.mlir").kernels], "sm_90a")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "element"),
     [*((name, "f32") for name in CASES), ("across, then inside", "bf16"), ("outside, then across", "f16")],

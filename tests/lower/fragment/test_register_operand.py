@@ -78,7 +78,7 @@ def lowered(name, **more):
     return lower(kernel, dims, elements, wanted=Wanted(computed="registers", **(wishes | more)))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_the_proof_of_the_program(name):
     program = lowered(name)
@@ -131,6 +131,7 @@ def _verdict(program, text):
     return replay_plan(read(text), program.plan, claims, (0,))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("removed", "which", "codes"),
     [

@@ -194,7 +194,7 @@ def proven(text: str, shape: Shape) -> str:
     return lowered.ptx
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_proofs(name: str, tmp_path: Path) -> None:
     shape, kind = CASES[name], kind_of(name)

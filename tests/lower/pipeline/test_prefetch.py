@@ -17,6 +17,7 @@ HOPPER = target("sm_90a")
 _PREFETCH = "cp.async.bulk.prefetch.tensor.2d.L2.global.tile"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "wanted", [{}, {"split": 2, "tile": (64, 64)}, {"depth": 128}, {"tile": (64, 16), "swapped": True}]
 )

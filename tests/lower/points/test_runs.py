@@ -80,6 +80,7 @@ def rounded(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N
     c[i, j] = acc
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("offset", range(4))
 @pytest.mark.parametrize("pitch", [27, 28])
 def test_elements_of_four_bytes_come_in_two_units(offset, pitch):

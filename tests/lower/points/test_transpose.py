@@ -89,6 +89,7 @@ def test_transposes(m, n, given, stored):
     assert_equal(lowered)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kernel", "dims", "elements"),
     [

@@ -88,6 +88,7 @@ def dense(shape):
     return tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CASES)
 def test_values(name):
     kernel, dims, strides, dtype, wishes, pieces, majors = CASES[name]
@@ -192,6 +193,7 @@ EDITS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", EDITS)
 def test_a_spoiled_text_is_refuted(name):
     edit, codes = EDITS[name]

@@ -33,6 +33,7 @@ def poisoned(image: BoxImage) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return shared
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["tma_11s.npz", "tma_11e.npz", "tma_11es.npz", "tma_3i.npz"])
 def test_boxes_match_the_hardware(name: str) -> None:
     interleaved_guesses_wrong = 0

@@ -84,6 +84,7 @@ def after(row: Row, load: BoxLoad) -> NDArray[np.uint8]:
     return shared
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["tma_11s.npz", "tma_11e.npz", "tma_11es.npz", "tma_3i.npz"])
 def test_loads_match_the_hardware(name: str) -> None:
     for index, row in enumerate(rows(name)):

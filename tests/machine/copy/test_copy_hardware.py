@@ -41,6 +41,7 @@ def measured() -> dict[str, list[Measured]]:
     return found
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", [name for name in CLASSES if name not in REFUSED])
 def test_copies_match_the_hardware(name: str) -> None:
     copies = measured()[name]

@@ -106,6 +106,7 @@ EDITS: dict[str, Edit] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", EDITS)
 def test_what_is_wrong_with_one_access_of_a_stretch_is_found(name: str) -> None:
     text = "\n".join(EDITS[name](emitted()[0].split("\n")))

@@ -248,6 +248,7 @@ def test_relu() -> None:
     assert int(arithmetic.fused_multiply_add("f16", *positive, relu=True)[0]) == 0x4200
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ALL)
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)

@@ -35,6 +35,7 @@ def neighbours(bits: int) -> tuple[Fraction, Fraction, Fraction]:
     return tuple(Fraction(float(number)) for number in numbers)  # pyright: ignore[reportReturnType]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("target", INTEGERS)
 @pytest.mark.parametrize("source", ["f16", "f32", "f64"])
 @given(data=st.data())
@@ -66,6 +67,7 @@ def test_float_to_integer_rounds_then_clamps(target: str, source: str, data: st.
         assert int(got[0]) == expected, (exact, mode)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("source", INTEGERS)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)

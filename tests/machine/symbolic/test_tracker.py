@@ -83,6 +83,7 @@ BODIES = {
 }
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("name", BODIES)
 def test_expressions_say_what_other_launches_do(name: str) -> None:
     assert not differences(kernel(BODIES[name]), [*SINGLE, *PAIRS])

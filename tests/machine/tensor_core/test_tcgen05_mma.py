@@ -96,6 +96,7 @@ def cells_of(words: NDArray[np.uint32], accumulator: str | None) -> NDArray[np.f
     return words.view(np.float32)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("fields", KINDS, ids=lambda f: f"{f.kind}-{f.a}-{f.accumulator}-{f.n}-{f.negate_a:d}")
 @pytest.mark.parametrize("seed", [0, 5])
 def test_kinds(fields: InstructionDescriptor, seed: int) -> None:

@@ -21,6 +21,7 @@ def taken(group, mask, batch, heads, queries, keys=512):
     return the_program(walked(source, HOPPER))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("group", "mask", "batch", "heads", "queries", "joined"),
     [

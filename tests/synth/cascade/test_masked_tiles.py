@@ -30,6 +30,7 @@ def by_tiles(mask, tile_rows=128, tile_columns=64):
     return whole.reshape(rows // tile_rows, tile_rows, columns // tile_columns, tile_columns).any(axis=(1, 3))
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("extents", [(512, 512), (300, 700), (129, 65), (1000, 130)])
 @pytest.mark.parametrize("kernel", LEFT, ids=lambda kernel: kernel.name)
 def test_tiles_without_an_element_are_empty_and_others_are_not(kernel, extents):

@@ -73,6 +73,7 @@ _WISHES = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_no_prediction_undercuts_the_least_time_of_its_tile(shape: Shape) -> None:
     m, n, k = shape

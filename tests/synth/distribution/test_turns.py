@@ -85,6 +85,7 @@ def test_wishes_come_before_the_model() -> None:
     assert isinstance(plan, PipelineDecisions) and not plan.turns
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("extent", [1280, 1408, 1664, 1792, 1920, 2176, 2304, 2688, 3328, 3456, 3712])
 def test_boxes_across_the_columns_begin_at_lines(extent: int) -> None:
     """Rows of B in memory are fetched from where tiles begin; a row that crosses a line is fetched from two. So tiles

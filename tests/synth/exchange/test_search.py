@@ -22,6 +22,7 @@ from tilewright.synth.exchange.search import candidate_plans, plan_exchange
 LAYOUTS = register_layouts(64)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("element_bytes", [1, 2, 4])
 def test_every_candidate_brings_every_element_and_conflicts_nowhere(element_bytes: int) -> None:
     names = list(LAYOUTS)

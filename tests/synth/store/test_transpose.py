@@ -9,6 +9,7 @@ from tilewright.ir.transpose import LOADED, STORED, side_layout
 from tilewright.synth.exchange.search import plan_exchange
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("element_bytes", "side"), [(1, 64), (2, 64), (4, 32)])
 @pytest.mark.parametrize(("loaded_run", "stored_run"), [(1, 1), (4, 4), (4, 1), (2, 4)])
 def test_points_arrive_without_conflicts_and_without_other_warps(

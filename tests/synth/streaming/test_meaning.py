@@ -14,6 +14,7 @@ from tilewright.synth.streaming.exact import exact
 from tilewright.synth.streaming.meaning import cuts, filled, meaning
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_same_numbers_as_the_reference(name):
     build, axis, _ = PROGRAMS[name]

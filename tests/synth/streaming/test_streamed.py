@@ -34,6 +34,7 @@ def results():
     return found
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_axis_and_the_number_of_walks(name, results):
     _, axis, walks = PROGRAMS[name]

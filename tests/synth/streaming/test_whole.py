@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
 from cascade_programs import PROGRAMS, dims_of
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_meaning_is_the_same(name):
     elements = {each.name: each.element or Element.BF16 for each in PROGRAMS[name].parameters}

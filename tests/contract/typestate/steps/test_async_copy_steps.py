@@ -121,6 +121,7 @@ EDITS = {
 }
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_is_refuted_by_its_rule(name):
     edit, codes = EDITS[name]

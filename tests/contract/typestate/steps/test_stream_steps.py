@@ -240,6 +240,7 @@ MUTATIONS: tuple[Callable[[ModuleOp], None], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=[each.__name__ for each in MUTATIONS])
 def test_what_the_argument_rests_on_may_not_be_missing(number: int) -> None:
     module = lowered((TOGETHER, IN_TURN)[number % 2])[0].clone()
@@ -261,7 +262,7 @@ SPOILED: dict[str, tuple[str, str, set[str]]] = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SPOILED)
 def test_spoiled_text_is_refuted(name: str) -> None:
     old, new, codes = SPOILED[name]
@@ -275,6 +276,7 @@ def test_spoiled_text_is_refuted(name: str) -> None:
     assert {finding.code for finding in verdict.findings} & codes
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("wanted", [TOGETHER, IN_TURN], ids=["together", "in turn"])
 @pytest.mark.parametrize("kept", [0, 1], ids=["all", "one"])
 def test_a_partial_sum_that_is_not_stored_is_refuted(wanted: Wanted, kept: int) -> None:

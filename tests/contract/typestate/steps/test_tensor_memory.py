@@ -120,7 +120,7 @@ REFUTED: dict[str, tuple[tuple[Edit, ...], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", REFUTED)
 def test_each_edit_is_refuted_by_its_rule(name: str) -> None:
     edits, code = REFUTED[name]
