@@ -213,6 +213,7 @@ def test_the_text_itself_is_proven() -> None:
     compilation = small_product()
     found = replay_plan(read(compilation.ptx, "own.ptx"), compilation.plan, dict(compilation.claims), (0,))
     assert isinstance(found, Proven), found
+    assert not any("wgmma" in line for line in compilation.assumptions), "there is none to assume anything of"
 
 
 def test_a_bundle_is_for_its_own_architecture() -> None:

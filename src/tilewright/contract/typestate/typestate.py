@@ -68,9 +68,10 @@ ASSUMPTIONS = (
     "dynamic shared memory begins at a multiple of 1024 bytes",
     "emission implements each operation as the dialect defines it",
     "every tensor map and global array lies within the memory that the launch gives it, apart from all others",
-    "wgmma.wait_group of a warpgroup's thread covers the whole warpgroup's wgmma",
 )
 """What the proof takes for granted; the second proof, of the emitted text, does not."""
+OF_WGMMA = ("wgmma.wait_group of a warpgroup's thread covers the whole warpgroup's wgmma",)
+"""The same, on targets that have wgmma."""
 
 
 def verify(module: ModuleOp, facts: Target, source: Places | None = None) -> Verdict:
@@ -121,7 +122,8 @@ def judge(
     if findings.doubts:
         return Unknown(tuple(findings.doubts)), ()
     lines = tuple(line for claim in claims for line in claim.lines())
-    return Proven(SCOPE, (*ASSUMPTIONS, *findings.assumptions), lines), tuple(claims)
+    granted = (*ASSUMPTIONS, *(OF_WGMMA if facts.supports("wgmma") else ()))
+    return Proven(SCOPE, (*granted, *findings.assumptions), lines), tuple(claims)
 
 
 _STEPS = (
