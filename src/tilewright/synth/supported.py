@@ -7,6 +7,7 @@ part of a program is left out silently. Checked by tests/synth/test_supported.py
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from xdsl.ir import Operation
 
@@ -28,7 +29,8 @@ from tilewright.targets import Target
 
 def refuse_unsupported(program: tile.ProgramOp, target: Target) -> None:
     """Raise TilewrightError for the first part of a verified program that nothing lowers."""
-    for op, message, remedy in (*_unsupported(program), *_of_registers(program, target)):
+    # One after the other: what a program may not hold is not looked at by those that come later.
+    for op, message, remedy in chain(_unsupported(program), _of_registers(program, target)):
         file, _, line = place_of(op).rpartition(":")
         raise TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 

@@ -113,4 +113,4 @@ def test_beside_a_product_in_a_loop_it_is_refused():
 
     with pytest.raises(tw.TilewrightError, match="beside a product in a loop") as caught:
         compile_kernel(looped, dims={"R": 9, "M": 64, "N": 24, "K": 32}, assembled=False)
-    assert caught.value.span is not None and caught.value.span.line == looped.span.line + 4
+    assert caught.value.span is not None and caught.value.span.line == looped.span.line + 5
