@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from tilewright.cli.terminal.repeated_option import Joined
+
 FORMATS = ("text", "json")
 
 EXAMPLES = """examples:
@@ -19,8 +21,8 @@ predictions, and marked as estimates where no device of the target was measured.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", metavar="FILE.py:KERNEL", help="a kernel declared with @tw.kernel")
-    parser.add_argument("--shape", default="", metavar="M=4096,...", help="extent of every axis")
-    parser.add_argument("--dtype", default="bf16", metavar="DTYPE", help="as for compile")
+    parser.add_argument("--shape", action=Joined, default="", metavar="M=4096,...", help="extent of every axis")
+    parser.add_argument("--dtype", action=Joined, default="bf16", metavar="DTYPE", help="as for compile")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 
 import pytest
 
+from tilewright.cli.main import build_parser
 from tilewright.cli.terminal.repeated_option import Joined
 
 
@@ -22,3 +23,9 @@ def test_all_that_was_given_counts(given: tuple[str, ...], list_: str) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", action=Joined, default="none")
     assert parser.parse_args(given).shape == list_
+
+
+def test_every_command_takes_extents_in_several_options() -> None:
+    options = [option for command in build_parser().commands for option in command._actions]
+    shapes = [option for option in options if "--shape" in option.option_strings]
+    assert len(shapes) >= 4 and all(isinstance(option, Joined) for option in shapes)
