@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from tests.coverage_attacks.hanging import checked, hanging
+
+from tilewright.base.span import Span
+from tilewright.frontends.ptx.ast import Instruction
+from tilewright.machine.taint.lane_order import same_in_any_order
 
 _FIRST = "setp.ge.u32 %p_far, %r_tid, 32; mov.pred %p_bug, 0; @%p_far bra M; and.b32 %r_l, %r_tid, 31; "
 _ALONE = "setp.eq.u32 %p_a, %r_l, 0; "
@@ -18,6 +24,10 @@ _BUGGY = {
     "setp.eq.and.u32 %p_bug, %r_x, 5, %p_a;",
     "what the last lane left": f"{_ZERO}atom.shared.exch.b32 %r_y, [%r_buf], %r_l; bar.warp.sync -1; "
     "ld.shared.u32 %r_x, [%r_buf]; setp.eq.u32 %p_bug, %r_x, 5;",
+    "extremes with a sign and without": f"{_ALONE}mov.u32 %r_y, 5; @%p_a st.shared.u32 [%r_buf], %r_y; "
+    "bar.warp.sync -1; mov.u32 %r_y, -1; @%p_a red.shared.min.s32 [%r_buf], %r_y; setp.eq.u32 %p_a, %r_l, 1; "
+    "mov.u32 %r_y, 3; @%p_a red.shared.min.u32 [%r_buf], %r_y; bar.warp.sync -1; ld.shared.u32 %r_x, [%r_buf]; "
+    "setp.eq.u32 %p_bug, %r_x, -1;",
 }  # fmt: skip
 _FIXED = {
     "all store the same": "mov.u32 %r_y, 7; st.shared.u32 [%r_buf], %r_y; bar.warp.sync -1; "
@@ -50,3 +60,22 @@ def test_tickets_of_several_warps_are_known_to_nobody() -> None:
         "setp.ne.u32 %p_bug, %r_x, %r_w; N: mov.u32 %r_m, 0;"
     )
     assert checked(hanging(body, ())).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("operations", "same"),
+    [
+        (("red.shared.add.u32", "red.shared.add.s32"), True),
+        (("red.shared.add.noftz.bf16x2",), False),
+        (("red.shared.add.f32",), False),
+        (("red.shared.min.s32", "red.shared.min.u32"), False),
+        (("red.shared.min.s32", "red.shared.min.s32"), True),
+        (("red.shared.add.u32", "red.shared.add.u64"), False),
+        (("red.shared.inc.u32",), False),
+    ],
+)
+def test_which_operations_are_the_same_in_any_order(operations: tuple[str, ...], same: bool) -> None:
+    span = Span("k.ptx", 1)
+    instructions = [Instruction(each, "red", tuple(each.split(".")[1:]), (), None, span) for each in operations]
+    facts = [SimpleNamespace(space="shared") for _ in operations]
+    assert same_in_any_order(instructions, facts) == same

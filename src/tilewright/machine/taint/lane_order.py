@@ -12,6 +12,7 @@ Checked by: tests/driver/check/test_lane_order.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ from tilewright.machine.core.lanes import UNINITIALISED, Registers, indices
 from tilewright.machine.protocol.slice_operands import Facts
 
 _IN_ANY_ORDER = frozenset({"add", "and", "or", "xor", "min", "max"})
-_WHOLE = ("u", "s", "b")
+_WHOLE = re.compile(r"([usb])(\d+)")
+"""A type of whole numbers. Sums of floating-point numbers depend on their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,15 @@ def same_in_any_order(instructions: Sequence[Instruction], facts: Sequence[Facts
     kinds: set[tuple[str, ...]] = set()
     for each, its in zip(instructions, facts, strict=True):
         if each.row in ("atom", "red") and its.space in ("shared", "generic"):
-            words = tuple(word for word in each.modifiers if word in _IN_ANY_ORDER)
-            kinds.add(words if each.modifiers[-1][0] in _WHOLE else ())
+            kinds.add(_kind(each.modifiers))
     return len(kinds) <= 1 and () not in kinds
+
+
+def _kind(modifiers: Sequence[str]) -> tuple[str, ...]:
+    """The operation and the width of an atomic operation, and of an extreme the sign, by which another one is found;
+    nothing of what depends on the order."""
+    words = tuple(word for word in modifiers if word in _IN_ANY_ORDER)
+    number = _WHOLE.fullmatch(modifiers[-1])
+    if not words or number is None:
+        return ()
+    return (*words, number[2], number[1] if {"min", "max"} & {*words} else "")
