@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bench import case_suite
 from bench.device_state import Sampler
 from bench.interleaved import Contender, race, sets_for
 from bench.peers_gemm import Absent
-from bench.prepared import Refused, facts_of, load_prepared, prepare
-from bench.record import write
-from bench.suite import add_run_arguments, summarised
+from bench.prepared import Refused, facts_of, load_prepared
+from bench.suite import summarised
 
 if TYPE_CHECKING:
     from tilewright.runtime.call import Program
@@ -73,38 +71,14 @@ def parts_of(case: BackwardCase) -> list[BackwardCase]:
     return [BackwardCase(case.length, case.size, case.causal, part) for part in PARTS]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
-    add_run_arguments(parser)
+add_arguments = case_suite.add_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    wanted = [each for each in cases() if not arguments.only or any(words in each.name for words in arguments.only)]
-    if not wanted:
-        print("no case has a name with these words; see bench/backward.py", file=sys.stderr)
-        return 2
-    if arguments.prepare:
-        count, seconds = prepare(
-            [part for case in wanted for part in parts_of(case)], arguments.kernels, arguments.jobs
-        )
-        print(f"{count} compiled in {seconds:.0f} s")
-        return 0
-    import torch
-
-    found: list[dict[str, object]] = []
-    with Sampler() as sampler:
-        for case in wanted:
-            row = _measured(torch, case, arguments, sampler)
-            found.append(row)
-            print(_line(row), flush=True)
-    ratios = [float(str(row["ratio"])) for row in found if "ratio" in row]
-    if ratios:
-        print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, worst {min(ratios):.3f}")
-    print(f"written to {write('backward', found, arguments.results)}")
-    return 0
+    return case_suite.run_cases(arguments, "backward", cases(), _measured, _line, programs=parts_of)
 
 
-def _measured(torch: Any, case: BackwardCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, object]:
+def _measured(torch: Any, case: BackwardCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
     torch.cuda.empty_cache()
     row: dict[str, object] = {"case": case.name, "length": case.length, "size": case.size, "causal": case.causal}
     programs: list[Program] = []

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from examples import fused
 
+from bench import case_suite
 from bench.device_state import Sampler
 from bench.interleaved import Contender, race, sets_for
-from bench.prepared import Refused, facts_of, load_prepared, prepare
-from bench.record import write
-from bench.suite import add_run_arguments, summarised
+from bench.prepared import Refused, facts_of, load_prepared
+from bench.suite import summarised
 from tilewright.frontends.tile.kernel import Kernel
 
 PAGES = (16, 64, 256)
@@ -68,35 +67,22 @@ def cases() -> list[PagedCase]:
     ]  # fmt: skip
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
-    add_run_arguments(parser)
+add_arguments = case_suite.add_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    wanted = [each for each in cases() if not arguments.only or any(words in each.name for words in arguments.only)]
-    if not wanted:
-        print("no case has a name with these words; see bench/paged.py", file=sys.stderr)
-        return 2
-    if arguments.prepare:
-        every = [replace(case, page=page) for case in wanted for page in (0, *PAGES)]
-        count, seconds = prepare(every, arguments.kernels, arguments.jobs)
-        print(f"{count} compiled in {seconds:.0f} s")
-        return 0
-    import torch
+    return case_suite.run_cases(arguments, "paged", cases(), _measured, _line, programs=_programs, summary=_summary)
 
-    found: list[dict[str, Any]] = []
-    with Sampler() as sampler:
-        for case in wanted:
-            row = _measured(torch, case, arguments, sampler)
-            found.append(row)
-            print(_line(row), flush=True)
+
+def _programs(case: PagedCase) -> list[PagedCase]:
+    return [replace(case, page=page) for page in (0, *PAGES)]
+
+
+def _summary(rows: case_suite.Rows) -> Iterator[str]:
     for page in PAGES:
-        times = [row["pages"][str(page)]["median"] for row in found if str(page) in row.get("pages", {})]
+        times = [row["pages"][str(page)]["median"] for row in rows if str(page) in row.get("pages", {})]
         if times:
-            print(f"page {page}: {statistics.geometric_mean(times):.3f} of one piece, worst {max(times):.3f}")
-    print(f"written to {write('paged', found, arguments.results)}")
-    return 0
+            yield f"page {page}: {statistics.geometric_mean(times):.3f} of one piece, worst {max(times):.3f}"
 
 
 Call = Callable[..., Any]

@@ -11,18 +11,16 @@ plain copy's bandwidth in the same run.
 from __future__ import annotations
 
 import argparse
-import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench import case_suite
 from bench.accuracy import errors_of
 from bench.device_state import Sampler
 from bench.interleaved import Contender, race, sets_for
-from bench.prepared import Refused, facts_of, load_prepared, prepare
-from bench.record import write
-from bench.suite import add_run_arguments, summarised
+from bench.prepared import Refused, facts_of, load_prepared
+from bench.suite import summarised
 
 _ELEMENTS = 1 << 25
 """Of each case's array, unless its rows are so long that fewer than 16 would be left."""
@@ -56,37 +54,15 @@ def cases() -> list[RowCase]:
     return [RowCase(name, max(16, _ELEMENTS // n), n) for name, each in lengths.items() for n in each]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", action="append", metavar="WORDS", help="cases whose name contains these words")
-    add_run_arguments(parser)
+add_arguments = case_suite.add_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    wanted = [each for each in cases() if not arguments.only or any(words in each.name for words in arguments.only)]
-    if not wanted:
-        print("no case has a name with these words; see bench/rows.py", file=sys.stderr)
-        return 2
-    if arguments.prepare:
-        count, seconds = prepare(wanted, arguments.kernels, arguments.jobs)
-        print(f"{count} compiled in {seconds:.0f} s")
-        return 0
-    import torch
+    return case_suite.run_cases(arguments, "rows", cases(), _measured, _line)
 
+
+def _measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
     torch._dynamo.config.recompile_limit = 1024  # one program for each case
-    found: list[dict[str, object]] = []
-    with Sampler() as sampler:
-        for case in wanted:
-            row = _measured(torch, case, arguments, sampler)
-            found.append(row)
-            print(_line(row), flush=True)
-    ratios = [row["ratio"] for row in found if "ratio" in row]
-    if ratios:
-        print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, worst {min(ratios):.3f}")
-    print(f"written to {write('rows', found, arguments.results)}")
-    return 0
-
-
-def _measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, object]:
     torch.cuda.empty_cache()
     shape = (case.rows, case.length)
     sets = sets_for(2 * case.rows * case.length, warm=arguments.warm)
