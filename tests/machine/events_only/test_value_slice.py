@@ -13,8 +13,9 @@ from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.event import Event
 from tilewright.machine.core.fault import MachineFault
+from tilewright.machine.core.memory import region
 from tilewright.machine.core.run import run_launch
-from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded
+from tilewright.machine.events_only.dropped_values import DroppedValues, ValueNeeded, hull_of
 
 POINTER = ".param .u64 out"
 
@@ -189,3 +190,19 @@ def test_what_a_shuffle_hands_on_decides_where_its_result_or_its_lanes_do(lanes:
     text = module(SHUFFLED.format(lanes=lanes, then=then), parameters=POINTER)
     with pytest.raises(ValueNeeded):
         without_values(text, np.ones(33, np.uint32), "out")
+
+
+def test_only_bytes_that_may_have_been_left_out_are_missed() -> None:
+    shared = region("shared", 0, np.zeros(256, np.uint8), cta=0)
+    dropped = DroppedValues()
+    dropped.drop(shared, *hull_of(shared, ((64, 80), (96, 112))))
+    for begin, end in ((0, 64), (112, 256)):
+        dropped.need(shared, begin, end)
+    for begin, end in ((60, 68), (80, 96), (108, 116), (0, 256)):
+        with pytest.raises(ValueNeeded):
+            dropped.need(shared, begin, end)
+    # Of memory outside of a CTA all is missed, and what is left out without a place.
+    assert hull_of(region("out", 1 << 20, np.zeros(8, np.uint8)), ((0, 4),))[1] > 1 << 40
+    dropped.drop(shared)
+    with pytest.raises(ValueNeeded):
+        dropped.need(shared, 200, 204)

@@ -526,8 +526,8 @@ def at_exit(cluster: ClusterState, barrier: BarrierState, findings: RunFindings)
         visible = cluster.visible_in(barrier.cta)
         for signal in barrier.remote.values():
             if not barrier.has_counted(signal, visible):
-                told = barrier.has_counted(signal, cluster.out_of_scope.believed(visible))
-                level = findings.narrow_release if told else Level.ERROR
+                heard = barrier.has_counted(signal, cluster.out_of_scope.believed(visible))
+                level = findings.narrow_release if heard else Level.ERROR
                 report_after_exit(signal.mark, f"uses {barrier}", barrier.cta, findings, level)
 
 
@@ -582,7 +582,7 @@ def _check_one_init(
     remote = user.actor.cta != barrier.cta
     who = name_of(user.actor)
     if not init.known_to(clock):
-        told = cluster.at(cluster.out_of_scope.believed(clock), ("init", init.track)) >= init.epoch
+        heard = cluster.at(cluster.out_of_scope.believed(clock), ("init", init.track)) >= init.epoch
         findings.report(
             "MB104",
             f"{who} may use {barrier} before it is initialised",
@@ -593,7 +593,7 @@ def _check_one_init(
                 f"{who} uses 8 bytes that hold no mbarrier",
                 f"{name_of(init.actor)} initialises them",
             ),
-            findings.narrow_release if told else Level.ERROR,
+            findings.narrow_release if heard else Level.ERROR,
         )
     elif remote:
         findings.report(
@@ -723,7 +723,7 @@ def _report_arrival(
             level=Level.REVIEW,
         )
         return
-    told = before.has_ended_for(cluster.out_of_scope.believed(clock))
+    heard = before.has_ended_for(cluster.out_of_scope.believed(clock))
     findings.report(
         "MB107",
         f"{name_of(warp.actor)} signals phase {barrier.phase} of {barrier} and may do so in phase {barrier.phase - 1}",
@@ -734,7 +734,7 @@ def _report_arrival(
             f"{name_of(warp.actor)}, which does not wait for it, signals ({span})",
             f"the signal counts in phase {barrier.phase - 1}, which ends too early; phase {barrier.phase} lacks it",
         ),
-        findings.narrow_release if told else Level.ERROR,
+        findings.narrow_release if heard else Level.ERROR,
     )
 
 

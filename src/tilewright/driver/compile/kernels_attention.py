@@ -16,6 +16,7 @@ Checked by: tests/driver/compile/test_attention.py.
 
 import math
 from functools import cache
+from typing import Any
 
 from tilewright.frontends.tile import language as tw
 
@@ -79,6 +80,13 @@ def delta_kernel(with_lse: bool) -> tw.Kernel:
     return attention_delta_with_lse if with_lse else attention_delta
 
 
+def _gradients(scores: Any, dp: Any, lse: Any, delta: Any, attended: Any) -> tuple[Any, Any]:
+    """The weights, and the gradient of the scores; both 0 where a query does not attend."""
+    p = tw.exp(scores - lse)
+    ds = p * (dp - delta)
+    return (p, ds) if attended is None else (tw.where(attended, p, 0.0), tw.where(attended, ds, 0.0))
+
+
 @cache
 def key_gradients_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel:
     """query, key, value, gradient, lse, delta, key_gradient, value_gradient: both of each head of queries."""
@@ -97,11 +105,9 @@ def key_gradients_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel:
     ) -> None:
         b, h, q, t, e, f = tw.axes("B H Q T E F")
         g = _of_group(h, sharing)
-        p = tw.exp(tw.dot(query[b, h, q, e], key[b, g, t, e], over=e) * scale - lse[b, h, q])
+        scores = tw.dot(query[b, h, q, e], key[b, g, t, e], over=e) * scale
         dp = tw.dot(gradient[b, h, q, f], value[b, g, t, f], over=f)
-        ds = p * (dp - delta[b, h, q])
-        if causal:
-            p, ds = tw.where(t <= q, p, 0.0), tw.where(t <= q, ds, 0.0)
+        p, ds = _gradients(scores, dp, lse[b, h, q], delta[b, h, q], t <= q if causal else None)
         value_gradient[b, h, t, f] = tw.dot(p, gradient[b, h, q, f], over=q)
         key_gradient[b, h, t, e] = tw.dot(ds, query[b, h, q, e], over=q) * scale
 
@@ -125,11 +131,9 @@ def query_gradient_kernel(scale: float, causal: bool, sharing: int) -> tw.Kernel
     ) -> None:
         b, h, q, t, e, f = tw.axes("B H Q T E F")
         g = _of_group(h, sharing)
-        p = tw.exp(tw.dot(query[b, h, q, e], key[b, g, t, e], over=e) * scale - lse[b, h, q])
+        scores = tw.dot(query[b, h, q, e], key[b, g, t, e], over=e) * scale
         dp = tw.dot(gradient[b, h, q, f], value[b, g, t, f], over=f)
-        ds = p * (dp - delta[b, h, q])
-        if causal:
-            ds = tw.where(t <= q, ds, 0.0)
+        _, ds = _gradients(scores, dp, lse[b, h, q], delta[b, h, q], t <= q if causal else None)
         query_gradient[b, h, q, e] = tw.dot(ds, key[b, g, t, e], over=t) * scale
 
     return attention_query_gradient

@@ -176,7 +176,7 @@ def _named(dimensions: Sequence[Dimension]) -> Iterator[str]:
 
 
 def gathered_axes(dimensions: Sequence[Dimension]) -> tuple[str, ...]:
-    """The axes of what is read at these places: an axis whose elements are told apart, or blocks of it."""
+    """The axes of what is read at these places: an axis whose elements are distinguished, or blocks of it."""
     named = list(_named(dimensions))
     found: dict[str, None] = {}
     for axis in named:

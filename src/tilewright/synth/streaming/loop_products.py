@@ -86,7 +86,7 @@ def _is_loaded(value: SSAValue) -> bool:
 
 
 def _loaded(value: SSAValue) -> SSAValue:
-    """A value without the transpositions around it: the axes of a contraction are told by name."""
+    """A value without the transpositions around it: the axes of a contraction are identified by name."""
     while isinstance(value.owner, tile.TransposeOp):
         value = value.owner.operand
     return value

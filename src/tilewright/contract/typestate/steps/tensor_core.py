@@ -24,7 +24,6 @@ from tilewright.ir.ac.fragment import FragmentIssueOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp
 from tilewright.ir.ac.tensor_memory import TensorIssueOp, TensorIssueStoredOp
 
-"""Rows of one wgmma."""
 MAJORS = {
     "bf16": frozenset({"K", "MN"}),
     "f16": frozenset({"K", "MN"}),

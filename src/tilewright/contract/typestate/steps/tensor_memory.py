@@ -247,9 +247,9 @@ def _accumulate(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp) -> None
 def _issue(walk: RoleWalk, op: TensorIssueOp) -> None:
     a_slot, slot = walk.take(op, op.a_phase), walk.take(op, op.phase)
     walk.require_unit(op, op.unit)
-    a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
+    a = walk.buffer_of(op, op.a)
     steps = integers(op.a_step_bytes)
-    if _shape(walk, op) and walk.role.count >= 1:
+    if _shape(walk, op):
         if op.a_major.data not in MAJORS[op.element.data] or len(steps) != op.steps.data:
             walk.findings.doubt(f"{len(steps)} advances of A, major {op.a_major.data}", op)
         else:
@@ -259,7 +259,6 @@ def _issue(walk: RoleWalk, op: TensorIssueOp) -> None:
                 shape = (op.a_major.data, rows, op.a_leading_bytes.data, op.a_stride_bytes.data)
                 read_operand(walk, op, a_slot, a, shape, bases, steps)
             _read_b(walk, op, slot)
-    del b
     _accumulate(walk, op)
     walk.give(op, op.a_reading, _reading(walk, op, a_slot))
     walk.give(op, op.reading, _reading(walk, op, slot))
