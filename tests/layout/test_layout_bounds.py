@@ -60,12 +60,12 @@ OPERATIONS: list[Callable[[Layout], object]] = [
 @pytest.mark.parametrize("place", range(len(OPERATIONS)))
 @pytest.mark.parametrize("which", range(len(LAYOUTS)))
 def test_bounded(place: int, which: int) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         OPERATIONS[place](LAYOUTS[which])
     except TilewrightError as error:
         assert "\n" not in str(error)
-    assert time.perf_counter() - start < _SECONDS
+    assert time.process_time() - start < _SECONDS
 
 
 def test_answers_beyond_memory() -> None:

@@ -140,10 +140,10 @@ def test_the_budget_is_kept() -> None:
     mixed = tuple([3, 5, 7, 11, 13, 17])
     left = Layout(mixed, (7, 1, 12, 5, 9, 31), 0, Swizzle(6, 0, 8))
     right = Layout(mixed[::-1], (31, 9, 5, 12, 1, 7), 0, Swizzle(6, 0, 7))
-    start = time.perf_counter()
+    start = time.process_time()
     verdict = equal(left, right, effort=Effort(set_operations=20_000))
     assert isinstance(verdict, Different | NotDecided)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     wide = [
         Layout((3, 1 << 20, N), (1 << 21, 1, 1 << 24), 0, Swizzle(3, 4, 3)),
         Layout((3, 1 << 20, N), (1 << 21, 1, 1 << 24), 0, Swizzle(3, 4, 3)).with_values(1 << 40, Swizzle(3, 4, 3)),
@@ -166,6 +166,6 @@ def test_questions_that_isl_would_take_long_over_are_not_asked() -> None:
         (Layout((N,), (1,), 0, Swizzle(8, 0, 16)), Layout(N)),
     ]
     for left, right in cases:
-        start = time.perf_counter()
+        start = time.process_time()
         assert isinstance(equal(left, right, {"N": IntegerFact(1, 1 << 16)}), Equal | Different | NotDecided)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
