@@ -23,6 +23,12 @@ _BUGGY = {
     "a phase and a threshold of long ago": (
         "setp.ge.u32 %p_t, %r_i, 40; ", "setp.eq.and.u32 %p_bug, %r_b, 1, %p_t;"
     ),
+    "a part of the count, where another number asks": (
+        "", "shr.u32 %r_x, %r_i, 1; setp.ne.u32 %p_a, %r_m, 777; @%p_a bra M; setp.eq.u32 %p_bug, %r_x, 20;"
+    ),
+    "a part of the count, and another number": (
+        "", "shl.b32 %r_x, %r_i, 28; setp.eq.u32 %p_a, %r_m, 777; setp.eq.and.u32 %p_bug, %r_x, 0x90000000, %p_a;"
+    ),
 }  # fmt: skip
 _FIXED = {
     "a phase alone": ("", "setp.gt.u32 %p_bug, %r_b, 1;"),

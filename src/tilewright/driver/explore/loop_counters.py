@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Instruction
+from tilewright.frontends.ptx.ast import Instruction, Register
 from tilewright.machine.protocol.counter_values import Gain, Snapshot, held
 from tilewright.machine.protocol.induction import gain_after, gain_of
 from tilewright.machine.protocol.protocol_run import ProtocolReport
@@ -116,7 +116,7 @@ class _Behind:
                     return UsedAfter(item.span, f"{item.opcode} depends on how often it iterated")
             elif not facts.writes.isdisjoint(self.steers.registers):
                 if item.row in ("setp", "set"):
-                    if not self._apart_for_ever(item, counters) and (facts.reads - read).isdisjoint(self.followed):
+                    if not self._apart_for_ever(item, counters) and not self._with_inputs(item, counters):
                         return UsedAfter(item.span, "how often it iterated is compared after it")
                 elif facts.kind == "compute":
                     found = gain_after(item, counters)
@@ -127,6 +127,12 @@ class _Behind:
         if not made and facts.writes.isdisjoint(counters.keys()):
             return counters
         return {name: each for name, each in counters.items() if name not in facts.writes} | made
+
+    def _with_inputs(self, item: Instruction, counters: Counters) -> bool:
+        """Whether a side of a comparison is something else that depends on inputs, so that they decide of it after any
+        number of iterations. A guard, and a predicate that the outcome is combined with, only say whether it counts."""
+        sides = {each.name for each in item.operands[1:3] if isinstance(each, Register)} - counters.keys()
+        return not sides.isdisjoint(self.followed)
 
     def _apart_for_ever(self, item: Instruction, counters: Counters) -> bool:
         """Whether a comparison's sides are counters that gain the same."""
