@@ -4,9 +4,9 @@
 
 PTX says that A's registers are not to be written before the wait for the product; ptxas gives them to other values
 nevertheless, unless the text keeps it from that (`lower.fragment.register_operand`). No proof of the text sees whether
-it does, so here programs that compute operands (`bench.fused`, `bench.computed`) are compiled, and their machine code
-read: from each HGMMA with a register operand on, round loops, until its group has been waited for, nothing may write
-these registers. Needs nvdisasm (CUDA toolkit, or nvidia-cuda-nvdisasm from PyPI) on PATH, and no GPU.
+it does, so here programs that compute operands (`bench.fused`, `bench.backward`, `bench.computed`) are compiled, and
+their machine code read: from each HGMMA with a register operand on, round loops, until its group has been waited for,
+nothing may write these registers. Needs nvdisasm (CUDA toolkit, or nvidia-cuda-nvdisasm from PyPI) on PATH, and no GPU.
 
 Not handled: registers that instructions without a destination at their front write, of which ptxas emits none there.
 Checked by: tests/benchmarks/test_operand_registers.py.
@@ -32,6 +32,8 @@ _ENDS_GROUP = "gsb0"
 _WAIT = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, (0x[0-9a-f]+)")
 Groups = tuple[frozenset[int], ...]
 """Registers that products read, by group, the last one that is not ended yet."""
+_LENGTH = 4096
+"""Of the gradients' rows: other lengths differ in a few numbers."""
 _REGISTERS = 4
 """Of A, for one HGMMA."""
 
@@ -81,14 +83,21 @@ def _written(instruction: str) -> range:
 
 def _programs() -> Iterator[tuple[str, bytes]]:
     """Names and machine code."""
-    from bench import fused, our_products, tile_programs
+    from bench import backward, fused, our_products, tile_programs
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.synth.tile.wanted import Wanted
 
-    for case in fused.cases():
+    gradients = [
+        part
+        for case in backward.cases()
+        if case.length == _LENGTH
+        for part in backward.parts_of(case)
+        if part.part != "delta"
+    ]
+    for case in (*fused.cases(), *gradients):
         bundle = our_products.compile_case(case)
         assert bundle.cubin is not None
-        yield case.name, bundle.cubin
+        yield f"{case.name} {getattr(case, 'part', '')}".strip(), bundle.cubin
     for name in ("rows_scaled_first", "both_scaled_first"):
         dims, wanted = {"M": 4096, "N": 4096, "K": 4096}, Wanted(computed="registers")
         assembly = compile_kernel(getattr(tile_programs, name), dims=dims, wanted=wanted, rerun=False).assembly
