@@ -4,9 +4,9 @@
 
 PTX says that A's registers are not to be written before the wait for the product; ptxas gives them to other values
 nevertheless, unless the text keeps it from that (`lower.fragment.register_operand`). No proof of the text sees whether
-it does, so here programs that compute operands (`bench.fused`, `bench.computed`) are compiled, and their machine code
-read: from each HGMMA with a register operand on, round loops, until all groups have been waited for, nothing may write
-these registers. Needs nvdisasm (CUDA toolkit, or nvidia-cuda-nvdisasm from PyPI) on PATH, and no GPU.
+it does, so here programs that compute operands (`bench.fused`, `bench.backward`, `bench.computed`) are compiled, and
+their machine code read: from each HGMMA with a register operand on, round loops, until its group has been waited for,
+nothing may write these registers. Needs nvdisasm (CUDA toolkit, or nvidia-cuda-nvdisasm from PyPI) on PATH, and no GPU.
 
 Not handled: registers that instructions without a destination at their front write, of which ptxas emits none there.
 Checked by: tests/benchmarks/test_operand_registers.py.
@@ -28,6 +28,12 @@ _PRODUCT = re.compile(r"HGMMA\S* R\d+, R(\d+), gdesc")
 _BRANCH = re.compile(r"BRA\b.*`\((\.L_x_\d+)\)")
 _WRITTEN = re.compile(r"(?P<op>[A-Z][\w.]*) (?:P\w+, )?R(?P<first>\d+)(?=[,.])")
 _NO_DESTINATION = ("ST", "RED", "BRA", "R2UR", "BAR", "SYNCS.ARRIVE", "HGMMA", "U")
+_ENDS_GROUP = "gsb0"
+_WAIT = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, (0x[0-9a-f]+)")
+Groups = tuple[frozenset[int], ...]
+"""Registers that products read, by group, the last one that is not ended yet."""
+_LENGTH = 4096
+"""Of the gradients' rows: other lengths differ in a few numbers."""
 _REGISTERS = 4
 """Of A, for one HGMMA."""
 
@@ -41,7 +47,7 @@ def written_early(sass: str) -> list[str]:
         elif found := _INSTRUCTION.search(line):
             text.append(found[1])
     early: dict[str, None] = {}
-    read = frozenset[int]()
+    read: Groups = ()
     for at, instruction in enumerate(text):
         read = _after(instruction, read, early)
         branch = _BRANCH.search(instruction)
@@ -51,13 +57,17 @@ def written_early(sass: str) -> list[str]:
     return list(early)
 
 
-def _after(instruction: str, read: frozenset[int], early: dict[str, None]) -> frozenset[int]:
+def _after(instruction: str, read: Groups, early: dict[str, None]) -> Groups:
     """What is read behind an instruction; early: gains it if it writes what is."""
-    if product := _PRODUCT.search(instruction):
-        return read | set(range(int(product[1]), int(product[1]) + _REGISTERS))
-    if instruction.startswith("WARPGROUP.DEPBAR") and instruction.endswith("0x0"):
-        return frozenset()
-    if not read.isdisjoint(_written(instruction)):
+    if "HGMMA" in instruction:
+        product = _PRODUCT.search(instruction)
+        taken = frozenset(range(int(product[1]), int(product[1]) + _REGISTERS) if product else ())
+        *closed, open_ = read or (frozenset(),)
+        return (*closed, open_ | taken, *([frozenset[int]()] if _ENDS_GROUP in instruction else []))
+    if waited := _WAIT.match(instruction):
+        closed = read[:-1]
+        return (*closed[max(0, len(closed) - int(waited[1], 16)) :], *read[-1:])
+    if any(not group.isdisjoint(_written(instruction)) for group in read):
         early[instruction] = None
     return read
 
@@ -73,14 +83,21 @@ def _written(instruction: str) -> range:
 
 def _programs() -> Iterator[tuple[str, bytes]]:
     """Names and machine code."""
-    from bench import fused, our_products, tile_programs
+    from bench import backward, fused, our_products, tile_programs
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.synth.tile.wanted import Wanted
 
-    for case in fused.cases():
+    gradients = [
+        part
+        for case in backward.cases()
+        if case.length == _LENGTH
+        for part in backward.parts_of(case)
+        if part.part != "delta"
+    ]
+    for case in (*fused.cases(), *gradients):
         bundle = our_products.compile_case(case)
         assert bundle.cubin is not None
-        yield case.name, bundle.cubin
+        yield f"{case.name} {getattr(case, 'part', '')}".strip(), bundle.cubin
     for name in ("rows_scaled_first", "both_scaled_first"):
         dims, wanted = {"M": 4096, "N": 4096, "K": 4096}, Wanted(computed="registers")
         assembly = compile_kernel(getattr(tile_programs, name), dims=dims, wanted=wanted, rerun=False).assembly

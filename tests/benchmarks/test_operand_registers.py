@@ -42,3 +42,17 @@ def test_what_comes_round_a_loop_counts():
         /*0140*/              @!P0 BRA `(.L_x_1) ;
 """
     assert written_early(turned) == ["FMUL R123, R4, R5"]
+
+
+def test_a_group_that_has_been_waited_for_reads_no_more():
+    two = """
+        /*0100*/                   HGMMA.64x64x16.F32.BF16 R24, R120, gdesc[UR8].tnspB, R24, gsb0 ;
+        /*0110*/                   HGMMA.64x64x16.F32.BF16 R56, R124, gdesc[UR8].tnspB, R56 ;
+        /*0120*/                   HGMMA.64x64x16.F32.BF16 R56, R128, gdesc[UR8].tnspB, R56, gsb0 ;
+        /*0130*/                   WARPGROUP.DEPBAR.LE gsb0, 0x1 ;
+        /*0140*/                   MOV R120, R4 ;
+        /*0150*/                   MOV R124, R4 ;
+        /*0160*/                   WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0170*/                   MOV R128, R4 ;
+"""
+    assert written_early(two) == ["MOV R124, R4"]

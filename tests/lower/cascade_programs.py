@@ -142,3 +142,35 @@ def dims_of(name: str, rows: int, streamed: int, held: int = 64, columns: int = 
         case _:
             found = {"B": 2, "H": 2, "Q": rows, "T": streamed, "E": held, "F": columns}
             return {axis: found[axis] for axis in PROGRAMS[name].axes}
+
+
+@tw.kernel
+def weights_stored(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    v: tw.Tensor["T", "F"],
+    o: tw.Tensor["M", "F"],
+    w: tw.Tensor["M", "T"],
+):
+    """A walk that multiplies stores, too."""
+    i, t, e, f = tw.axes("M T E F")
+    weights = tw.relu(tw.dot(q[i, e], k[t, e], over=e) * 0.2)
+    o[i, f] = tw.dot(weights, v[t, f], over=t)
+    w[i, t] = weights
+
+
+@tw.kernel
+def two_gradients(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    v: tw.Tensor["M", "F"],
+    g: tw.Tensor["T", "F"],
+    s: tw.Tensor["T", tw.f32],
+    o: tw.Tensor["M", "E"],
+    p: tw.Tensor["M", "F"],
+):
+    """Two sums over different columns, whose right operands are operands of the scores as well."""
+    i, t, e, f = tw.axes("M T E F")
+    weights = tw.sigmoid(tw.dot(q[i, e], k[t, e], over=e) * 0.2 - s[t])
+    p[i, f] = tw.dot(weights, g[t, f], over=t)
+    o[i, e] = tw.dot(weights * tw.dot(v[i, f], g[t, f], over=f), k[t, e], over=t) * 0.25

@@ -128,7 +128,9 @@ class CascadeDecisions:
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
     taken after the other. further, further_columns: axes of the columns that other products have, and how many.
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
-    registers. operand_column: of that part, where left operands that threads computed begin."""
+    registers. operand_column: of that part, where left operands that threads computed begin. in_vectors: results that
+    leave 16 bytes at a time. shared_columns: loads, by their numbers, of numbers of the streamed columns that each warp
+    keeps in shared memory."""
 
     row: str
     column: str
@@ -153,10 +155,17 @@ class CascadeDecisions:
     further_columns: tuple[int, ...] = ()
     tensor_columns: int = 0
     operand_column: int = 0
+    in_vectors: tuple[str, ...] = ()
+    shared_columns: tuple[int, ...] = ()
 
     @property
     def tile_rows(self) -> int:
         return self.unit_rows * self.consumers
+
+    @property
+    def columns_bytes(self) -> int:
+        """Of each consumer, for `shared_columns`."""
+        return shared_columns_bytes(len(self.shared_columns), self.tile_streamed)
 
     @property
     def sliced(self) -> tuple[str, ...]:
@@ -171,6 +180,11 @@ class CascadeDecisions:
         """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""
         sizes = {self.row: self.tile_rows, self.column: self.tile_columns, self.streamed: self.tile_streamed}
         return sizes.get(axis, self.slice_depth if axis in self.sliced else 1)
+
+
+def shared_columns_bytes(loads: int, columns: int) -> int:
+    """Of a consumer's shared memory for so many loads' numbers of a tile's columns: float32, a part for each warp."""
+    return 4 * 4 * loads * columns
 
 
 def slices_symbol(axis: str) -> str:

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from cascade_programs import two_gradients, weights_stored
 from lowered_programs import lower, random_inputs, run
 
 import tilewright as tw
@@ -34,21 +35,6 @@ def two_sums(
     scores = tw.dot(q[i, e], k[t, e], over=e) * 0.2
     o[i, f] = tw.dot(tw.relu(scores), v[t, f], over=t)
     p[i, f] = tw.dot(tw.sigmoid(scores), g[t, f], over=t)
-
-
-@tw.kernel
-def weights_stored(
-    q: tw.Tensor["M", "E"],
-    k: tw.Tensor["T", "E"],
-    v: tw.Tensor["T", "F"],
-    o: tw.Tensor["M", "F"],
-    w: tw.Tensor["M", "T"],
-):
-    """A walk that multiplies stores, too."""
-    i, t, e, f = tw.axes("M T E F")
-    weights = tw.relu(tw.dot(q[i, e], k[t, e], over=e) * 0.2)
-    o[i, f] = tw.dot(weights, v[t, f], over=t)
-    w[i, t] = weights
 
 
 @tw.kernel
@@ -95,23 +81,6 @@ def row_repeated(
     o[i, f] = tw.dot(scores, v[t, f], over=t)
     p[i, f] = most
     w[i, t] = most
-
-
-@tw.kernel
-def two_gradients(
-    q: tw.Tensor["M", "E"],
-    k: tw.Tensor["T", "E"],
-    v: tw.Tensor["M", "F"],
-    g: tw.Tensor["T", "F"],
-    s: tw.Tensor["T", tw.f32],
-    o: tw.Tensor["M", "E"],
-    p: tw.Tensor["M", "F"],
-):
-    """Two sums over different columns, whose right operands are operands of the scores as well."""
-    i, t, e, f = tw.axes("M T E F")
-    weights = tw.sigmoid(tw.dot(q[i, e], k[t, e], over=e) * 0.2 - s[t])
-    p[i, f] = tw.dot(weights, g[t, f], over=t)
-    o[i, e] = tw.dot(weights * tw.dot(v[i, f], g[t, f], over=f), k[t, e], over=t) * 0.25
 
 
 PROGRAMS = (two_sums, weights_stored, float_weights_stored, row_added, row_repeated, two_gradients)

@@ -4,7 +4,9 @@ import pytest
 from cascade_programs import PROGRAMS, attention, dims_of, matmul_softmax, mlp, rms_norm_matmul
 from lowered_programs import lower
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.kernels_attention import key_gradients_kernel
 from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -35,6 +37,22 @@ def test_queries_stay_and_keys_come_by():
     queries, keys, values = attention_of(64).slots
     assert (queries.resident, keys.resident, values.resident) == (1, 0, 0)
     assert queries.rows == 128 and keys.rows == values.rows == 128
+
+
+@pytest.mark.parametrize(("keys", "width"), [(128, 128), (130, 80), (200, 112), (512, 128), (4096, 128), (4100, 128)])
+def test_narrower_tiles_are_taken_where_the_last_one_would_be_mostly_empty(keys, width):
+    # 130 keys are two tiles either way, and 80 at a time leave less of the second.
+    dims = {"B": 1, "H": 2, "Q": 512, "T": keys, "E": 64, "F": 64}
+    assert lower(attention, dims, wanted=Wanted(consumers=2)).decisions.tile_streamed == width
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_keys_leave_room_for_64_queries(causal):
+    dims = {"B": 1, "H": 16, "Q": 1024, "T": 1024, "E": 128, "F": 128}
+    kernel = key_gradients_kernel(0.1, causal, 1)
+    decisions = lower(kernel, dims, {each.name: each.element or Element.BF16 for each in kernel.parameters}).decisions
+    assert (decisions.tile_streamed, len(decisions.shared_columns)) == (64, 2)
+    assert set(decisions.in_vectors) == {"key_gradient", "value_gradient"}
 
 
 def test_what_is_asked_for_is_done_or_refused():

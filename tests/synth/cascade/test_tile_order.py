@@ -8,7 +8,7 @@ from lowered_programs import lower
 
 from tilewright.ir.cascade import RASTER_GROUP, Line, WalkRange, walked_part
 from tilewright.ir.tile.order import matrix_of, place_in_order, taken
-from tilewright.synth.cascade.tile_order import places_together
+from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -30,7 +30,7 @@ def longest_share(walked, most, tiles, places, ctas, together):
 
 
 def chosen(walked, most, tiles, places, ctas, place_bytes=1):
-    return places_together(walked, most, tiles, RASTER_GROUP, places, place_bytes, ctas, HOPPER)
+    return order_of_walks(walked, most, tiles, RASTER_GROUP, places, place_bytes, ctas, HOPPER)
 
 
 @settings(max_examples=60, deadline=None)
@@ -39,36 +39,51 @@ def chosen(walked, most, tiles, places, ctas, place_bytes=1):
     st.tuples(st.integers(0, 2), st.integers(1, 5), st.integers(1, 3)),
     st.tuples(st.integers(1, 9), st.integers(1, 2)),
     st.integers(1, 12),
-    st.integers(1, 12),
+    st.one_of(st.integers(1, 12), st.integers(16, 34)),
 )
 def test_no_share_is_longer_than_in_the_plain_order(begin, end, tiles, places, ctas):
     walked = WalkRange(Line(*begin), Line(*end), 9)
-    together = chosen(walked, 9, tiles, places, ctas)
-    assert together == 0 or places % together == 0
+    found = chosen(walked, 9, tiles, places, ctas)
+    assert found.together == 0 or places % found.together == 0
+    assert ctas - ctas // 16 <= found.ctas <= ctas
     shares = {
-        each: longest_share(walked, 9, tiles, places, ctas, each)
+        (each, few): longest_share(walked, 9, tiles, places, few, each)
         for each in (0, *(each for each in range(1, places + 1) if places % each == 0))
+        for few in range(ctas, ctas - ctas // 16 - 1, -1)
     }
-    assert shares[together] == min(shares.values())
-    assert together == min(each for each, share in shares.items() if share == shares[together])
+    best, full = min(shares.values()), min(share for (_, few), share in shares.items() if few == ctas)
+    wanted = best if 32 * (full - best) > full else full
+    assert shares[found.together, found.ctas] == wanted
+    assert (found.together, found.ctas) == next(
+        each for each, share in shares.items() if share == wanted and (wanted == best or each[1] == ctas)
+    )
 
 
 def test_heads_of_a_causal_mask_are_taken_together():
     walked = WalkRange(*CAUSAL, 32)
-    together = chosen(walked, 32, (32, 1), 64, 132)
-    plain, found = (longest_share(walked, 32, (32, 1), 64, 132, each) for each in (0, together))
+    order = chosen(walked, 32, (32, 1), 64, 132)
+    plain, found = (longest_share(walked, 32, (32, 1), 64, *each) for each in ((132, 0), (order.ctas, order.together)))
     # 64 heads of 1 + 2 + ... + 32 tiles are 256 for each CTA.
-    assert together > 0 and found <= 1.05 * 256 < 1.1 * 256 <= plain
+    assert order.together > 0 and found <= 1.05 * 256 < 1.1 * 256 <= plain
+
+
+def test_fewer_ctas_take_tiles_whose_rounds_would_drift():
+    # 128 tiles of a place for 132 CTAs: each round begins four tiles later, and shares differ by half.
+    order = chosen(WalkRange(Line(0, 0, 1), Line(1, 1, 1), 128), 128, (128, 1), 16, 132, place_bytes=CACHE // 8)
+    assert order == TakenOrder(1, 128)
+    walked = WalkRange(Line(0, 0, 1), Line(1, 1, 1), 128)
+    assert longest_share(walked, 128, (128, 1), 16, 128, 1) == 16 * 128 * 129 // 2 // 128
+    assert longest_share(walked, 128, (128, 1), 16, 132, 1) > 1.4 * 16 * 128 * 129 // 2 // 128
 
 
 def test_tiles_of_one_length_and_tiles_with_ctas_of_their_own_stay_in_the_plain_order():
-    assert chosen(WalkRange(Line(0, 0, 1), Line(0, 5, 1), 5), 8, (32, 1), 64, 132) == 0
-    assert chosen(WalkRange(*CAUSAL, 32), 32, (32, 1), 4, 128) == 0
+    assert chosen(WalkRange(Line(0, 0, 1), Line(0, 5, 1), 5), 8, (32, 1), 64, 132) == TakenOrder(0, 132)
+    assert chosen(WalkRange(*CAUSAL, 32), 32, (32, 1), 4, 128) == TakenOrder(0, 128)
 
 
 @pytest.mark.parametrize("share", [1, 4, 16])
 def test_places_that_are_taken_together_fit_the_cache(share):
-    together = chosen(WalkRange(*CAUSAL, 32), 32, (32, 1), 64, 132, place_bytes=CACHE // share)
+    together = chosen(WalkRange(*CAUSAL, 32), 32, (32, 1), 64, 132, place_bytes=CACHE // share).together
     assert together * (CACHE // share) <= max(CACHE // 2, CACHE // share)
 
 

@@ -35,6 +35,7 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import (
     Decisions,
@@ -369,6 +370,8 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     if isinstance(decisions, PipelineDecisions):
         in_pieces = {each.buffer for each in (decisions.a, decisions.b, *decisions.more_b) if each.piece_bytes}
         in_vectors |= {*decisions.paired_loads, *in_pieces}
+    if isinstance(decisions, CascadeDecisions):
+        in_vectors |= set(decisions.in_vectors)
     mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
     found: dict[str, int] = {}
     for argument in program.body.block.args:

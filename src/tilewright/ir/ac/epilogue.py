@@ -41,15 +41,22 @@ class FragmentLoadOp(AcOperation):
     fragment's first element; axes of the result say which of them the array has. ahead: 1 where the numbers are taken
     into registers here, else each is loaded where it is used. blocks: for each axis of the result, how many places side
     by side have one number of the array in common; 1 each where absent. Places are not negative then. pairs: 1 where
-    two columns side by side are loaded at once, which begin at a multiple of their size."""
+    two columns side by side are loaded at once, which begin at a multiple of their size.
+
+    through: nothing; or, of a vector along the columns, a buffer and the unit's number. Then a warp loads each number
+    once, neighbouring ones at a time, keeps them in a part of its own of the unit's instance of the buffer, and reads
+    them there where they are used, before it loads others into the part. part: which of the warp's, each as long as the
+    vector, in float32."""
 
     name = "ac.fragment.load"
     ahead = opt_prop_def(IntAttr)
     blocks = opt_prop_def(ArrayAttr[IntAttr])
     pairs = opt_prop_def(IntAttr)
+    part = opt_prop_def(IntAttr)
     source = operand_def(GlobalType)
     row = operand_def(IndexType)
     column = operand_def(IndexType)
+    through = var_operand_def()
     result = result_def(FragmentType)
 
 
@@ -181,10 +188,12 @@ class GlobalStoreOp(AcOperation):
     """Plain bounds-checked stores of a fragment to a global array.
 
     through: nothing; or a buffer and the unit's number. Then each warp takes its rows through a part of its own of the
-    unit's instance of the buffer, so that it stores along them.
+    unit's instance of the buffer, so that it stores along them. vectors 1: 16 bytes at a time, of an array that begins,
+    and whose rows begin and end, at multiples of that.
     """
 
     name = "ac.global.store"
+    vectors = opt_prop_def(IntAttr)
     fragment = operand_def(FragmentType)
     destination = operand_def(GlobalType)
     row = operand_def(IndexType)

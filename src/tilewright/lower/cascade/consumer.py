@@ -35,18 +35,25 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of, slot_sum
+from tilewright.ir.cascade_facts import (
+    CascadeAxes,
+    Product,
+    first_alike,
+    loads_of_walk,
+    products_of,
+    slot_sum,
+)
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import index_offset, loops, parameter_name
+from tilewright.ir.tile.facts import loops, parameter_name
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import tensor_product
 from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
+from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
     bare,
     computed_of,
@@ -54,6 +61,7 @@ from tilewright.lower.cascade.point_values import (
     numbered_axis,
     position_at,
     users,
+    value_inside,
 )
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
@@ -80,10 +88,11 @@ class Postponed:
 @dataclass(frozen=True, slots=True)
 class Running:
     """A product that is not waited for yet: its accumulator, and the slots that it reads, each with its load, or None
-    where nothing else reads the slot then."""
+    where nothing else reads the slot then. computed: whether threads computed its left operand."""
 
     inflight: SSAValue
     readings: tuple[tuple[tile.LoadOp | None, SSAValue], ...]
+    computed: bool = False
 
 
 @dataclass(slots=True)
@@ -103,6 +112,8 @@ class Consumer:
     unit: SSAValue
     place: Place
     cursors: dict[tile.LoadOp, SSAValue]
+    columns: SSAValue | None = None
+    """Room for numbers of the streamed columns, where some go through it."""
     memory: SSAValue | None = None
     """Tensor memory, where accumulators stand there."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -261,6 +272,13 @@ class Consumer:
         self.issue_postponed()
         self.wait_until(None)
 
+    def settle_computed(self) -> None:
+        """Wait for the products that take an operand from registers: these are written while none is running."""
+        self.issue_postponed()
+        last = [value for value, item in self.running.items() if item.computed][-1:]
+        if last:
+            self.wait_until(last[0])
+
     def wait_until(self, last: SSAValue | None) -> None:
         """Wait for the products that were issued up to that of a sum; for all of them where none is given."""
         listed = list(self.running)
@@ -377,7 +395,7 @@ class Consumer:
                 )
                 found = self.build.value(op)
             case tile.LoadOp():
-                found = self.read(first_alike(self.program, owner)) if self.is_read(owner) else self.load(owner)
+                found = self.read(first_alike(self.program, owner)) if self.is_read(owner) else plain_load(self, owner)
             case ReduceOp():
                 found = self.fold(owner)
             case ContractOp():
@@ -387,34 +405,6 @@ class Consumer:
                 (found,) = self.map([(value, Element.F32, None)])
         self.values[value] = found
         return found
-
-    def load(self, load: tile.LoadOp, *, ahead: bool = False) -> SSAValue:
-        """Plain loads at the fragment's places; of what does not change along a row, or where that is asked for, at
-        once."""
-        tensor = tensor_type(load.tensor)
-        name = parameter_name(self.program, load.tensor)
-        array = part_of_batch(self.build, tensor.axis_names, self.arrays[name], self.place, self.d)
-        letters = {self.axes.row: "m", **dict.fromkeys((self.axes.streamed, *self.axes.columns), "n")}
-        indices = zip(tensor.axis_names, load.indices, strict=True)
-        spread = [(axis, index) for axis, index in indices if base_axis(axis) not in self.axes.batch]
-        axes = "".join(letters[base_axis(axis)] for axis, _ in spread)
-        places = {"m": self.first_row(), "n": self.zero()}
-        for axis, index in spread:
-            first = self.first(base_axis(axis)) if letters[base_axis(axis)] == "n" else places["m"]
-            shift = index_offset(index)
-            places[letters[base_axis(axis)]] = affine(self.build, [(first, 1)], shift) if shift else first
-        columns = self.shape(self.axes.kept(load.result))[0]
-        kind = ac.FragmentType(
-            IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(tensor.element_kind.value)
-        )
-        properties: dict[str, Attribute] = {} if "n" in axes and not ahead else {"ahead": IntAttr(1)}
-        sizes = [block_size(axis) for axis, _ in spread]
-        if max(sizes, default=1) > 1:
-            properties["blocks"] = int_array(sizes)
-        op = ac.FragmentLoadOp.create(
-            operands=[array, places["m"], places["n"]], properties=properties, result_types=[kind]
-        )
-        return self.build.value(op)
 
     def zero(self) -> SSAValue:
         return affine(self.build, [], 0)
@@ -527,7 +517,7 @@ class Consumer:
         )
         self.build.add(issue)
         self.build.add(ac.WgmmaCommitOp.create())
-        return Running(issue.results[0], ((load, issue.results[1]),))
+        return Running(issue.results[0], ((load, issue.results[1]),), computed=True)
 
     def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
         """Of a product with a ring's slot: its shape, and what it gives."""
@@ -564,7 +554,7 @@ class Consumer:
                 and self.axes.kept(load.result) == frozenset({self.axes.streamed})
                 and load.result not in self.values
             ):
-                self.values[load.result] = self.load(load, ahead=True)
+                self.values[load.result] = plain_load(self, load, ahead=True)
 
     def product_of_slices(self, product: Product, left: tile.LoadOp, starts: list[SSAValue]) -> SSAValue:
         """The sum over an axis that comes slice by slice; each slice's slots are released when the next is issued."""
@@ -656,6 +646,8 @@ class Consumer:
         value = bare(value)
         if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
             value = bare(value.owner.operand)  # the packing rounds
+        if not self.is_at_hand(value) and self.is_shared(value):
+            self.fragment(value)  # rounded for this product, and computed once
         (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)])
         return found
 
@@ -693,7 +685,7 @@ class Consumer:
         for value, _, _ in wanted:
             self.gather(value, inputs, positions, top=value)
         if any(element.bytes == 2 for _, element, _ in wanted):
-            self.settle()  # registers of a product's operand are written while none is running
+            self.settle_computed()
         columns = next((axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept), "")
         bounded = any(bound is not None for _, _, bound in wanted)
         places: list[SSAValue] = []
@@ -712,14 +704,14 @@ class Consumer:
         results: list[SSAValue] = []
         inside: SSAValue | None = None
         for value, _, bound in wanted:
-            result = point_value(inner, value, leaves)
-            if bound is not None:
-                if inside is None:
-                    number = inner.value(ac.IndexNumberOp.create(operands=[at[columns]], result_types=[_SCALAR]))
-                    extent = constant(inner, float(self.program.extents[self.axes.streamed]))
-                    inside = scalar_function(inner, Function.LT.value, number, extent)
-                result = scalar_function(inner, Function.WHERE.value, inside, result, constant(inner, bound))
-            results.append(result)
+            if bound is None:
+                results.append(point_value(inner, value, leaves))
+                continue
+            if inside is None:
+                number = inner.value(ac.IndexNumberOp.create(operands=[at[columns]], result_types=[_SCALAR]))
+                extent = constant(inner, float(self.program.extents[self.axes.streamed]))
+                inside = scalar_function(inner, Function.LT.value, number, extent)
+            results.append(value_inside(inner, value, leaves, inside, bound))
         inner.add(ac.YieldOp.create(operands=results))
         op = FragmentMapOp.create(
             operands=[*inputs.values(), *places],
@@ -778,7 +770,9 @@ class Consumer:
         others = [axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept]
         column = self.first(others[0]) if others else self.zero()
         through = [self.rows, self.unit] if others else []
-        self.build.add(ac.GlobalStoreOp.create(operands=[held, place, self.first_row(), column, *through]))
+        vectors: dict[str, Attribute] = {"vectors": IntAttr(1)} if name in self.d.in_vectors else {}
+        operands = [held, place, self.first_row(), column, *through]
+        self.build.add(ac.GlobalStoreOp.create(operands=operands, properties=vectors))
 
 
 def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:

@@ -34,7 +34,7 @@ from tilewright.lower.cascade.place import (
     tile_counts,
     tiles_walked,
 )
-from tilewright.lower.cascade.slots import Ring, declare_rings, fill, rows_address
+from tilewright.lower.cascade.slots import Ring, columns_address, declare_rings, fill, rows_address
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
 
 _WARPGROUP = 128
@@ -53,7 +53,8 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     arrays = _declare_arrays(build, program, d, rings)
-    rows = _declare_rows(build, d)
+    rows = _declare_room(build, "rows", rows_address(d), d.rows_bytes, d.consumers)
+    columns = _declare_room(build, "columns", columns_address(d), d.columns_bytes, d.consumers)
     memory = declare_memory(build, d) if d.tensor_columns else None
     for ring in rings.values():
         build.add(ac.BarrierInitOp.create(operands=[ring.ring]))
@@ -62,22 +63,21 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
-    _add_consumer(build, program, d, rings, arrays, rows, memory)
+    assert rows is not None, "results are stored along rows"
+    _add_consumer(build, program, d, rings, arrays, rows, columns, memory)
     if memory is not None:
         take_down(build, memory)
     return module
 
 
-def _declare_rows(build: Build, d: CascadeDecisions) -> SSAValue:
-    """Room for stores along rows."""
+def _declare_room(build: Build, name: str, address: int, size_bytes: int, consumers: int) -> SSAValue | None:
+    """A buffer with an instance for each consumer, in which warps have parts of their own; None of no bytes."""
+    if not size_bytes:
+        return None
     kind = MemoryType(
-        StringAttr("SMEM"), StringAttr(Element.U8.value), IntAttr(1), IntAttr(d.rows_bytes), StringAttr("none")
+        StringAttr("SMEM"), StringAttr(Element.U8.value), IntAttr(1), IntAttr(size_bytes), StringAttr("none")
     )
-    properties = {
-        "sym_name": StringAttr("rows"),
-        "address": IntAttr(rows_address(d)),
-        "instances": IntAttr(d.consumers),
-    }
+    properties = {"sym_name": StringAttr(name), "address": IntAttr(address), "instances": IntAttr(consumers)}
     return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
 
 
@@ -167,6 +167,7 @@ def _add_consumer(
     rings: dict[tile.LoadOp, Ring],
     arrays: dict[str, SSAValue],
     rows: SSAValue,
+    columns: SSAValue | None,
     memory: SSAValue | None,
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, _WARPGROUP, d.consumer_registers)
@@ -174,6 +175,8 @@ def _add_consumer(
     starts = [rings[load].start(role, "full") for load in listed]
     outer, place, carried = open_tiles(role, program, d, starts)
     cursors = dict(zip(listed, carried, strict=True))
-    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors, memory)
+    consumer = Consumer(
+        outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors, columns, memory
+    )
     consumer.run()
     outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in listed]))

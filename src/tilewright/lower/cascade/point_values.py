@@ -122,3 +122,33 @@ def _times_number(value: SSAValue, leaves: Mapping[SSAValue, SSAValue]) -> tuple
             if isinstance(number, tile.ConstantOp | tile.FullOp) and abs(number.value.value.data) <= _MOST_JOINED:
                 return bare(one), number.value.value.data
     return value, 1.0
+
+
+def value_inside(
+    build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue], inside: SSAValue, bound: float
+) -> SSAValue:
+    """The scalar code of a value where a condition holds, and of a number elsewhere. A value that is that number where
+    another condition does not hold, as a mask's is, becomes one selection by both, which a tile may pass over."""
+    owner = bare(value).owner
+    if isinstance(owner, tile.SelectOp) and bare(value) not in leaves and _is_truth(owner.condition):
+        other = bare(owner.other).owner
+        if isinstance(other, tile.ConstantOp | tile.FullOp) and other.value.value.data == bound:
+            condition = point_value(build, owner.condition, leaves)
+            inside = scalar_function(build, Function.MIN.value, inside, condition)
+            value = owner.chosen
+    result = point_value(build, value, leaves)
+    return scalar_function(build, Function.WHERE.value, inside, result, constant(build, bound))
+
+
+def _is_truth(value: SSAValue) -> bool:
+    """Whether a condition is 1 or 0 by what makes it."""
+    owner = bare(value).owner
+    if not isinstance(owner, tile.BinaryOp):
+        return False
+    match owner.function.data:
+        case Function.LT | Function.LE | Function.EQ:
+            return True
+        case Function.MIN | Function.MAX:
+            return _is_truth(owner.left) and _is_truth(owner.right)
+        case _:
+            return False

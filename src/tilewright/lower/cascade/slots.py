@@ -63,9 +63,14 @@ def rows_address(d: CascadeDecisions) -> int:
     return sum(each.slots * each.slot_bytes for each in d.slots)
 
 
+def columns_address(d: CascadeDecisions) -> int:
+    """Of the room for numbers of columns: behind that for rows."""
+    return rows_address(d) + d.rows_bytes * d.consumers
+
+
 def barriers_address(d: CascadeDecisions) -> int:
     """Of the first ring's barriers."""
-    return rows_address(d) + d.rows_bytes * d.consumers
+    return columns_address(d) + d.columns_bytes * d.consumers
 
 
 def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) -> dict[tile.LoadOp, Ring]:

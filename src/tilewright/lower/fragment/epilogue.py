@@ -102,6 +102,8 @@ def load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: 
     key = (number, offsets["m"], offsets["n"])
     if key in lanes.loaded:
         return lanes.loaded[key]
+    if fragment.shared is not None:
+        return _shared_number(lanes, fragment.shared, number, column)
     if number not in lanes.origins:
         lanes.origins[number] = {
             "m": text.into("b32", "add.s32", lanes.row, fragment.row),
@@ -127,6 +129,16 @@ def load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: 
     value = load_as_float(text, source, f"[{position}]", inside)
     lanes.loaded[key] = value
     return value
+
+
+def _shared_number(lanes: Lanes, shared: tuple[str, int], number: int, column: int) -> str:
+    """Of a column, read out of shared memory with its neighbour."""
+    even, (register, offset) = column & ~1, shared
+    pair = lanes.text.register("f32"), lanes.text.register("f32")
+    place = f"[{register}+{offset + _NUMBER_BYTES * even}]"
+    lanes.text.emit("ld.shared.v2.f32", f"{{{pair[0]}, {pair[1]}}}", place)
+    lanes.loaded.update({(number, 0, even): pair[0], (number, 0, even + 1): pair[1]})
+    return pair[column & 1]
 
 
 def varying_axes(fragment: LoadedFragmentPlace) -> str:
@@ -171,6 +183,7 @@ def _vector_values(
     return found
 
 
+_NUMBER_BYTES = 4
 StoredPlace = MappedFragmentPlace | FragmentPlace
 """What may be stored: computed where that is done, or in registers."""
 

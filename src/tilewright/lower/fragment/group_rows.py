@@ -31,15 +31,37 @@ _STORE_ROWS = 32 // _ROW_LANES
 
 def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     """Every element of the fragment before the row limit and inside the array's columns."""
-    text, places = lowering.text, lowering.places
+    places = lowering.places
     fragment, destination, buffer = places[op.fragment], places[op.destination], places[op.buffer]
     assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
     assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
-    origin, unit = (lowering.index(op.row), lowering.index(op.column)), lowering.index(op.unit)
-    row_end = lowering.index(op.row_end)
-    if not op.vectors.data:
-        store_along_rows(lowering, fragment, destination, (buffer, unit), origin, row_end)
-        return
+    store = store_in_vectors if op.vectors.data else store_along_rows
+    origin, through = (lowering.index(op.row), lowering.index(op.column)), (buffer, lowering.index(op.unit))
+    store(lowering, fragment, destination, through, origin, lowering.index(op.row_end))
+
+
+def lower_store_through(lowering: Lowering, op: ac.GlobalStoreOp, origin: tuple[str, str]) -> None:
+    """Every element of the fragment that lies inside the array. origin: row and column of the unit's first element."""
+    places = lowering.places
+    fragment, destination, buffer = places[op.fragment], places[op.destination], places[op.through[0]]
+    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
+    assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
+    store = store_along_rows if op.vectors is None else store_in_vectors
+    through = (buffer, lowering.index(op.through[1]))
+    store(lowering, fragment, destination, through, origin, destination.shape[0])
+
+
+def store_in_vectors(
+    lowering: Lowering,
+    fragment: StoredPlace,
+    destination: GlobalPlace,
+    through: tuple[BufferPlace, str],
+    origin: tuple[str, str],
+    row_end: str | int,
+) -> None:
+    """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit."""
+    text, places = lowering.text, lowering.places
+    buffer, unit = through
     element_bytes = ELEMENT_BYTES[fragment.element]
     thread = lowering.warpgroup_thread
     instance = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
@@ -50,13 +72,22 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     warp_row = text.into("b32", "mul.lo.u32", warp, _WARP_ROWS)
     row = text.into("b32", "add.u32", text.into("b32", "add.u32", warp_row, lane_row), origin[0])
     part = text.into("b32", "mad.lo.u32", text.into("b32", "add.u32", warp_row, lane_row), _ROW_BYTES, instance)
-    # The chunk's place in row r is its number xor r % 8; rows 4 apart differ in one bit of it.
-    shifted = text.into("b32", "shl.b32", text.into("b32", "xor.b32", vector, lane_row), 4)
-    sources = (
-        text.into("b32", "add.u32", part, shifted),
-        text.into("b32", "add.u32", part, text.into("b32", "xor.b32", shifted, _STORE_ROWS * VECTOR_BYTES)),
-    )
     vector_elements = VECTOR_BYTES // element_bytes
+
+    def sources_of(columns: int) -> tuple[str, str]:
+        """Where this lane's vector of a row of so many columns is, in even and in odd rows of every four. Lanes behind
+        the last one read that again: what lies beyond is not written."""
+        narrow = columns < chunk
+        number = text.into("b32", "min.u32", vector, columns // vector_elements - 1) if narrow else vector
+        # The vector's place in row r is its number xor r % 8; rows 4 apart differ in one bit of it.
+        shifted = text.into("b32", "shl.b32", text.into("b32", "xor.b32", number, lane_row), 4)
+        first = text.into("b32", "add.u32", part, shifted)
+        other = text.into("b32", "xor.b32", shifted, _STORE_ROWS * VECTOR_BYTES)
+        return first, text.into("b32", "add.u32", part, other)
+
+    chunk = _ROW_BYTES // element_bytes
+    whole, last = divmod(fragment.columns, chunk)
+    sources = {width: sources_of(width) for width in (chunk if whole else 0, last) if width}
     column = text.into("b32", "mad.lo.u32", vector, vector_elements, origin[1])
     pitch_bytes = destination.strides[0] * element_bytes
     first = displaced_address(text, destination.register, row, pitch_bytes)
@@ -65,15 +96,15 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
     columns = text.into("b32", "mov.u32", destination.shape[1])
     columns_left = text.into("b32", "sub.s32", columns, column)
     lanes = Lanes(text, *lane_offsets(text, thread))
-    chunk = _ROW_BYTES // element_bytes
     for block in range(fragment.row_blocks):
         inside = [
             text.into("pred", "setp.gt.s32", left, _BLOCK_ROWS * block + number)
             for number in range(0, _WARP_ROWS, _STORE_ROWS)
         ]
         for begin in range(0, fragment.columns, chunk):
+            end = min(begin + chunk, fragment.columns)
             staging = Staging(
-                text, places, lanes, fragment, _SWIZZLE_MASK, begin, begin + chunk, _ROW_BYTES, instance, thread, 0
+                text, places, lanes, fragment, _SWIZZLE_MASK, begin, end, _ROW_BYTES, instance, thread, 0
             )  # fmt: skip
             text.emit("bar.warp.sync", -1)
             if element_bytes == 2:
@@ -82,10 +113,12 @@ def lower_rows_store(lowering: Lowering, op: ac.RowsStoreOp) -> None:
                 stage_pairs(staging, block)
             text.emit("bar.warp.sync", -1)
             fits = text.into("pred", "setp.gt.s32", columns_left, begin)
+            if end - begin < chunk:
+                fits = text.into("pred", "setp.lt.and.u32", vector, (end - begin) // vector_elements, fits)
             for number, within in enumerate(inside):
                 offset = number * _STORE_ROWS
                 words = "{" + ", ".join(text.register("b32") for _ in range(4)) + "}"
-                source = f"[{sources[number % 2]}+{offset * _ROW_BYTES}]"
+                source = f"[{sources[end - begin][number % 2]}+{offset * _ROW_BYTES}]"
                 text.emit("ld.shared.v4.b32", words, source)
                 guard = text.into("pred", "and.pred", within, fits)
                 place = (_BLOCK_ROWS * block + offset) * pitch_bytes + begin * element_bytes

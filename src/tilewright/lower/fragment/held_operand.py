@@ -26,11 +26,12 @@ from tilewright.ir.ac.register_operand import ComputedIssueOp
 
 @dataclass(slots=True)
 class _Chain:
-    """values: those that stand in the registers one after the other; maps: which compute them; banks: of the products;
-    whole: whether nothing else is done with them, and nothing else makes them."""
+    """values: those that stand in the registers one after the other; maps: which compute them; issues: the products,
+    banks: of these; whole: whether nothing else is done with the values, and nothing else makes them."""
 
     values: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     maps: list[FragmentMapOp] = field(default_factory=list[FragmentMapOp])
+    issues: list[FragmentIssueOp] = field(default_factory=list[FragmentIssueOp])
     loops: dict[ac.LoopOp, int] = field(default_factory=dict[ac.LoopOp, int])
     banks: set[int] = field(default_factory=set[int])
     whole: bool = True
@@ -44,6 +45,16 @@ def held_bank(value: SSAValue) -> int | None:
         return None
     (bank,) = chain.banks
     return bank if _alone(chain, value, bank) else None
+
+
+def is_kept_by_waits(value: SSAValue) -> bool:
+    """Whether each product of a chain is waited for by an operation that names it: there the registers' life may end,
+    and it need not last until they are written again. Values that loops hand on are multiplied right before others are
+    written."""
+    chain = _Chain()
+    _follow(value, chain)
+    uses = [[use.operation for use in issue.reading.uses] for issue in chain.issues]
+    return not chain.loops and all(len(each) == 1 and isinstance(each[0], ac.WgmmaWaitOp) for each in uses)
 
 
 def _follow(value: SSAValue, chain: _Chain) -> None:
@@ -67,6 +78,7 @@ def _follow(value: SSAValue, chain: _Chain) -> None:
         match op:
             case FragmentIssueOp() if op.a is value:
                 chain.banks.add(op.bank_number)
+                chain.issues.append(op)
             case ac.LoopOp():
                 _hand_on(op, use.index, chain)
             case ac.YieldOp() if isinstance(loop := op.parent_op(), ac.LoopOp):

@@ -29,8 +29,9 @@ from tilewright.lower.fragment.epilogue import (
     row_of,
     varying_axes,
 )
-from tilewright.lower.fragment.held_operand import held_bank
+from tilewright.lower.fragment.held_operand import held_bank, is_kept_by_waits
 from tilewright.lower.fragment.register_operand import keep_until_here, operand_registers
+from tilewright.lower.fragment.shared_columns import share_columns
 from tilewright.lower.fragment.tile_bounds import emit_all_hold, inequalities
 from tilewright.lower.points.elementwise import affine_index, divided
 from tilewright.lower.ptx.lowering import Lowering
@@ -133,8 +134,9 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
         if bank is not None:
             flat = iter(operand_registers(lowering, blocks * _width(kind), bank))
             registers[:] = [[next(flat) for _ in each] for each in registers]
-    if any(held):
-        keep_until_here(lowering, [each for registers in found for block in registers for each in block if each])
+    for registers, result, is_held in zip(found, op.outputs, held, strict=True):
+        if is_held and not is_kept_by_waits(result):
+            keep_until_here(lowering, [each for block in registers for each in block])
     passed_over = _passed_over(lowering, op)
     if passed_over is None:
         _write(region, kinds, end.values, found)
@@ -248,6 +250,7 @@ def _region(lowering: Lowering, op: FragmentMapOp) -> _Region:
     sources: dict[SSAValue, tuple[Place, Lanes]] = {}
     along: list[str] = []
     for argument, value in zip(arguments, op.inputs, strict=False):
+        share_columns(lowering, value)
         place = lowering.place(value)
         sources[argument] = (place, Lanes(text, *offsets))
         match place:

@@ -19,9 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xdsl.ir import SSAValue
+
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
+from tilewright.lower.fragment.held_operand import is_kept_by_waits
 from tilewright.lower.ptx.global_access import ELEMENT_BYTES, displaced_address, load_as_float
 from tilewright.lower.ptx.lowering import Lowering, integers, slot_of
 from tilewright.lower.ptx.places import (
@@ -195,6 +198,13 @@ def keeps_old_values(lowering: Lowering) -> str:
     return lowering.text.into("pred", "setp.lt.u32", lowering.warpgroup, _MOST_WARPGROUPS)
 
 
+def keep_read_registers(lowering: Lowering, reading: SSAValue) -> None:
+    """Behind the wait for a product: A's registers that were computed right there live until here."""
+    registers = lowering.read_registers.pop(reading, None)
+    if registers is not None:
+        keep_until_here(lowering, registers)
+
+
 def keep_until_here(lowering: Lowering, registers: Sequence[str]) -> None:
     """The same for registers that what follows computes into: a store of them, which a branch that is always taken
     passes over. Writes that may not happen would take as many moves besides. Not for values that are moved to A's
@@ -249,3 +259,5 @@ def issue_from_registers(
             text.emit(opcode, sums, moved[number][step], descriptor, scale, 1, 1, int(op.b_major.data == "MN"))
     lowering.places[op.inflight] = accumulator
     lowering.places[op.reading] = slot
+    if there and isinstance(op, FragmentIssueOp) and is_kept_by_waits(op.a):
+        lowering.read_registers[op.reading] = known

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.ir.ac import operations as ac
 from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address, displaced_address
@@ -43,16 +42,6 @@ class _Rows:
     rows_left: str
     columns_left: str
     pitch_bytes: int
-
-
-def lower_store_along_rows(lowering: Lowering, op: ac.GlobalStoreOp, origin: tuple[str, str]) -> None:
-    """Every element of the fragment that lies inside the array. origin: row and column of the unit's first element."""
-    places = lowering.places
-    fragment, destination = places[op.fragment], places[op.destination]
-    buffer, unit = places[op.through[0]], lowering.index(op.through[1])
-    assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
-    assert isinstance(buffer, BufferPlace) and destination.strides[1] == 1
-    store_along_rows(lowering, fragment, destination, (buffer, unit), origin, destination.shape[0])
 
 
 def store_along_rows(

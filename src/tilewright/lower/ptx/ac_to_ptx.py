@@ -60,11 +60,11 @@ from tilewright.lower.fragment.epilogue import (
     lower_row_store,
     lower_stage_write,
 )
-from tilewright.lower.fragment.group_rows import lower_rows_store
+from tilewright.lower.fragment.group_rows import lower_rows_store, lower_store_through
 from tilewright.lower.fragment.promotion import lower_promotion, used_once
-from tilewright.lower.fragment.register_operand import lower_register_operand
+from tilewright.lower.fragment.register_operand import keep_read_registers, lower_register_operand
 from tilewright.lower.fragment.registers import lower_fragment
-from tilewright.lower.fragment.store_rows import lower_store_along_rows
+from tilewright.lower.fragment.shared_columns import load_shared_columns
 from tilewright.lower.pipeline.issue_order import lower_issue_order
 from tilewright.lower.pipeline.prefetch import lower_prefetch
 from tilewright.lower.points.array_part import lower_part
@@ -612,6 +612,8 @@ def _lower_release(lowering: Lowering, op: ac.ArriveOp) -> None:
 def _lower_wgmma_wait(lowering: Lowering, op: ac.WgmmaWaitOp) -> None:
     if not isinstance(before := op.prev_op, ac.WgmmaWaitOp) or before.pending != op.pending:
         lowering.text.emit("wgmma.wait_group.sync.aligned", op.pending.data)
+    if op.reading is not None:
+        keep_read_registers(lowering, op.reading)
     if op.retired is not None and op.reading is not None:
         lowering.places[op.retired] = lowering.place(op.reading)
     if op.settled is not None and op.accumulator is not None:
@@ -630,6 +632,8 @@ def _lower_fragment_load(lowering: Lowering, op: ac.FragmentLoadOp) -> Place:
     row, column = lowering.index(op.row), lowering.index(op.column)
     pairs = op.pairs is not None and bool(op.pairs.data)
     fragment = LoadedFragmentPlace(source, row, column, kind.axes.data, blocks=blocks, pairs=pairs)
+    if op.through:
+        return load_shared_columns(lowering, op, fragment)
     if op.ahead is not None and op.ahead.data:
         shape = (kind.m.data, kind.n.data)
         fragment = load_vector(lowering.text, fragment, shape, lowering.warpgroup_thread)
@@ -675,7 +679,7 @@ def _lower_store(lowering: Lowering, op: ac.GlobalStoreOp) -> None:
         return
     origin = (lowering.index(op.row), lowering.index(op.column))
     if op.through:
-        lower_store_along_rows(lowering, op, origin)
+        lower_store_through(lowering, op, origin)
     else:
         lower_global_store(lowering.text, lowering.places, op, lowering.warpgroup_thread, *origin)
 

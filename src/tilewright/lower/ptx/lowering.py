@@ -28,6 +28,18 @@ class TensorRegisters:
     issues: str
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingColumns:
+    """Numbers of a tile's columns on their way to a warp's part of shared memory: an address, and how far behind it
+    they go; this thread's lane, how many columns, and the registers that this lane loads."""
+
+    own: str
+    offset: int
+    lane: str
+    columns: int
+    numbers: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Lowering:
     """What every op's lowering shares: the text, where values are, and the kernel's fixed registers."""
@@ -55,6 +67,10 @@ class Lowering:
         default_factory=dict["object", "tuple[Block, ScalesBase]"]
     )
     """By what is loaded, and in which block that was computed."""
+    read_registers: dict[SSAValue, Sequence[str]] = field(default_factory=dict[SSAValue, "Sequence[str]"])
+    """A's registers that products in flight read, by what the products call their reading."""
+    waiting: dict[SSAValue, WaitingColumns] = field(default_factory=dict[SSAValue, WaitingColumns])
+    """Of fragments that nobody has used yet."""
     operand_registers: dict[tuple[int, int], list[str]] = field(default_factory=dict[tuple[int, int], "list[str]"])
     """A's registers of the products that take it from there, by how many there are."""
 

@@ -96,7 +96,8 @@ class AccumulatorPlace:
 class LoadedFragmentPlace:
     """Global values at the accumulator's places, loaded where they are used. values: those already loaded, by row and
     column from this thread's first place, 0 along an axis that the array does not have. blocks: for each axis, how many
-    places have one number in common; nothing where each has its own. pairs: two columns are loaded at once."""
+    places have one number in common; nothing where each has its own. pairs: two columns are loaded at once. shared:
+    of a vector whose numbers the warp has in shared memory, an address, and how far behind it its first is."""
 
     source: GlobalPlace
     row: str
@@ -105,6 +106,7 @@ class LoadedFragmentPlace:
     values: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
     blocks: tuple[int, ...] = ()
     pairs: bool = False
+    shared: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
-from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, Lookup, SlotDecision
+from tilewright.ir.cascade import (
+    RASTER_GROUP,
+    SPAN_BYTES,
+    CascadeDecisions,
+    Lookup,
+    SlotDecision,
+    shared_columns_bytes,
+    walked_part,
+)
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     MapDimensions,
@@ -37,13 +45,14 @@ from tilewright.ir.cascade_facts import (
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
-from tilewright.synth.cascade.tile_order import places_together
+from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.tile.wanted import Wanted
@@ -53,6 +62,9 @@ _CONSUMERS = 2
 _MOST_CONSUMERS = 3
 _OTHER_REGISTERS = 44
 """Of a thread, for addresses, descriptors, positions and what one element's work needs at a time."""
+_OTHER_OF_SHARED = 24
+"""The same where numbers of columns are read from shared memory: with it ptxas (13.0) spills nothing in the gradients
+of keys and values of head size 128 by tiles of 2 x 64 rows and 64 queries."""
 _LEAST_OTHER_REGISTERS = 28
 """The same where more consumers leave no more: with it ptxas (13.0) spills nothing in attention of head size 64, causal
 too, by tiles of 3 x 64 rows and 128 keys."""
@@ -73,6 +85,10 @@ _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _SWIZZLED_ROWS = 8
 """After which the swizzle of a slot repeats, so that boxes begin there."""
+_VECTOR_BYTES = 16
+"""That one thread stores at once at most (PTX ISA, st)."""
+_WORTH_NARROWER = 20
+"""Of a walk's time narrower tiles must save this part."""
 _WORDS_OF_ROW = 2
 """Rows of a thread in a block of 64."""
 
@@ -112,25 +128,55 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             refuse_at(
                 load, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
+    in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
+    shared = _shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
         # The first that fits, and of its columns the first of each other kind.
-        kind = (choice.consumers, choice.sliced)
-        if any(choice.columns != each.tile_columns or kind == (each.consumers, each.slice_depth > 0) for each in found):
+        if any(choice.columns != each.tile_columns or _alike(choice, each) for each in found):
             continue
-        decisions = _decided(program, axes, brought, choice, target)
+        decisions = _decided(program, axes, brought, choice, in_vectors, shared, target)
         if isinstance(decisions, str):
             tightest = decisions
         else:
             found.append(decisions)
     if found:
-        return min(found, key=lambda each: estimated_time(program, axes, each, target))
+        best = min(found, key=lambda each: estimated_time(program, axes, each, target))
+        for choice in tiles_to_try:
+            if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
+                narrower = _decided(program, axes, brought, choice, in_vectors, shared, target)
+                if not isinstance(narrower, str) and _is_quicker(program, narrower, best, target):
+                    best = narrower
+        return best
     refuse_at(
         program,
         f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
         "make the axes that every row needs whole shorter, or split the kernel",
+    )
+
+
+def _alike(choice: _Tile, d: CascadeDecisions) -> bool:
+    """Whether a tile is one of the same kind, of another width perhaps."""
+    return (choice.consumers, choice.sliced) == (d.consumers, d.slice_depth > 0)
+
+
+def _is_quicker(program: tile.ProgramOp, d: CascadeDecisions, other: CascadeDecisions, target: Target) -> bool:
+    """Whether narrower tiles of the streamed axis gain what is worth it, by what a mask or the axis's end leaves of
+    them."""
+    return _WORTH_NARROWER * _walk_cost(program, d, target) <= (_WORTH_NARROWER - 1) * _walk_cost(
+        program, other, target
+    )
+
+
+def _walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:
+    """Of the walks of all tiles of rows, in the time of one element: what an iteration takes besides its elements
+    counts, and what tiles have too much."""
+    rows, most = _tiles_along(program, d.row, d.tile_rows), _tiles_along(program, d.streamed, d.tile_streamed)
+    lengths = [walked_part(each.begin, each.end, most, row)[1] for each in d.walked for row in range(rows)]
+    return (sum(lengths) if d.walked else rows * most) * (
+        d.tile_streamed + target.limit("pipeline.walk_iteration_elements")
     )
 
 
@@ -150,16 +196,19 @@ def _decided(
     axes: CascadeAxes,
     brought: tuple[tile.LoadOp, ...],
     choice: _Tile,
+    in_vectors: tuple[str, ...],
+    shared: tuple[int, ...],
     target: Target,
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
-    slots = _slots(program, axes, brought, choice, target)
+    room = shared_columns_bytes(len(shared), choice.streamed) * choice.consumers
+    slots = _slots(program, axes, brought, choice, room, target)
     if slots is None:
         return "slots larger than shared memory"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
     kept += _looked_up_registers(slots, target)
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept)
-    needed = _registers(program, axes, choice, brought, target)
+    needed = _registers(program, axes, choice, brought, bool(shared), target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     allocated, operand = _tensor_columns(program, axes, choice, target)
@@ -171,24 +220,28 @@ def _decided(
     tiles = rows * columns * places
     ctas = min(tiles, target.limit("device.multiprocessors"))
     words = (
-        f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
-        f"{tiles} tiles on {ctas} CTAs",
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
     )
-    walked, together = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), 0
+    walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked:
         longest = counted(walked[0].longest, "tile")
         words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
         most = _tiles_along(program, axes.streamed, choice.streamed)
         place_bytes = _place_bytes(program, axes, slots)
-        together = places_together(walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target)
-        if together:
-            words += (f"tiles of {counted(together, 'place')} together, the longest first",)
+        order = order_of_walks(walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target)
+        if order.together:
+            words += (f"tiles of {counted(order.together, 'place')} together, the longest first",)
+    words = (
+        f"{choice.consumers} x {BLOCK_ROWS} rows along {axes.row}, {axes.streamed} by {choice.streamed}: "
+        f"{tiles} tiles on {order.ctas} CTAs",
+        *words,
+    )
+    bytes_of_cta = smem_bytes(slots, choice.consumers, target) + room
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
-        _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
-        smem_bytes(slots, choice.consumers, target), words, walked, together, axes.further,
-        tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand,
+        _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
+        order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
+        tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
     )  # fmt: skip
 
 
@@ -301,6 +354,44 @@ def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
             refuse_at(op, "a result of 8 bits is not compiled here yet", "store 16 bits or float32")
 
 
+def _shared_columns(
+    program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target
+) -> tuple[int, ...]:
+    """The loads of numbers of streamed columns that a walk makes while products of slots run."""
+    if target.supports("tensor_memory"):
+        return ()
+    found: dict[int, None] = {}
+    for loop in loops(program):
+        inside = list(loop.body.block.ops)
+        scores = any(isinstance(op, ContractOp) and op.axis.data != axes.streamed for op in inside)
+        for op in inside:
+            if not isinstance(op, tile.LoadOp) or not scores or axes.kept(op.result) != frozenset({axes.streamed}):
+                continue
+            first = first_alike(program, op)
+            if first not in brought and all(block_size(axis) == 1 for axis in tensor_type(op.tensor).axis_names):
+                found[load_number(program, first)] = None
+    return tuple(found)
+
+
+def _stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wanted) -> dict[str, bool]:
+    """Of each result, whether its rows begin and end at multiples of 16 bytes, so that so many leave at a time."""
+    found: dict[str, bool] = {}
+    for op in program.walk():
+        if not isinstance(op, tile.StoreOp):
+            continue
+        tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
+        size = tensor.element_kind.bytes
+        sizes = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+        (column,) = [axis for axis in sizes if axis in (*axes.columns, axes.streamed)] or [""]
+        dense = bool(column) and sizes[column] == 1
+        if dense:
+            sizes[column] = tensor.extents[tensor.axis_names.index(column)]
+        whole = not any(each * size % _VECTOR_BYTES for each in sizes.values())
+        begins = name not in wanted.misaligned and tensor.refinement.alignment_bytes % _VECTOR_BYTES == 0
+        found[name] = found.get(name, True) and dense and whole and begins
+    return found
+
+
 def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -> None:
     name = parameter_name(program, read_tensor(load.tensor))
     if read_type(load.tensor).element_kind.bytes != 2:
@@ -310,9 +401,15 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -
 
 
 def _registers(
-    program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...], target: Target
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    choice: _Tile,
+    brought: tuple[tile.LoadOp, ...],
+    shared: bool,
+    target: Target,
 ) -> int:
-    """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
+    """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis. shared: whether the
+    numbers of its columns are in shared memory."""
     wide = {axes.column: choice.columns // 2} | {axis: _whole(program, axis, target) // 2 for axis in axes.further}
     narrow, carried = choice.streamed // 2, 0
     for loop in loops(program):
@@ -327,6 +424,7 @@ def _registers(
         widest = max(wide.values())
         return widest + widest // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
+    other = min(other, _OTHER_OF_SHARED) if shared else other
     scored = narrow * max(scores, 1) + packed
     if target.supports("tensor_memory") and held:
         # A product's sums are read beside what they are added to.
@@ -390,12 +488,13 @@ def _slots(
     axes: CascadeAxes,
     brought: tuple[tile.LoadOp, ...],
     choice: _Tile,
+    room: int,
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
-    """The ring of each load, with as many slots as fit; None where two of each do not."""
+    """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
     for count in _SLOTS:
         found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
-        if smem_bytes(found, choice.consumers, target) <= target.limit("cta.shared_bytes_max"):
+        if smem_bytes(found, choice.consumers, target) + room <= target.limit("cta.shared_bytes_max"):
             return found
     return None
 

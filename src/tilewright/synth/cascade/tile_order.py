@@ -3,7 +3,10 @@
 A CTA's time is about the iterations of all its tiles, and the kernel's that of the CTA with the most. Of the orders
 that `ir.tile.order` has, which CTA walks how far can be counted: one place of the batch after the other, or the tiles
 of several places together, the longest first. Places that are taken together are read together, so no more of them
-than a share of the L2 cache holds. The order with the least longest share is taken, of equal ones the simplest.
+than a share of the L2 cache holds. Rounds that alternate in direction balance if each has whole places; else each
+begins a few tiles later than the one before, and shares may differ by half. So grids of somewhat fewer CTAs are
+counted, too, and taken where they save more than they may cost besides. Of all these the one with the least longest
+share is taken, of equal ones the simplest.
 
 Not handled: what a tile costs besides its iterations. Checked by: tests/synth/cascade/test_tile_order.py.
 """
@@ -11,18 +14,34 @@ Not handled: what a tile costs besides its iterations. Checked by: tests/synth/c
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.ir.cascade import WalkRange, walked_part
-from tilewright.ir.tile.order import matrix_of, place_in_order, taken
+from tilewright.ir.tile.order import matrix_of, place_in_order
 from tilewright.targets import Target
 
+_SHARE_LEFT_IDLE = 16
+"""Of the CTAs, no more than the sixteenth part is left out."""
+_WORTH_FEWER = 32
+"""Of the longest share, more than this part must be saved by leaving CTAs out."""
 _SHARE_OF_CACHE = 2
 """Half of the L2 cache is for what is read again; the rest holds what passes."""
 
 
-def places_together(
+@dataclass(frozen=True, slots=True)
+class TakenOrder:
+    """together: places of the batch whose tiles are taken together, 0 for one place after the other; ctas: of the
+    grid."""
+
+    together: int
+    ctas: int
+
+
+def order_of_walks(
     walked: WalkRange,
     most: int,
     tiles: tuple[int, int],
@@ -31,23 +50,43 @@ def places_together(
     place_bytes: int,
     ctas: int,
     target: Target,
-) -> int:
-    """How many places of the batch are taken together; 0 for one after the other.
+) -> TakenOrder:
+    """In which order, and by how many of `ctas` CTAs, tiles are taken.
 
     most: tiles of the streamed axis. tiles: of a place, along rows and columns, in bands of `group`. place_bytes: what
     is brought for one place along the streamed axis."""
     lengths = [walked_part(walked.begin, walked.end, most, row)[1] for row in range(tiles[0])]
     if min(lengths) == max(lengths):
-        return 0
+        return TakenOrder(0, ctas)
     count = math.prod(tiles)
     of_place = np.array([lengths[place_in_order(number, *tiles, group)[0]] for number in range(count)])
     room = max(1, target.limit("device.l2_bytes") // _SHARE_OF_CACHE // max(1, place_bytes))
-    choices = [0, *(each for each in range(1, min(places, room) + 1) if places % each == 0)]
+    groups = [0, *(each for each in range(1, min(places, room) + 1) if places % each == 0)]
+    fewest = ctas - ctas // _SHARE_LEFT_IDLE
+    by_number = {each: _in_order(of_place, places, each) for each in groups}
 
-    def longest(together: int) -> int:
-        numbers = range(count * places)
-        order = np.array([matrix_of(number, count, together or None)[1] for number in numbers])
-        by_number = of_place[order]
-        return max(int(by_number[taken(cta, ctas, count * places, together or None)].sum()) for cta in range(ctas))
+    def best(counts: Iterable[int]) -> tuple[int, TakenOrder]:
+        choices = [TakenOrder(together, few) for together in groups for few in counts]
+        shares = [_longest(by_number[each.together], each) for each in choices]
+        return min(zip(shares, choices, strict=True), key=lambda each: each[0])
 
-    return min(choices, key=lambda together: (longest(together), together))
+    share, order = best([ctas])
+    if _WORTH_FEWER * (share - int(of_place.sum()) * places // ctas) <= share:
+        return order
+    fewer, other = best(range(ctas, fewest - 1, -1))
+    return other if _WORTH_FEWER * (share - fewer) > share else order
+
+
+def _in_order(of_place: NDArray[np.int64], places: int, together: int) -> NDArray[np.int64]:
+    """The lengths of all places' tiles in the order in which they are numbered."""
+    numbers = range(len(of_place) * places)
+    return of_place[[matrix_of(number, len(of_place), together or None)[1] for number in numbers]]
+
+
+def _longest(lengths: NDArray[np.int64], order: TakenOrder) -> int:
+    """The iterations of the CTA with the most (`ir.tile.order.taken`). lengths: of the tiles by their numbers."""
+    rounds = np.zeros((-(-len(lengths) // order.ctas), order.ctas), np.int64)
+    rounds.flat[: len(lengths)] = lengths
+    if order.together:
+        rounds[1::2] = rounds[1::2, ::-1]
+    return int(rounds.sum(axis=0).max())

@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.element import Element, parse_element
@@ -31,6 +31,7 @@ from tilewright.contract.typestate.scalar_region import check_region, check_scal
 from tilewright.contract.typestate.staged_places import Chunk, check_places
 from tilewright.contract.typestate.steps.index_load import require_integers
 from tilewright.contract.typestate.steps.rows import check_fold, require_shared_rows
+from tilewright.contract.typestate.steps.shared_columns import require_columns
 from tilewright.contract.typestate.steps.team import finished_place
 from tilewright.contract.typestate.steps.transpose import require_transposed
 from tilewright.contract.typestate.store_places import may_alias
@@ -145,6 +146,8 @@ def _load(walk: RoleWalk, op: ac.FragmentLoadOp) -> None:
         walk.findings.doubt(f"takes blocks of {blocks} along {axes!r}", op)
     if op.pairs is not None and op.pairs.data:
         _require_pairs(walk, op, source, axes)
+    if op.through:
+        require_columns(walk, op, kind)
     walk.give(op, op.result, Fragment(kind.m.data, kind.n.data, axes, kind.element.data))
 
 
@@ -224,6 +227,8 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             walk.findings.doubt("stores one number for each row through a buffer", op)
         elif fragment is not None and fragment.element != kind.element.data:
             walk.findings.doubt(f"stores {fragment.element} to an array of {kind.element.data}", op)
+    if op.vectors is not None and seen is not None:
+        _require_vectors(walk, op, seen, column)
     if destination is not None and seen is not None and walk.recording:
         walk.summary.writes_global.setdefault(destination.buffer.data, op)
         if fragment is not None and seen_rank == rank:
@@ -235,6 +240,21 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             origin, around = finished_place(walk, op, origin, most_each(destination.shape, op))
             place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
             walk.summary.places.append(place)
+
+
+def _require_vectors(walk: RoleWalk, op: ac.GlobalStoreOp, seen: ArrayView, column: Index | None) -> None:
+    """Units of 16 bytes lie inside the array or outside, and begin at a multiple of their size, as the array does."""
+    element, strides = parse_element(seen.op.result.type.element.data), list(integers(seen.op.strides))
+    last = seen.dimensions[-1] if seen.dimensions else 0
+    sizes = fixed(ArrayAttr([seen.op.shape.data[last]]), op, walk.findings)
+    dense = strides.pop(last) == 1
+    if column is not None:
+        sizes = (*sizes, column.constant, *(factor for _, factor in column.terms))
+    whole = element is not None and not any(size * element.bytes % _STORE_UNIT_BYTES for size in (*sizes, *strides))
+    if op.vectors != IntAttr(1) or not op.through or column is None or not dense or not whole:
+        name = seen.op.buffer.data
+        walk.findings.doubt(f"stores units of 16 bytes that may be torn, or begin inside one, to {name}", op)
+    walk.findings.assume(f"{seen.op.buffer.data} begins at a multiple of {_STORE_UNIT_BYTES} bytes")
 
 
 def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> None:

@@ -1,0 +1,60 @@
+"""Loads of global arrays at a fragment's places, by the consumers of a kernel that walks an axis.
+
+Numbers of the walked columns may go through a part of shared memory that each warp has of its own
+(`lower.fragment.shared_columns`), which the decisions say.
+Checked by: tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.cascade_facts import first_alike, load_number
+from tilewright.ir.tier import int_array
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import index_offset, parameter_name
+from tilewright.ir.tile.types import tensor_type
+from tilewright.lower.build import affine
+from tilewright.lower.cascade.place import part_of_batch
+
+if TYPE_CHECKING:
+    from tilewright.lower.cascade.consumer import Consumer
+
+
+def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False) -> SSAValue:
+    """Plain loads at the fragment's places; of what does not change along a row, or where that is asked for, at
+    once."""
+    tensor = tensor_type(load.tensor)
+    name = parameter_name(consumer.program, load.tensor)
+    array = part_of_batch(consumer.build, tensor.axis_names, consumer.arrays[name], consumer.place, consumer.d)
+    letters = {consumer.axes.row: "m", **dict.fromkeys((consumer.axes.streamed, *consumer.axes.columns), "n")}
+    indices = zip(tensor.axis_names, load.indices, strict=True)
+    spread = [(axis, index) for axis, index in indices if base_axis(axis) not in consumer.axes.batch]
+    axes = "".join(letters[base_axis(axis)] for axis, _ in spread)
+    places = {"m": consumer.first_row(), "n": consumer.zero()}
+    for axis, index in spread:
+        first = consumer.first(base_axis(axis)) if letters[base_axis(axis)] == "n" else places["m"]
+        shift = index_offset(index)
+        places[letters[base_axis(axis)]] = affine(consumer.build, [(first, 1)], shift) if shift else first
+    columns = consumer.shape(consumer.axes.kept(load.result))[0]
+    kind = ac.FragmentType(
+        IntAttr(consumer.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(tensor.element_kind.value)
+    )
+    properties: dict[str, Attribute] = {} if "n" in axes and not ahead else {"ahead": IntAttr(1)}
+    sizes = [block_size(axis) for axis, _ in spread]
+    if max(sizes, default=1) > 1:
+        properties["blocks"] = int_array(sizes)
+    through: list[SSAValue] = []
+    number = load_number(consumer.program, first_alike(consumer.program, load))
+    if ahead and consumer.columns is not None and number in consumer.d.shared_columns:
+        properties = {"part": IntAttr(consumer.d.shared_columns.index(number))}
+        through = [consumer.columns, consumer.unit]
+    op = ac.FragmentLoadOp.create(
+        operands=[array, places["m"], places["n"], *through], properties=properties, result_types=[kind]
+    )
+    return consumer.build.value(op)
