@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
+from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
@@ -128,7 +129,11 @@ class CascadeDecisions:
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
     taken after the other. further, further_columns: axes of the columns that other products have, and how many.
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
-    registers. operand_column: of that part, where left operands that threads computed begin."""
+    registers. operand_column: of that part, where left operands that threads computed begin. raster_group: tiles of
+    rows in a band of the order of tiles. turns: 1 if each of two consumers takes whole tiles, every second one; a tile
+    has `unit_rows` rows then. stores: results that leave in boxes, through `staging_slots` slots of each consumer;
+    store_plans: how each completes. programmatic: 1 if the kernel is launched while the one before it still runs, and
+    the thread that fills slots waits for that."""
 
     row: str
     column: str
@@ -153,10 +158,27 @@ class CascadeDecisions:
     further_columns: tuple[int, ...] = ()
     tensor_columns: int = 0
     operand_column: int = 0
+    raster_group: int = RASTER_GROUP
+    turns: int = 0
+    stores: tuple[StoreDecision, ...] = ()
+    store_plans: tuple[AsyncPlan, ...] = ()
+    staging_slots: int = 0
+    staging_slot_bytes: int = 0
+    programmatic: int = 0
+
+    @property
+    def tile_units(self) -> int:
+        """Consumers that have rows of one tile."""
+        return 1 if self.turns else self.consumers
 
     @property
     def tile_rows(self) -> int:
-        return self.unit_rows * self.consumers
+        return self.unit_rows * self.tile_units
+
+    def boxed(self, parameter: str) -> tuple[StoreDecision, AsyncPlan] | None:
+        """How a result leaves in boxes; None for one that does not."""
+        pairs = zip(self.stores, self.store_plans, strict=True)
+        return next((pair for pair in pairs if pair[0].parameter == parameter), None)
 
     @property
     def sliced(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     found = streamed(program) if contractions(program) else None
     if found is None:
         # Loops have a generator of their own where accumulators are registers.
-        return (as_walk(module) or module) if target.supports("tensor_memory") else module
+        return (as_walk(module) or module) if wanted.walked or target.supports("tensor_memory") else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
         if _decided(whole, target, wanted) is not None:

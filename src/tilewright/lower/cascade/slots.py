@@ -63,9 +63,19 @@ def rows_address(d: CascadeDecisions) -> int:
     return sum(each.slots * each.slot_bytes for each in d.slots)
 
 
+def staging_address(d: CascadeDecisions) -> int:
+    """Of the slots in which results wait to leave in boxes."""
+    return rows_address(d) + d.rows_bytes * d.consumers
+
+
 def barriers_address(d: CascadeDecisions) -> int:
     """Of the first ring's barriers."""
-    return rows_address(d) + d.rows_bytes * d.consumers
+    return staging_address(d) + d.staging_slots * d.staging_slot_bytes * d.consumers
+
+
+def behind_barriers(d: CascadeDecisions) -> int:
+    """The address behind the barriers of all rings."""
+    return barriers_address(d) + sum(2 * _BARRIER_BYTES * each.slots for each in d.slots)
 
 
 def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) -> dict[tile.LoadOp, Ring]:
@@ -88,7 +98,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
                     "sym_name": ring_name,
                     "stages": IntAttr(each.slots),
                     "full_arrivals": IntAttr(1),
-                    "empty_arrivals": IntAttr(d.consumers),
+                    "empty_arrivals": IntAttr(d.tile_units),
                     "address": IntAttr(barrier),
                 },
                 result_types=[ac.RingType(ring_name, IntAttr(each.slots))],
