@@ -132,7 +132,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         kind = (choice.consumers, choice.sliced)
         if any(choice.columns != each.tile_columns or kind == (each.consumers, each.slice_depth > 0) for each in found):
             continue
-        decisions = _decided(program, axes, brought, choice, target)
+        decisions = _decided(program, axes, brought, choice, target, wanted)
         if isinstance(decisions, str):
             tightest = decisions
         else:
@@ -175,9 +175,10 @@ def _of_sum(
     reasons.append(f"tiles of {shape.rows}x{shape.columns}: {tiles} on {ctas} CTAs")
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, chosen.unit_rows, shape.consumers, shape.columns, shape.depth,
-        0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons), raster_group=chosen.group,
-        turns=int(turns), stores=chosen.stores, store_plans=plans, staging_slots=memory.staging_slots,
-        staging_slot_bytes=memory.staging_slot_bytes, programmatic=int(set(brought) == set(loads(program))),
+        0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
+        raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
+        staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
+        programmatic=_begins_early(program, brought, wanted),
     )  # fmt: skip
 
 
@@ -197,6 +198,7 @@ def _decided(
     brought: tuple[tile.LoadOp, ...],
     choice: _Tile,
     target: Target,
+    wanted: Wanted,
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
     slots = _slots(program, axes, brought, choice, target)
@@ -235,7 +237,15 @@ def _decided(
         _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
         smem_bytes(slots, choice.consumers, target), words, walked, together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand,
+        programmatic=_begins_early(program, brought, wanted),
     )  # fmt: skip
+
+
+def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted) -> int:
+    """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, and
+    store only what comes of slots."""
+    alone = all(first_alike(program, load) in brought for load in loads(program))
+    return int(alone and wanted.programmatic is not False)
 
 
 def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int]:
