@@ -8,7 +8,7 @@ Where threads compute between products, boxes do not pay in general: with them a
 2.4 % longer, though a sliding window of 128 keys takes 3 % less (H200); why is not known.
 
 Not handled: results over the streamed axis, results that lie contiguous along the rows. Checked by:
-tests/synth/cascade/test_boxed_store.py.
+tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
