@@ -36,7 +36,7 @@ def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "K", "N"], c: tw.Tens
 
 
 def walked(kernel: Kernel, dims: Mapping[str, int], **options: Any) -> tuple[Compilation, CascadeDecisions]:
-    wishes = {name: options.pop(name) for name in ("tile", "turns", "consumers", "misaligned") if name in options}
+    wishes = {name: options.pop(name) for name in ("tile", "turns", "swapped", "misaligned") if name in options}
     compilation = compile_kernel(kernel, dims=dims, wanted=Wanted(walked=True, **wishes), **options)
     decisions = compilation.decisions
     assert isinstance(decisions, CascadeDecisions)
@@ -63,6 +63,9 @@ def check_numbers(compilation: Compilation) -> None:
         # Consumers of two blocks of rows; rows of 70 elements, which no box ends at.
         ({"M": 300, "N": 70, "K": 72}, {"tile": (256, 64), "strides": {"b": (1, 72)}}, False),
         ({"M": 64, "N": 64, "K": 64}, {}, True),
+        # Transposed: the result lies along the tile's rows; in turn, by boxes of two lengths.
+        ({"M": 260, "N": 264, "K": 200}, {"tile": (128, 72), "turns": True, "swapped": True}, True),
+        ({"M": 20, "N": 392, "K": 136}, {"strides": {"b": (1, 136)}}, True),
     ],
 )
 def test_products(dims: Mapping[str, int], options: dict[str, Any], boxed: bool) -> None:
@@ -90,3 +93,11 @@ def test_a_result_that_begins_anywhere_is_stored_by_threads() -> None:
     _, decisions = walked(matmul_kernel, {"M": 64, "N": 64, "K": 64}, misaligned=("c",))
     assert not decisions.stores
     assert decisions.rows_bytes
+
+
+def test_few_rows_are_the_columns_of_a_tile() -> None:
+    """As many blocks of 64 rows as `wgmma` takes would be empty otherwise."""
+    _, few = walked(matmul_kernel, {"M": 12, "N": 4096, "K": 256}, strides={"b": (1, 256)})
+    _, many = walked(matmul_kernel, {"M": 2048, "N": 4096, "K": 256}, strides={"b": (1, 256)}, swapped=False)
+    assert (few.row, few.column, [each.turned for each in few.stores]) == ("N", "M", [1])
+    assert (many.row, many.column, [each.turned for each in many.stores]) == ("M", "N", [0])

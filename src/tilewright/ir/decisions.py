@@ -277,7 +277,7 @@ _CLASSES: dict[str, type] = {
 
 def turned_arrays(decisions: Decisions) -> frozenset[str]:
     """The arrays that leave in boxes along the accumulator's rows."""
-    stores = decisions.stores if isinstance(decisions, PipelineDecisions) else ()
+    stores = () if isinstance(decisions, ElementwiseDecisions) else decisions.stores
     return frozenset(each.parameter for each in stores if each.turned)
 
 

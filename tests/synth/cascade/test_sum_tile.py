@@ -1,5 +1,7 @@
 """Sums of products as walks: their tiles are those of products, and what leaves in boxes has a legal map."""
 
+from typing import Any
+
 import pytest
 
 import tilewright.frontends.tile.language as tw
@@ -17,7 +19,7 @@ from tilewright.targets import target
 HOPPER = target("sm_90a")
 
 
-def decided(m: int, n: int, k: int, kind: object = tw.bf16, **wanted: object) -> CascadeDecisions:
+def decided(m: int, n: int, k: int, kind: Any = tw.bf16, **wanted: Any) -> CascadeDecisions:
     kinds = {each.name: tw.bf16 for each in matmul_kernel.parameters} | {"c": kind}
     module = as_walk(trace(matmul_kernel, {"M": m, "N": n, "K": k}, kinds, {"b": (1, k)}))
     assert module is not None
@@ -28,7 +30,7 @@ def decided(m: int, n: int, k: int, kind: object = tw.bf16, **wanted: object) ->
 
 @pytest.mark.parametrize("shape", [(4096, 4096, 4096), (8192, 10240, 8192), (1, 3072, 1024), (1000, 1024, 16384)])
 @pytest.mark.parametrize("kind", [tw.bf16, tw.f32])
-def test_tiles_fit_the_multiprocessor(shape: tuple[int, int, int], kind: object) -> None:
+def test_tiles_fit_the_multiprocessor(shape: tuple[int, int, int], kind: Any) -> None:
     d = decided(*shape, kind)
     assert d.smem_bytes <= HOPPER.limit("cta.shared_bytes_max")
     threads = 128 * (d.consumers * d.consumer_registers + d.producer_registers)

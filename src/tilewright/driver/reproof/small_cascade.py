@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
-from tilewright.ir.copy_decisions import MapDecision
+from tilewright.ir.copy_decisions import MapDecision, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import loads, parameter_name
@@ -68,15 +68,15 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
 
     rows, columns, matrices = tile_counts(program, d)
 
-    def small_map(one: MapDecision, parameter: str) -> MapDecision:
-        dims, strides = box_dimensions(program, d, parameter)
+    def small_map(one: MapDecision, store: StoreDecision) -> MapDecision:
+        dims, strides = box_dimensions(program, d, store)
         return replace(one, dims=dims, strides_bytes=strides)
 
     stores = tuple(
         replace(
             each,
-            map=small_map(each.map, each.parameter),
-            tail=tuple(small_map(one, each.parameter) for one in each.tail),
+            map=small_map(each.map, each),
+            tail=tuple(small_map(one, each) for one in each.tail),
         )
         for each in d.stores
     )
@@ -87,14 +87,16 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
 
 
 def box_dimensions(
-    program: tile.ProgramOp, d: CascadeDecisions, parameter: str
+    program: tile.ProgramOp, d: CascadeDecisions, store: StoreDecision
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Dimensions, and bytes from one element to the next along all but the first, of the map of a result in boxes."""
-    (tensor,) = (tensor_type(each) for each in program.body.block.args if parameter_name(program, each) == parameter)
+    (tensor,) = (
+        tensor_type(each) for each in program.body.block.args if parameter_name(program, each) == store.parameter
+    )
     sizes = dict(zip(tensor.axis_names, zip(tensor.extents, tensor.stride_elements, strict=True), strict=True))
     column = next(axis for axis in tensor.axis_names if axis in (d.column, *d.further))
     further = [axis for axis in reversed(tensor.axis_names) if axis in d.batch]
-    order = [sizes[axis] for axis in (column, d.row, *further)]
+    order = [sizes[axis] for axis in ((d.row, column) if store.turned else (column, d.row, *further))]
     width = tensor.element_kind.bytes
     return tuple(extent for extent, _ in order), tuple(stride * width for _, stride in order[1:])
 

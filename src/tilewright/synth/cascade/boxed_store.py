@@ -7,8 +7,8 @@ units. The others are stored by threads (`lower.cascade.results`).
 Where threads compute between products, boxes do not pay in general: with them attention of head size 128 takes 0.6 to
 2.4 % longer, though a sliding window of 128 keys takes 3 % less (H200); why is not known.
 
-Not handled: results over the streamed axis, results that lie contiguous along the rows. Checked by:
-tests/synth/cascade/test_sum_tile.py.
+Not handled: results over the streamed axis; of those that lie contiguous along the rows, matrices of a batch. Checked
+by: tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
@@ -21,10 +21,24 @@ from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.operand.operands import Site
 from tilewright.synth.store.staged_store import planned
 from tilewright.synth.store.store_chunks import StagedRow
+from tilewright.synth.store.turned_store import is_turnable, turned_boxes, turned_store
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
+
+
+def turned_results(
+    program: tile.ProgramOp, axes: CascadeAxes, columns: int, target: Target, wanted: Wanted
+) -> tuple[StoreDecision, ...]:
+    """Those that lie contiguous along the rows, by boxes of 64 rows of a tile of so many columns."""
+    boxes = turned_boxes(program, axes.row, columns) if is_turnable(program, axes.row, wanted.misaligned) else ()
+    if not boxes:
+        return ()
+    site = Site(program, target, wanted.misaligned, [])
+    found = (turned_store(site, op, (axes.row, axes.column), boxes) for op in stores(program))
+    return tuple(planned(each, target) for each in found if each is not None)
 
 
 def boxed_results(
