@@ -82,9 +82,12 @@ def _wishes(shape: wished.Shape, *, rows_of_b: bool) -> dict[str, Wanted]:
         matmul_kernel, dims=dims, strides=strides, wanted=general, rerun=False, assembled=False
     ).decisions
     if isinstance(d, CascadeDecisions):
-        name = f"template {d.tile_rows}x{d.tile_columns}{' in turn' if d.turns else ''}"
+        swapped = d.row == "N"
+        name = (
+            f"template {d.tile_rows}x{d.tile_columns}{' transposed' if swapped else ''}{' in turn' if d.turns else ''}"
+        )
         found[name] = Wanted(
             tile=(d.tile_rows, d.tile_columns), consumers=d.consumers, depth=d.tile_streamed, turns=bool(d.turns),
-            swapped=False, split=1, cluster=(1, 1), stream_k=False, teams=1, resident=1,
+            swapped=swapped, split=1, cluster=(1, 1), stream_k=False, teams=1,
         )  # fmt: skip
     return found
