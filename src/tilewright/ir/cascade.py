@@ -40,8 +40,9 @@ class SlotDecision:
     a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
     is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims,
     strides_bytes, box: of the tensor map, the batch's dimensions last; batch: what these are read at, axes or blocks of
-    axes, "" where a table says. lookups: what tables say; page: where rows of the map are places in blocks of the outer
-    axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
+    axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
+    under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
+    the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     """
 
     load: int
@@ -63,6 +64,7 @@ class SlotDecision:
     l2_promotion: L2Promotion = "128B"
     lookups: tuple[Lookup, ...] = ()
     page: int = 0
+    joined: int = 0
 
     @property
     def box_rows(self) -> int:
@@ -133,7 +135,8 @@ class CascadeDecisions:
     rows in a band of the order of tiles. turns: 1 if each of two consumers takes whole tiles, every second one; a tile
     has `unit_rows` rows then. stores: results that leave in boxes, through `staging_slots` slots of each consumer;
     store_plans: how each completes. programmatic: 1 if the kernel is launched while the one before it still runs, and
-    the thread that fills slots waits for that."""
+    the thread that fills slots waits for that. releases_first: 1 if results may not leave before the last slots of a
+    sum are released, for a next tile."""
 
     row: str
     column: str
@@ -165,6 +168,7 @@ class CascadeDecisions:
     staging_slots: int = 0
     staging_slot_bytes: int = 0
     programmatic: int = 0
+    releases_first: int = 0
 
     @property
     def tile_units(self) -> int:

@@ -56,7 +56,7 @@ from tilewright.lower.cascade.point_values import (
     users,
 )
 from tilewright.lower.cascade.results import store_result
-from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
+from tilewright.lower.cascade.slots import Ring, b_properties, leaders, matrix_layout, release, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
@@ -300,7 +300,7 @@ class Consumer:
     def needed_slots(self, loop: tile.LoopOp) -> list[tile.LoadOp]:
         """The loads that go through shared memory and that a walk reads, in the order of the rings."""
         used = self.uses(loop)
-        return [load for load in self.rings if load in used]
+        return [load for load in leaders(self.rings) if load in used]
 
     def uses(self, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
         """How often a tile of a walk reads each load that goes through shared memory."""
@@ -591,12 +591,13 @@ class Consumer:
             ):
                 self.values[load.result] = self.load(load, ahead=True)
 
-    def next_slots(self, loads: tuple[tile.LoadOp, tile.LoadOp]) -> tuple[SSAValue, SSAValue]:
-        """The next slots of two loads, full."""
-        first, second = (self.wait(load) for load in loads)
-        for load in loads:
+    def next_slots(self, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
+        """The next slots of loads, full; one for those that are joined."""
+        led = [load for load in loads if load in self.cursors]
+        found = [self.wait(load) for load in led]
+        for load in led:
             del self.held[load]
-        return first, second
+        return found
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
         """What the product is added to, if the program adds it to one value and uses it for nothing else; and what the

@@ -34,7 +34,15 @@ from tilewright.lower.cascade.place import (
     tile_counts,
     tiles_walked,
 )
-from tilewright.lower.cascade.slots import Ring, behind_barriers, declare_rings, fill, rows_address, staging_address
+from tilewright.lower.cascade.slots import (
+    Ring,
+    behind_barriers,
+    declare_rings,
+    fill,
+    leaders,
+    rows_address,
+    staging_address,
+)
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.staged_store import bulk_wait, declare_staging, tail_name, tail_of
@@ -60,7 +68,8 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, staging_at, units)
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
     memory = declare_memory(build, d) if d.tensor_columns else None
-    for ring in [each.ring for each in rings.values()] + ([turns] if turns is not None else []):
+    declared = [each.ring for each in rings.values() if not each.decision.joined]
+    for ring in declared + ([turns] if turns is not None else []):
         build.add(ac.BarrierInitOp.create(operands=[ring]))
     if memory is not None:
         set_up(build, memory)
@@ -122,29 +131,33 @@ def _add_producer(
     arrays: dict[str, SSAValue],
 ) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
-    listed = list(rings)
-    starts = [rings[load].start(role, "empty") for load in listed]
+    listed, led = list(rings), leaders(rings)
+    starts = [rings[load].start(role, "empty") for load in led]
     outer, place, carried = open_tiles(role, program, d, starts)
     if d.programmatic:
         # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
         outer.add(ac.GridWaitOp.create())
         outer.add(ac.GridReleaseOp.create())
-    cursors = dict(zip(listed, carried, strict=True))
+    cursors = dict(zip(led, carried, strict=True))
 
     def bring(at: Build, together: Sequence[tile.LoadOp], where: Place) -> None:
         """Fill a slot of each. Tables are asked for all of them before a slot is waited for, so that both take their
         time at once."""
         known: KnownPlaces = {}
         found = [slot_coordinates(at, rings[load].decision, arrays, where, d, known) for load in together]
-        for load, coordinates in zip(together, found, strict=True):
-            fill(at, rings[load], cursors[load], coordinates)
-            cursors[load] = rings[load].advance(at, cursors[load])
+        pairs = [(rings[load], coordinates) for load, coordinates in zip(together, found, strict=True)]
+        for number, load in enumerate(together):
+            if load in cursors:
+                joined = takewhile(lambda pair: pair[0].decision.joined, pairs[number + 1 :])
+                fill(at, cursors[load], [pairs[number], *joined])
+                cursors[load] = rings[load].advance(at, cursors[load])
 
     def bring_in_turn(at: Build, symbol: str, axis: str, passing: list[tile.LoadOp], where: Place) -> None:
         """Fill slots for each tile along an axis; what has slices of another is brought slice by slice."""
-        inner, block, op = counted_loop(at, 0, [cursors[load] for load in passing], symbol=symbol)
+        carried = [load for load in passing if load in cursors]
+        inner, block, op = counted_loop(at, 0, [cursors[load] for load in carried], symbol=symbol)
         index, *arguments = block.args
-        cursors.update(zip(passing, arguments, strict=True))
+        cursors.update(zip(carried, arguments, strict=True))
         here = where.walking(inner, d, index) if axis == d.streamed else where.along(axis, index)
         left = list(passing)
         while left:
@@ -158,8 +171,8 @@ def _add_producer(
             else:
                 bring_in_turn(inner, slices_symbol(sliced), sliced, together, here)
             left = [load for load in left if load not in together]
-        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in passing]))
-        cursors.update(zip(passing, op.outputs, strict=True))
+        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in carried]))
+        cursors.update(zip(carried, op.outputs, strict=True))
 
     for load in listed:
         if rings[load].decision.resident:
@@ -169,7 +182,7 @@ def _add_producer(
         needed = loads_of_walk(loop, products, listed)
         passing = [load for load in listed if load in needed and not rings[load].decision.resident]
         bring_in_turn(outer, "K", d.streamed, passing, place)
-    outer.add(ac.YieldOp.create(operands=[cursors[load] for load in listed]))
+    outer.add(ac.YieldOp.create(operands=[cursors[load] for load in led]))
 
 
 def _add_consumer(
@@ -181,13 +194,13 @@ def _add_consumer(
     arrays: dict[str, SSAValue],
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, _WARPGROUP, d.consumer_registers)
-    listed = list(rings)
-    starts = [rings[load].start(role, "full") for load in listed]
+    led = leaders(rings)
+    starts = [rings[load].start(role, "full") for load in led]
     outer, place, carried = open_tiles(role, program, d, starts, shared.turns)
-    cursors = dict(zip(listed, carried, strict=True))
+    cursors = dict(zip(led, carried, strict=True))
     consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors)
     consumer.run()
-    outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in listed]))
+    outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in led]))
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
         role.add(bulk_wait(unit, 0, read=True))

@@ -5,6 +5,7 @@ Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,23 +46,23 @@ def sum_of_slots(
     """The sum of the products of slots that come one after the other; each is released when the next is issued.
     symbol: the number of slots; starts: what the sum begins at, if not 0."""
     consumer.settle()
+    led = [load for load in loads if load in consumer.cursors]
     inflight, *readings = issue(consumer, product, loads, consumer.next_slots(loads), starts)
-    carried = [*(consumer.cursors[load] for load in loads), inflight, *readings]
+    carried = [*(consumer.cursors[load] for load in led), inflight, *readings]
     inner, block, loop = counted_loop(consumer.build, 1, carried, symbol=symbol)
-    a_cursor, b_cursor, running, *before = block.args[1:]
-    cursors = dict(zip(loads, (a_cursor, b_cursor), strict=True))
-    body = replace(consumer, build=inner, cursors=consumer.cursors | cursors)
+    cursors, (running, *before) = block.args[1 : 1 + len(led)], block.args[1 + len(led) :]
+    body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
     running, *readings = issue(body, product, loads, body.next_slots(loads), [running])
     for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
         release(inner, retired)
-    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running, *readings]))
-    a_cursor, b_cursor, running, *last = loop.outputs
-    consumer.cursors |= dict(zip(loads, (a_cursor, b_cursor), strict=True))
+    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *readings]))
+    outputs = list(loop.outputs)
+    consumer.cursors |= dict(zip(led, outputs, strict=False))
+    running, first, *others = outputs[len(led) :]
     pass_turn(consumer.build, consumer.shared.turns, consumer.unit)
-    retired, settled = wgmma_wait(consumer.build, last[0], running)
-    (other,) = wgmma_wait(consumer.build, last[1], None)
-    for phase in (retired, other):
-        release(consumer.build, phase)
+    retired, settled = wgmma_wait(consumer.build, first, running)
+    for phase in [retired, *(wgmma_wait(consumer.build, other, None)[0] for other in others)]:
+        release(consumer.build, phase, first=bool(consumer.d.releases_first))
     return settled
 
 
@@ -69,20 +70,21 @@ def issue(
     consumer: Consumer,
     product: Product,
     loads: tuple[tile.LoadOp, tile.LoadOp],
-    phases: tuple[SSAValue, SSAValue],
+    phases: Sequence[SSAValue],
     starts: list[SSAValue],
-) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Multiply two slots, that of the held operand first; (accumulator, what is read of the other and of it)."""
+) -> list[SSAValue]:
+    """Multiply two slots, that of the held operand first; the accumulator, and what is read of the other and of it, or
+    of both where they are joined and have one phase."""
     a, b, over = consumer.rings[loads[0]], consumer.rings[loads[1]], product.op.axis.data
     depth = consumer.depth_of(over, b)
     major, leading, stride, steps = matrix_layout(a.decision, over, depth)
     # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
     apart = 64 * 128 if major == "K" else a.decision.span_bytes
-    held, phase = phases
+    *held, phase = phases
     properties, kinds = consumer.issue_types(b, over)
     consumer.build.add(ac.WgmmaFenceOp.create())
     op = ac.WgmmaIssueOp.build(
-        operands=[phase, a.buffer, b.buffer, consumer.unit, starts[0] if starts else None, held],
+        operands=[phase, a.buffer, b.buffer, consumer.unit, starts[0] if starts else None, *(held or [None])],
         properties={
             **properties,
             "steps": IntAttr(len(steps)),
@@ -94,9 +96,8 @@ def issue(
             "a_instance_bytes": IntAttr(0 if consumer.d.turns else consumer.d.unit_rows // BLOCK_ROWS * apart),
             **b_properties(b.decision, over, depth),
         },
-        result_types=[*kinds, ac.ReadingType(a.name)],
+        result_types=[*kinds, ac.ReadingType(a.name) if held else None],
     )
     consumer.build.add(op)
     consumer.build.add(ac.WgmmaCommitOp.create())
-    inflight, b_reading, a_reading = op.results
-    return inflight, b_reading, a_reading
+    return list(op.results)

@@ -92,7 +92,7 @@ def issue(
     build: Build,
     unit: Unit,
     rings: tuple[Ring, Ring],
-    phases: tuple[SSAValue, SSAValue],
+    phases: Sequence[SSAValue],
     over: str,
     shape: tuple[int, int],
     accumulator: SSAValue | None = None,

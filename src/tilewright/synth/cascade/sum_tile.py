@@ -24,6 +24,8 @@ from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.turns import EVERY_STAGE, LargeTile, choose_turns, unit_shape, with_turns
 from tilewright.synth.operand.operands import loaded_step
+from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
+from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
@@ -33,7 +35,6 @@ from tilewright.synth.tile.thin_product import FEW_ROWS
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
-_ENOUGH_STAGES = 4
 _LEAST_GAIN = 0.03
 """Of the model of few rows, as in `synth.tile.few_rows`."""
 
@@ -81,16 +82,30 @@ def choose_sum_tile(
         leaving = turned_results(program, axes, shape.columns, target, wanted)
     else:
         leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
-    # The second ring's barriers are counted with the slots.
-    barriers = 2 * target.limit("mbarrier.bytes")
-    enough = EVERY_STAGE if large.turns else _ENOUGH_STAGES
+    needed = slots_wanted(_loop(question, shape, columns, target, turns=large.turns), target)
+    enough, most = EVERY_STAGE if large.turns else needed, needed + SPARE_SLOTS
     by_threads = len(leaving) < len(widths)
     memory = divide_shared_memory(
-        unit, slot_bytes + barriers, leaving, target, wanted, reasons, enough, along_rows=by_threads
+        unit, slot_bytes, leaving, target, wanted, reasons, enough, most, along_rows=by_threads
     )
     memory = with_turns(memory, large.turns, target)
     tiles = math.ceil(program.extents[axes.row] / shape.rows)
     return SumTile(large, leaving, memory, min(raster_group(rates_of(target), shape.rows, shape.columns), tiles))
+
+
+def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
+    """What the loop over a tile's slices does, with so many columns loaded."""
+    _, _, registers = register_budget(shape.consumers, target, shape.resident)
+    return LoopShape(
+        (shape.rows, shape.columns, shape.depth),
+        (shape.rows, columns),
+        question.element_bytes,
+        1,
+        False,
+        1 if turns else shape.consumers,
+        registers,
+        math.ceil(question.extents[2] / shape.depth),
+    )
 
 
 def _stored_widths(program: tile.ProgramOp) -> list[int]:
