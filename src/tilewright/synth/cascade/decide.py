@@ -38,7 +38,6 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.reduce import ReduceOp
@@ -167,7 +166,7 @@ def _of_sum(
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
     choice = _Tile(shape.consumers, shape.columns, shape.depth, unit_rows=chosen.unit_rows, turns=turns)
     slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
-    slots = joined_slots(program, brought, slots)
+    slots = joined_slots(program, product, brought, slots)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
     tiles = _tiles_along(program, axes.row, shape.rows) * _tiles_along(program, axes.column, shape.columns)
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
@@ -453,8 +452,6 @@ def _slots(
     """The ring of each load, with as many slots as fit; None where two of each do not."""
     for count in _SLOTS:
         found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
-        if not target.supports("tensor_memory"):
-            found = joined_slots(program, brought, found)
         if smem_bytes(found, choice.consumers, target) <= target.limit("cta.shared_bytes_max"):
             return found
     return None
@@ -470,30 +467,15 @@ def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) 
 
 
 def joined_slots(
-    program: tile.ProgramOp,
-    brought: tuple[tile.LoadOp, ...],
-    slots: tuple[SlotDecision, ...],
+    program: tile.ProgramOp, product: Product, brought: tuple[tile.LoadOp, ...], slots: tuple[SlotDecision, ...]
 ) -> tuple[SlotDecision, ...]:
-    """The slots of loads; those of two that are multiplied with each other alone, one slot after the other, under one
-    barrier."""
-    partners: dict[tile.LoadOp, set[tile.LoadOp | None]] = {}
-    sums, sliced = slot_sums(program), {load for load, slot in zip(brought, slots, strict=True) if slot.sliced}
-    for product in products_of(program):
-        pair = (_held_load(program, product), product.brought)
-        together = product in sums or pair[0] in sliced
-        for load, other in (pair, pair[::-1]):
-            if load is not None:
-                partners.setdefault(load, set()).add(other if together else None)
-    for load in loads(program):
-        if any(not isinstance(use.operation, ContractOp) for use in load.result.uses):
-            partners.setdefault(first_alike(program, load), set()).add(None)  # read by threads
-    found = list(slots)
-    for number in range(1, len(brought)):
-        first, second = brought[number - 1], brought[number]
-        alike = found[number - 1].slots == found[number].slots and not found[number - 1].joined
-        if alike and partners.get(first) == {second} and partners.get(second) == {first}:
-            found[number] = replace(found[number], joined=1)
-    return tuple(found)
+    """The slots of the two loads of a sum, which nothing else reads, under one barrier; as they are where it does."""
+    alike = [load for load in loads(program) if first_alike(program, load) in brought]
+    alone = all(use.operation is product.op for load in alike for use in load.result.uses)
+    if len(slots) != len((product.held, product.brought)) or not alone:
+        return slots
+    first, second = slots
+    return first, replace(second, joined=1)
 
 
 def _legal_slot(
