@@ -1,11 +1,12 @@
 """Programs that become several kernels: which, what they compute on the CPU machine, and what their proofs rest on."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
-from examples.fused import attention, causal_attention, grouped_heads
+from examples.fused import attention, causal_attention, decode_in_pages, grouped_heads
 from tests.synth.cut.cut_programs import (
     EXPECTED,
     batch_with_logsumexp,
@@ -27,6 +28,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Buffer
 from tilewright.base.size import Range
 from tilewright.base.verdict import Proven, Unknown
+from tilewright.driver.compile import sequence as sequence_module
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.compile.kernels_rows import rms_norm_weight_gradient
 from tilewright.driver.compile.sequence import Part, decided, joined, sequence
@@ -42,7 +44,7 @@ from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.cut.handover import Cut
 from tilewright.synth.cut.split import in_parts
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
+from tilewright.targets import Target, target
 
 _TARGET = target("sm_90a")
 _CUT = Wanted(cut=True)
@@ -100,6 +102,39 @@ def test_a_program_is_cut_where_that_takes_less_or_nothing_else_is_compiled(
     assert len(parts) == kernels
     if kernels > 1:
         assert all(f"{kernels} kernels" in part.decisions.reasons[-1] for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims"),
+    [
+        (attention, {"B": 1, "H": 2, "Q": 300, "T": 300, "E": 64, "F": 64}),
+        pytest.param(
+            decode_in_pages(64),
+            {"B": 1, "H": 8, "E": 64, "F": 64, "T": 1024, "P": 40, "S": 64},
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_cutting_off_kernels_in_launch_order_misses_no_sequence(
+    kernel: Kernel, dims: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sequence is that of a search which also cuts the first side of a cut at values, and meets orders anew."""
+    offered = sequence_module._offered
+
+    def search(every_order: bool) -> tuple[list[str], int]:
+        cuts = list[Cut]()
+
+        def counted(module: ModuleOp, target: Target, one: object, cuttable: str) -> Iterator[tuple[ModuleOp, Cut]]:
+            anywhere = "anywhere" if every_order and cuttable == "in parts" else cuttable
+            for each in offered(module, target, one, anywhere):
+                cuts.append(each[1])
+                yield each
+
+        monkeypatch.setattr(sequence_module, "_offered", counted)
+        return [str(part.traced) for part in _parts(kernel, _CUT, **dims)], len(cuts)
+
+    (found, fewer), (every, more) = search(False), search(True)
+    assert found == every and len(found) > 1 and fewer < more
 
 
 def test_overrides_keep_one_kernel_or_ask_for_several() -> None:

@@ -86,7 +86,7 @@ def test_a_wish_is_not_overruled_and_others_products_are_theirs() -> None:
     assert is_few_rows(replace(question, element_bytes=1, scaled_depth=128), HOPPER, Wanted())
     for other in ({"batch": 2}, {"products": 2}, {"scaled_depth": 128, "scaled": True}):
         assert not is_few_rows(replace(question, **other), HOPPER, Wanted())
-    for m, n in ((4096, 4096), (513, 8192), (256, 511), (128, 256)):
+    for m, n in ((4096, 4096), (2049, 8192), (256, 511), (128, 256)):
         assert not is_few_rows(asked(m, n, 4096), HOPPER, Wanted())
     assert decided(64, 13312, 16384, tile=(64, 64)).tile_m == 64
 
@@ -118,6 +118,14 @@ def test_a_second_wave_of_few_tiles_is_avoided(m: int, n: int, k: int) -> None:
     plan = decided(m, n, k, rows_of_b=False)
     tiles = -(-n // plan.tile_m)
     assert plan.swapped and tiles * plan.split <= HOPPER.limit("device.multiprocessors") < -(-n // 64)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(734, 1536, 8960), (530, 1536, 8960), (1170, 3584, 18944)])
+def test_of_more_rows_sums_are_shared_where_whole_tiles_leave_too_much(m: int, n: int, k: int) -> None:
+    question = asked(m, n, k, rows_of_b=False)
+    assert is_few_rows(question, HOPPER, Wanted()) and all(shape.shares > 1 for shape, _ in estimated(question, HOPPER))
+    plan = decided(m, n, k, rows_of_b=False)
+    assert plan.shares > 1 and plan.ctas > 90
 
 
 def test_sums_in_two_levels_are_transposed_where_less_is_wasted() -> None:

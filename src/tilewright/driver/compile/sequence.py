@@ -6,6 +6,9 @@ several take less by more than the estimates' error, or one is refused. What no 
 first, so most are never decided. Of the cut that is taken a certificate is made. Overrides that fix a tile are of one
 kernel; with them nothing is cut that need not be.
 
+Kernels are cut off in launch order: the first of a cut is not cut at a value again, since whatever that would hand over
+is a value of the whole program, at which it is cut too. So no sequence is met in more than one order of its cuts.
+
 Not handled: a workspace of which the program before leaves elements out. Checked by:
 tests/driver/compile/test_sequence.py.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -44,6 +48,9 @@ _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
 _OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
+
+_Cuttable = Literal["anywhere", "in parts", "not"]
+"""Where a program may be cut: at values and into parts of an axis; into parts alone; nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +144,12 @@ def _best(
     wanted: Wanted,
     *,
     forced: bool = False,
-    whole: bool = True,
+    cuttable: _Cuttable = "anywhere",
     limit: float = math.inf,
 ) -> _Sequence:
-    """The best sequence. forced: of several kernels; whole: the program is no side of a split, which stays one kernel;
-    limit: microseconds beyond which no sequence of several is of use. Raises TilewrightError where neither one kernel
-    nor several are compiled."""
+    """The best sequence. forced: of several kernels; cuttable: if it is not, one that is compiled as one kernel stays
+    one; limit: microseconds beyond which no sequence of several is of use. Raises TilewrightError where neither one
+    kernel nor several are compiled."""
     program, refusal = the_program(module), None
     one: _Sequence | None = None
     try:
@@ -152,11 +159,11 @@ def _best(
     except TilewrightError as error:
         refusal = error
     fixed = any(getattr(wanted, each.name) != each.default for each in fields(Wanted) if each.name not in _OF_ARRAYS)
-    if one is not None and not forced and (fixed or wanted.cut is False or not whole):
+    if one is not None and not forced and (fixed or wanted.cut is False or cuttable == "not"):
         return one
     if one is not None and not forced:
         limit = min(limit, _WORTH * one.microseconds)
-    best = None if wanted.cut is False else _cut_best(module, target, wanted, limit, one)
+    best = None if wanted.cut is False else _cut_best(module, target, wanted, limit, one, cuttable)
     if best is not None:
         return best
     if one is None:
@@ -166,14 +173,14 @@ def _best(
 
 
 def _cut_best(
-    module: ModuleOp, target: Target, wanted: Wanted, limit: float, one: _Sequence | None
+    module: ModuleOp, target: Target, wanted: Wanted, limit: float, one: _Sequence | None, cuttable: _Cuttable
 ) -> _Sequence | None:
     """The best sequence of at least two kernels that takes less than `limit`. one: kernel, None where it is refused."""
     program = the_program(module)
     if least_microseconds(program, target) >= limit:
         return None
     best: _Sequence | None = None
-    for whole, cut in _offered(module, target, one):
+    for whole, cut in _offered(module, target, one, cuttable):
         try:
             found = _of_cut(whole, cut, target, replace(wanted, cut=None), limit)
         except TilewrightError:
@@ -184,7 +191,9 @@ def _cut_best(
     return best
 
 
-def _offered(module: ModuleOp, target: Target, one: _Sequence | None) -> Iterator[tuple[ModuleOp, Cut]]:
+def _offered(
+    module: ModuleOp, target: Target, one: _Sequence | None, cuttable: _Cuttable
+) -> Iterator[tuple[ModuleOp, Cut]]:
     """Cuts, and what they are of, the likelier first: parts of an axis where one kernel leaves multiprocessors idle, of
     the program over joined axes too; then values."""
     program, idle = the_program(module), one is None
@@ -196,6 +205,8 @@ def _offered(module: ModuleOp, target: Target, one: _Sequence | None) -> Iterato
             yield from ((form, cut) for cut in splits(the_program(form), most / busy))
     elif (cut := apart(program)) is not None:
         yield module, cut
+    if cuttable == "in parts":
+        return
     # Of sums that stay together on one side nothing is gained, but that this side may be split.
     yield from ((module, cut) for cut in cuts(program) if cut.divides_sums or idle)
 
@@ -208,7 +219,8 @@ def _of_cut(module: ModuleOp, cut: Cut, target: Target, wanted: Wanted, limit: f
         left = limit - sum(each.microseconds for each in sides) - sum(open_)
         if left <= 0:
             return None
-        sides.append(_best(in_loop_form(side), target, wanted, whole=not cut.parts, limit=left + open_.pop(0)))
+        cuttable = "not" if cut.parts else "in parts" if cut.workspaces and not sides else "anywhere"
+        sides.append(_best(in_loop_form(side), target, wanted, cuttable=cuttable, limit=left + open_.pop(0)))
         if len(sides) == 1 and not _are_stored_whole(sides[0].parts, cut.workspaces):
             return None
     time = sum(side.microseconds for side in sides)

@@ -12,6 +12,8 @@ Meeting in a cluster, handing sums over between clusters (`ir.ac.team`) and stor
 them.
 
 What is compared is the choice made so far, by this form too; another is taken only for a saving larger than its error.
+Of more rows (`_MORE`) only tiles are compared whose sums several CTAs share, so that few large ones keep all
+multiprocessors at work: which tile a CTA takes alone, other models say better.
 Parameters (`RowParameters`) are target facts, fitted to runs of 16-bit operands in both layouts of the large one; of 8
 bits bytes and operations count the same way.
 
@@ -46,7 +48,7 @@ from tilewright.targets import Target
 
 _VERY_FEW = 128
 """Rows at most of a product that reads its large operand once or twice, however long that is."""
-_FEW = 512
+_FEW, _MORE = 512, 2048
 _LEAST_COLUMNS = 512
 """Of the large operand; smaller results are for `synth.tile.long_sum`."""
 _ROWS = ((64, 1), (128, 2), (192, 3), (256, 2))
@@ -75,7 +77,7 @@ _SCATTERED_BYTES_PER_CYCLE = 8
 """How fast a tile leaves by plain stores across its rows in memory."""
 _LEAST_GAIN = 0.03
 """For which another shape is taken than the one that was chosen. By the runs that are kept, choices have 0.989 of the
-best measured speed of 552 products, 0.864 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
+best measured speed of 609 products, 0.864 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
     if not plain or not nothing_is_fixed(wanted):
         return False
     few, many = sorted(question.extents[:2])
-    return many >= _LEAST_COLUMNS and few <= _FEW
+    return many >= _LEAST_COLUMNS and few <= _MORE
 
 
 def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
@@ -190,7 +192,8 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
             for columns in _widths(target, math.ceil(tall / rows), wide):
                 twice = not question.scaled_depth or fits_registers(rows, columns, consumers)
                 if twice and (rows, columns, consumers) in _family(target):
-                    yield from _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
+                    each = _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
+                    yield from (tile for tile in each if tile.shares > 1 or min(question.extents[:2]) <= _FEW)
 
 
 @cache
