@@ -54,6 +54,7 @@ def check_numbers(compilation: Compilation) -> None:
     assert errors[stored.name] <= ERROR_LIMITS[stored.element]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("dims", "options", "boxed"),
     [

@@ -66,11 +66,13 @@ def test_an_epilogue_waits_for_nothing_where_no_tile_follows(rows: int, first: b
     ],
 )
 def test_how_a_walk_begins(kernel: Kernel, dims: dict[str, int], early: list[bool]) -> None:
-    compilation = compile_kernel(kernel, dims=dims, assembled=False)
+    compilation = compile_kernel(kernel, dims=dims, rerun=False, assembled=False)
     assert [launch.programmatic for launch in compilation.plan.launches] == early
 
 
 def test_a_walk_begins_late_where_that_is_asked_for() -> None:
     dims = {"B": 1, "H": 2, "Q": 128, "T": 256, "E": 64, "F": 64}
-    compilation = compile_kernel(fused.attention, dims=dims, wanted=Wanted(programmatic=False), assembled=False)
+    compilation = compile_kernel(
+        fused.attention, dims=dims, wanted=Wanted(programmatic=False), rerun=False, assembled=False
+    )
     assert not any(launch.programmatic for launch in compilation.plan.launches)
