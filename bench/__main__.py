@@ -26,6 +26,7 @@ _BENCHES = {
     "corpus": "corpus",
     "fused": "fused",
     "fuzz": "fuzz",
+    "generators": "generators",
     "grouped": "grouped",
     "guarded": "guarded",
     "hardware": "hardware",

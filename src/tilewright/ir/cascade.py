@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
+from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
@@ -39,8 +40,9 @@ class SlotDecision:
     a slot. slots: of its ring. resident: 1 if it is filled once for each tile of rows, and kept while the streamed axis
     is walked. sliced: the axis of which a slot has a slice alone, "" where it has all that its product needs. dims,
     strides_bytes, box: of the tensor map, the batch's dimensions last; batch: what these are read at, axes or blocks of
-    axes, "" where a table says. lookups: what tables say; page: where rows of the map are places in blocks of the outer
-    axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
+    axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
+    under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
+    the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     """
 
     load: int
@@ -62,6 +64,7 @@ class SlotDecision:
     l2_promotion: L2Promotion = "128B"
     lookups: tuple[Lookup, ...] = ()
     page: int = 0
+    joined: int = 0
 
     @property
     def box_rows(self) -> int:
@@ -130,7 +133,12 @@ class CascadeDecisions:
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
     registers. operand_column: of that part, where left operands that threads computed begin. in_vectors: results that
     leave 16 bytes at a time. shared_columns: loads, by their numbers, of numbers of the streamed columns that each warp
-    keeps in shared memory."""
+    keeps in shared memory. raster_group: tiles of
+    rows in a band of the order of tiles. turns: 1 if each of two consumers takes whole tiles, every second one; a tile
+    has `unit_rows` rows then. stores: results that leave in boxes, through `staging_slots` slots of each consumer;
+    store_plans: how each completes. programmatic: 1 if the kernel is launched while the one before it still runs, and
+    the thread that fills slots waits for that. releases_first: 1 if results may not leave before the last slots of a
+    sum are released, for a next tile."""
 
     row: str
     column: str
@@ -157,10 +165,28 @@ class CascadeDecisions:
     operand_column: int = 0
     in_vectors: tuple[str, ...] = ()
     shared_columns: tuple[int, ...] = ()
+    raster_group: int = RASTER_GROUP
+    turns: int = 0
+    stores: tuple[StoreDecision, ...] = ()
+    store_plans: tuple[AsyncPlan, ...] = ()
+    staging_slots: int = 0
+    staging_slot_bytes: int = 0
+    programmatic: int = 0
+    releases_first: int = 0
+
+    @property
+    def tile_units(self) -> int:
+        """Consumers that have rows of one tile."""
+        return 1 if self.turns else self.consumers
 
     @property
     def tile_rows(self) -> int:
-        return self.unit_rows * self.consumers
+        return self.unit_rows * self.tile_units
+
+    def boxed(self, parameter: str) -> tuple[StoreDecision, AsyncPlan] | None:
+        """How a result leaves in boxes; None for one that does not."""
+        pairs = zip(self.stores, self.store_plans, strict=True)
+        return next((pair for pair in pairs if pair[0].parameter == parameter), None)
 
     @property
     def columns_bytes(self) -> int:

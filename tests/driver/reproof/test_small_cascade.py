@@ -1,15 +1,19 @@
 """Small instances of programs over a streamed axis: two of each tile, every ring comes round, the same text."""
 
+import math
 import sys
 from pathlib import Path
 
 import pytest
 
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.reproof.small_cascade import reduced
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.decisions import decisions_of
 from tilewright.ir.tile.facts import the_program
+from tilewright.synth.decide import Wanted
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "lower"))
 from cascade_programs import PROGRAMS, dims_of
@@ -50,3 +54,18 @@ def test_another_bound_of_what_is_walked_is_seen():
 
 def test_last_tiles_are_as_full():
     assert [reduced(extent, 64, 2) for extent in (1, 64, 100, 128, 129, 200, 256)] == [1, 64, 100, 128, 65, 72, 128]
+
+
+@pytest.mark.parametrize("tile", [(128, 136), (256, 128)])
+def test_sums_of_products_keep_their_text_and_take_turns_again(tile):
+    """Boxes of the small result have its own dimensions; each of two CTAs has three tiles where they are in turn."""
+    wanted = Wanted(walked=True, tile=tile, turns=tile[0] == 128)
+    options = {"dims": {"M": 4096, "N": 4096, "K": 4096}, "strides": {"b": (1, 4096)}, "wanted": wanted}
+    (part,) = compile_kernel(matmul_kernel, **options, rerun=False, assembled=False).parts
+    instance = small_instance(part.module)
+    decisions = decisions_of(the_program(instance).attributes["decisions"])
+    tiles = math.prod(-(-the_program(instance).extents[axis] // size) for axis, size in zip("MN", tile, strict=True))
+    assert tiles == (6 if decisions.turns else 4)
+    assert [each.map.dims[1::-1] for each in decisions.stores] == [
+        tuple(the_program(instance).extents[axis] for axis in "MN")
+    ]

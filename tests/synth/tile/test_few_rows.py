@@ -122,8 +122,7 @@ def test_a_second_wave_of_few_tiles_is_avoided(m: int, n: int, k: int) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(734, 1536, 8960), (530, 1536, 8960), (1170, 3584, 18944)])
 def test_of_more_rows_sums_are_shared_where_whole_tiles_leave_too_much(m: int, n: int, k: int) -> None:
-    question = asked(m, n, k, rows_of_b=False)
-    assert is_few_rows(question, HOPPER, Wanted()) and all(shape.shares > 1 for shape, _ in estimated(question, HOPPER))
+    assert is_few_rows(asked(m, n, k, rows_of_b=False), HOPPER, Wanted())
     plan = decided(m, n, k, rows_of_b=False)
     assert plan.shares > 1 and plan.ctas > 90
 
@@ -166,3 +165,21 @@ def test_all_that_is_compared_fits(m: int, n: int, k: int) -> None:
             "multiprocessor.shared_bytes"
         )
         assert shape.columns % (8 * shape.split) == 0
+
+
+@pytest.mark.parametrize("rows_of_b", [True, False])
+def test_one_wave_of_middling_rows_shares_loads(rows_of_b: bool) -> None:
+    """Two tiles along the rows read the same part of the large operand at the same time."""
+    plan = decided(580, 2560, 4096, rows_of_b=rows_of_b)
+    assert plan.cluster_m * plan.cluster_n > 1 and plan.shares == 1
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1598, 1024, 4096), (1100, 4096, 4096), (953, 3072, 8192)])
+def test_tiles_of_other_middling_products_are_chosen_by_others(m: int, n: int, k: int) -> None:
+    """One operand is no twice the other, or rows or tiles are many."""
+    assert all(shape.shares > 1 for shape, _ in estimated(asked(m, n, k), HOPPER))
+
+
+def test_middling_rows_of_bytes_are_not_known() -> None:
+    bytes_ = replace(asked(580, 2560, 4096), element_bytes=1)
+    assert all(shape.shares > 1 for shape, _ in estimated(bytes_, HOPPER))

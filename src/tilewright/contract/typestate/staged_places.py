@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, Buffer
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import BLOCK_ROWS, exchange_of
+from tilewright.ir.copy_decisions import BLOCK_ROWS
+from tilewright.ir.decisions import exchange_of
 from tilewright.ir.exchange import Access, ExchangePlan, Store
 from tilewright.machine.tensor_core.fragment import accumulator_coordinates, matrix_fragment
 from tilewright.targets import Target

@@ -27,6 +27,7 @@ from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.tile.loop_form import in_loop_form
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, to_attribute
 from tilewright.ir.tile import operations as tile
@@ -39,6 +40,7 @@ from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
 from tilewright.synth.run_time_extents import refuse_run_time
+from tilewright.synth.schedule.early_launch import one_of_several
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -119,6 +121,8 @@ def _is_cut(program: tile.ProgramOp) -> bool:
 
 def _explained(part: Part, words: str) -> Part:
     decisions = replace(part.decisions, reasons=(*part.decisions.reasons, words))
+    if isinstance(decisions, CascadeDecisions):
+        decisions = one_of_several(decisions)
     the_program(part.module).attributes["decisions"] = to_attribute(decisions)
     return replace(part, decisions=decisions)
 

@@ -22,6 +22,7 @@ from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.tile.facts import buffers, the_program
 from tilewright.synth.cascade.cost import cost
+from tilewright.synth.cascade.sum_tile import suits_its_tile
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.streaming import streamed
@@ -53,12 +54,20 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     found = streamed(program) if contractions(program) else None
     if found is None:
         # Loops have a generator of their own where accumulators are registers.
-        return (as_walk(module) or module) if target.supports("tensor_memory") else module
+        return _summed(module, target, wanted) if wanted.walked or target.supports("tensor_memory") else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
         if _decided(whole, target, wanted) is not None:
             return whole
     return found.module
+
+
+def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
+    """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none."""
+    found = as_walk(module)
+    if found is None or target.supports("tensor_memory") or suits_its_tile(the_program(found), target, wanted):
+        return found or module
+    return as_walk(module, swapped=True) or module
 
 
 def _decided(module: ModuleOp, target: Target, wanted: Wanted) -> Decisions | None:

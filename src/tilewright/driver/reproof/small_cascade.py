@@ -14,16 +14,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, SlotDecision, WalkRange, walked_part
+from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
+from tilewright.ir.copy_decisions import MapDecision, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.facts import loads
+from tilewright.ir.tile.facts import loads, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.cascade.place import tile_counts, tiles_walked
 from tilewright.lower.distribution.raster import raster_quantities
+from tilewright.lower.distribution.turns import skip_quantities
 
 _TILES = 2
+_TILES_IN_TURN = 3
+"""Then each of two CTAs has three, so that one consumer takes a turn again after the other."""
 _PLACES = 2
 _SLICES = 3
 """Of an axis that is taken by slices: a first, which begins the sum, and two that go on."""
@@ -34,7 +38,8 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
     found = dict(extents)
     sizes = [(d.row, d.tile_rows, _TILES), (d.streamed, d.tile_streamed, 2 * deepest - 1)]
-    sizes += [(d.column, d.tile_columns, _TILES)] if d.column else []
+    across = _TILES_IN_TURN if d.turns else _TILES
+    sizes += [(d.column, d.tile_columns, across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     for axis, size, tiles in sizes:
         found[axis] = reduced(extents[axis], size, tiles)
@@ -62,10 +67,38 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
         return replace(slot, dims=tuple(each.extent for each in dimensions), strides_bytes=apart)
 
     rows, columns, matrices = tile_counts(program, d)
+
+    def small_map(one: MapDecision, store: StoreDecision) -> MapDecision:
+        dims, strides = box_dimensions(program, d, store)
+        return replace(one, dims=dims, strides_bytes=strides)
+
+    stores = tuple(
+        replace(
+            each,
+            map=small_map(each.map, each),
+            tail=tuple(small_map(one, each) for one in each.tail),
+        )
+        for each in d.stores
+    )
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
     together = math.gcd(d.together, matrices) if d.together else 0
-    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=together)
+    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=together, stores=stores)
+
+
+def box_dimensions(
+    program: tile.ProgramOp, d: CascadeDecisions, store: StoreDecision
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Dimensions, and bytes from one element to the next along all but the first, of the map of a result in boxes."""
+    (tensor,) = (
+        tensor_type(each) for each in program.body.block.args if parameter_name(program, each) == store.parameter
+    )
+    sizes = dict(zip(tensor.axis_names, zip(tensor.extents, tensor.stride_elements, strict=True), strict=True))
+    column = next(axis for axis in tensor.axis_names if axis in (d.column, *d.further))
+    further = [axis for axis in reversed(tensor.axis_names) if axis in d.batch]
+    order = [sizes[axis] for axis in ((d.row, column) if store.turned else (column, d.row, *further))]
+    width = tensor.element_kind.bytes
+    return tuple(extent for extent, _ in order), tuple(stride * width for _, stride in order[1:])
 
 
 def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
@@ -80,9 +113,11 @@ def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
     """What the lowering may write as an immediate that depends on extents."""
     rows, columns, matrices = tile_counts(program, d)
-    found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, RASTER_GROUP)]
+    found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, d.raster_group)]
     most = tiles_walked(program, d)
     found += [most, most - 1]
+    for each in d.slots if d.turns else ():
+        found += skip_quantities(most, each.slots)
     if d.together:
         found += [d.together, d.together * rows * columns, rows * columns - 1, 2 * d.ctas]
     for each in d.walked:

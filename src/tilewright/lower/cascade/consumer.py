@@ -47,12 +47,12 @@ from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import loops, parameter_name
+from tilewright.ir.tile.facts import loops
 from tilewright.ir.tile.reduce import ReduceOp
-from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.ir.tile.types import value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
-from tilewright.lower.cascade import tensor_product
-from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
+from tilewright.lower.cascade import slot_product, tensor_product
+from tilewright.lower.cascade.place import Place, slot_elements
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
     bare,
@@ -63,8 +63,10 @@ from tilewright.lower.cascade.point_values import (
     users,
     value_inside,
 )
-from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
+from tilewright.lower.cascade.results import store_result
+from tilewright.lower.cascade.slots import Ring, b_properties, leaders, matrix_layout, release, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
+from tilewright.lower.staged_store import SlotCounter
 
 _SCALAR = ac.ScalarType()
 _STEP = 16
@@ -95,6 +97,19 @@ class Running:
     computed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What units of the consumer share beside rings. rows: room for stores along rows; columns: for numbers of the
+    streamed columns; staging: slots of results that leave in boxes; turns: barriers by which two units take tiles in
+    turn; memory: tensor memory, where accumulators stand there. None: not needed."""
+
+    rows: SSAValue | None
+    columns: SSAValue | None
+    staging: SSAValue | None
+    turns: SSAValue | None
+    memory: SSAValue | None
+
+
 @dataclass(slots=True)
 class Consumer:
     """One tile of one unit, as ops are added. values: fragments, and settled accumulators, of values of the
@@ -108,14 +123,10 @@ class Consumer:
     axes: CascadeAxes
     rings: dict[tile.LoadOp, Ring]
     arrays: dict[str, SSAValue]
-    rows: SSAValue
+    shared: Shared
     unit: SSAValue
     place: Place
     cursors: dict[tile.LoadOp, SSAValue]
-    columns: SSAValue | None = None
-    """Room for numbers of the streamed columns, where some go through it."""
-    memory: SSAValue | None = None
-    """Tensor memory, where accumulators stand there."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
@@ -125,17 +136,23 @@ class Consumer:
     summed: frozenset[tile.LoadOp] = frozenset()
     """Of walks that only sum: what is brought to be multiplied."""
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
+    boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
+    """In which results of the tile have left."""
+
+    @property
+    def memory(self) -> SSAValue | None:
+        """Tensor memory, where accumulators stand there."""
+        return self.shared.memory
 
     # ------------------------------------------------------------ the tile
 
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
-        if self.memory is not None:
-            sums = [slot_sum(self.program, loop) for loop in loops(self.program)]
-            self.summed = frozenset(
-                load for each in sums if each is not None for load in tensor_product.first_loads(self, each)
-            )
+        sums = [slot_sum(self.program, loop) for loop in loops(self.program)]
+        self.summed = frozenset(
+            load for each in sums if each is not None for load in slot_product.multiplied(self, each)
+        )
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -145,15 +162,15 @@ class Consumer:
                     for load in [load for load in self.held if not any(load in walk for walk in walks)]:
                         release(self.build, self.held.pop(load))
                 case tile.StoreOp():
-                    self.store(op)
+                    store_result(self, op)
                 case _:
                     pass
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
-        summed = slot_sum(self.program, op) if self.memory is not None else None
+        summed = slot_sum(self.program, op)
         if summed is not None:
-            self.values[op.outputs[0]] = tensor_product.sum_of_walk(self, summed)
+            self.values[op.outputs[0]] = slot_product.sum_of_walk(self, summed)
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -251,7 +268,7 @@ class Consumer:
                 case ReduceOp():
                     self.fragment(op.result)
                 case tile.StoreOp():
-                    self.store(op)
+                    store_result(self, op)
                 case tile.YieldOp():
                     found = [self.postponed.get(value) or self.kept(value) for value in op.values]
                     if self.running:
@@ -300,7 +317,7 @@ class Consumer:
     def needed_slots(self, loop: tile.LoopOp) -> list[tile.LoadOp]:
         """The loads that go through shared memory and that a walk reads, in the order of the rings."""
         used = self.uses(loop)
-        return [load for load in self.rings if load in used]
+        return [load for load in leaders(self.rings) if load in used]
 
     def uses(self, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
         """How often a tile of a walk reads each load that goes through shared memory."""
@@ -411,7 +428,8 @@ class Consumer:
 
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
-        return affine(self.build, [(tile_row, self.d.tile_rows), (self.unit, self.d.unit_rows)], 0)
+        part = [] if self.d.turns else [(self.unit, self.d.unit_rows)]
+        return affine(self.build, [(tile_row, self.d.tile_rows), *part], 0)
 
     def first(self, axis: str) -> SSAValue:
         """The first element of the tile along an axis of columns."""
@@ -491,6 +509,8 @@ class Consumer:
 
     def depth_of(self, over: str, ring: Ring) -> int:
         """Elements of the contracted axis in a slot."""
+        if over == self.axes.streamed:
+            return self.d.tile_streamed
         whole = -(-self.program.extents[over] // _STEP) * _STEP
         return self.d.slice_depth if ring.decision.sliced else whole
 
@@ -533,9 +553,13 @@ class Consumer:
         assert isinstance(left, tile.LoadOp)
         starts = [] if start is None else [self.start(start)]
         if self.rings[left].decision.sliced:
-            self.values[result] = self.product_of_slices(product, left, starts)
+            symbol = slices_symbol(product.op.axis.data)
+            self.values[result] = slot_product.sum_of_slots(self, product, (left, product.brought), symbol, starts)
             return
-        inflight, b_reading, a_reading = self.issue(product, (self.wait(left), self.wait(product.brought)), starts)
+        loads = (left, product.brought)
+        inflight, b_reading, a_reading = slot_product.issue(
+            self, product, loads, (self.wait(left), self.wait(loads[1])), starts
+        )
         self.running[result] = Running(inflight, ((product.brought, b_reading), (left, a_reading)))
         self.issue_postponed()
         self.load_along(product.op)
@@ -556,71 +580,13 @@ class Consumer:
             ):
                 self.values[load.result] = plain_load(self, load, ahead=True)
 
-    def product_of_slices(self, product: Product, left: tile.LoadOp, starts: list[SSAValue]) -> SSAValue:
-        """The sum over an axis that comes slice by slice; each slice's slots are released when the next is issued."""
-        loads = (left, product.brought)
-        self.settle()
-        inflight, *readings = self.issue(product, self.next_slots(loads), starts)
-        carried = [*(self.cursors[load] for load in loads), inflight, *readings]
-        symbol = slices_symbol(product.op.axis.data)
-        inner, block, loop = counted_loop(self.build, 1, carried, symbol=symbol)
-        a_cursor, b_cursor, running, *before = block.args[1:]
-        body = replace(self, build=inner, cursors=self.cursors | dict(zip(loads, (a_cursor, b_cursor), strict=True)))
-        running, *readings = body.issue(product, body.next_slots(loads), [running])
-        for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
-            release(inner, retired)
-        inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running, *readings]))
-        a_cursor, b_cursor, running, *last = loop.outputs
-        self.cursors |= dict(zip(loads, (a_cursor, b_cursor), strict=True))
-        retired, settled = wgmma_wait(self.build, last[0], running)
-        (other,) = wgmma_wait(self.build, last[1], None)
-        for phase in (retired, other):
-            release(self.build, phase)
-        return settled
-
-    def next_slots(self, loads: tuple[tile.LoadOp, tile.LoadOp]) -> tuple[SSAValue, SSAValue]:
-        """The next slots of two loads, full."""
-        first, second = (self.wait(load) for load in loads)
-        for load in loads:
+    def next_slots(self, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
+        """The next slots of loads, full; one for those that are joined."""
+        led = [load for load in loads if load in self.cursors]
+        found = [self.wait(load) for load in led]
+        for load in led:
             del self.held[load]
-        return first, second
-
-    def issue(
-        self,
-        product: Product,
-        phases: tuple[SSAValue, SSAValue],
-        starts: list[SSAValue],
-    ) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """Multiply two slots, that of the held operand first; (accumulator, what is read of the other and of it)."""
-        left = product.held.owner
-        assert isinstance(left, tile.LoadOp)
-        a, b, over = self.rings[left], self.rings[product.brought], product.op.axis.data
-        depth = self.depth_of(over, b)
-        major, leading, stride, steps = matrix_layout(a.decision, over, depth)
-        # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
-        apart = 64 * 128 if major == "K" else a.decision.span_bytes
-        held, phase = phases
-        properties, kinds = self.issue_types(b, over)
-        self.build.add(ac.WgmmaFenceOp.create())
-        op = ac.WgmmaIssueOp.build(
-            operands=[phase, a.buffer, b.buffer, self.unit, starts[0] if starts else None, held],
-            properties={
-                **properties,
-                "steps": IntAttr(len(steps)),
-                "a_major": StringAttr(major),
-                "a_leading_bytes": IntAttr(leading),
-                "a_stride_bytes": IntAttr(stride),
-                "a_step_bytes": int_array(steps),
-                "a_block_bytes": IntAttr(apart),
-                "a_instance_bytes": IntAttr(apart),
-                **b_properties(b.decision, over, depth),
-            },
-            result_types=[*kinds, ac.ReadingType(a.name)],
-        )
-        self.build.add(op)
-        self.build.add(ac.WgmmaCommitOp.create())
-        inflight, b_reading, a_reading = op.results
-        return inflight, b_reading, a_reading
+        return found
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
         """What the product is added to, if the program adds it to one value and uses it for nothing else; and what the
@@ -753,26 +719,6 @@ class Consumer:
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value is computed once for several users."""
         return self.axes.row in self.axes.kept(value) and len(users(value)) > 1
-
-    # ------------------------------------------------------------ stores
-
-    def store(self, op: tile.StoreOp) -> None:
-        """A result by plain stores, of a matrix along its rows."""
-        name = parameter_name(self.program, op.tensor)
-        value = bare(op.value)
-        element = value_type(op.value).element_kind
-        if isinstance(value.owner, tile.CastOp):
-            value = bare(value.owner.operand)
-        kept = self.axes.kept(op.value)
-        (held,) = self.map([(value, element, None)], kept)
-        axes = rows_first(tensor_type(op.tensor).axis_names, self.d)
-        place = part_of_batch(self.build, axes, self.arrays[name], self.place, self.d)
-        others = [axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept]
-        column = self.first(others[0]) if others else self.zero()
-        through = [self.rows, self.unit] if others else []
-        vectors: dict[str, Attribute] = {"vectors": IntAttr(1)} if name in self.d.in_vectors else {}
-        operands = [held, place, self.first_row(), column, *through]
-        self.build.add(ac.GlobalStoreOp.create(operands=operands, properties=vectors))
 
 
 def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:

@@ -23,8 +23,8 @@ from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
-from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role
-from tilewright.lower.cascade.consumer import Consumer
+from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role, tensor_map
+from tilewright.lower.cascade.consumer import Consumer, Shared
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
@@ -34,8 +34,19 @@ from tilewright.lower.cascade.place import (
     tile_counts,
     tiles_walked,
 )
-from tilewright.lower.cascade.slots import Ring, columns_address, declare_rings, fill, rows_address
+from tilewright.lower.cascade.slots import (
+    Ring,
+    behind_barriers,
+    columns_address,
+    declare_rings,
+    fill,
+    leaders,
+    rows_address,
+    staging_address,
+)
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
+from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
+from tilewright.lower.staged_store import bulk_wait, declare_staging, tail_name, tail_of
 
 _WARPGROUP = 128
 
@@ -45,7 +56,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
     most = -(-tiles_m * tiles_n * matrices // d.ctas)
-    symbols = {"K": (walked, 1), "tiles": (most, 0)}
+    symbols = {"K": (walked, LEAST_SLOTS if d.turns else 1), "tiles": (most, 0)}
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
         program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
@@ -55,16 +66,19 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     arrays = _declare_arrays(build, program, d, rings)
     rows = _declare_room(build, "rows", rows_address(d), d.rows_bytes, d.consumers)
     columns = _declare_room(build, "columns", columns_address(d), d.columns_bytes, d.consumers)
+    staging_at, units = staging_address(d), d.consumers
+    staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, staging_at, units)
+    turns = declare_turns(build, behind_barriers(d)) if d.turns else None
     memory = declare_memory(build, d) if d.tensor_columns else None
-    for ring in rings.values():
-        build.add(ac.BarrierInitOp.create(operands=[ring.ring]))
+    declared = [each.ring for each in rings.values() if not each.decision.joined]
+    for ring in declared + ([turns] if turns is not None else []):
+        build.add(ac.BarrierInitOp.create(operands=[ring]))
     if memory is not None:
         set_up(build, memory)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
-    assert rows is not None, "results are stored along rows"
-    _add_consumer(build, program, d, rings, arrays, rows, columns, memory)
+    _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory), arrays)
     if memory is not None:
         take_down(build, memory)
     return module
@@ -85,15 +99,18 @@ def _declare_arrays(
     build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
 ) -> dict[str, SSAValue]:
     """The arrays that threads reach by themselves: results, what is loaded and not brought, and tables that say where
-    what is brought lies."""
+    what is brought lies; and the maps of results that leave in boxes."""
     read = [load for load in loads(program) if first_alike(program, load) not in rings]
     plain = {parameter_name(program, load.tensor) for load in read}
     plain |= {each.table for slot in d.slots for each in slot.lookups}
-    arrays: dict[str, SSAValue] = {}
+    arrays = {each.parameter: tensor_map(build, each.parameter, each.parameter, each.map) for each in d.stores}
+    for each in d.stores:
+        for tail in each.tail:
+            arrays[tail_of(each)] = tensor_map(build, tail_name(program, each), each.parameter, tail)
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
         if buffer.role == "output":
             buffer = _turned(buffer, tile.tensor_type(argument).axis_names, d)
-        if buffer.role == "output" or buffer.name in plain:
+        if (buffer.role == "output" and d.boxed(buffer.name) is None) or buffer.name in plain:
             arrays[buffer.name] = global_array(build, buffer)
     return arrays
 
@@ -114,25 +131,33 @@ def _add_producer(
     arrays: dict[str, SSAValue],
 ) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
-    listed = list(rings)
-    starts = [rings[load].start(role, "empty") for load in listed]
+    listed, led = list(rings), leaders(rings)
+    starts = [rings[load].start(role, "empty") for load in led]
     outer, place, carried = open_tiles(role, program, d, starts)
-    cursors = dict(zip(listed, carried, strict=True))
+    if d.programmatic:
+        # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
+        outer.add(ac.GridWaitOp.create())
+        outer.add(ac.GridReleaseOp.create())
+    cursors = dict(zip(led, carried, strict=True))
 
     def bring(at: Build, together: Sequence[tile.LoadOp], where: Place) -> None:
         """Fill a slot of each. Tables are asked for all of them before a slot is waited for, so that both take their
         time at once."""
         known: KnownPlaces = {}
         found = [slot_coordinates(at, rings[load].decision, arrays, where, d, known) for load in together]
-        for load, coordinates in zip(together, found, strict=True):
-            fill(at, rings[load], cursors[load], coordinates)
-            cursors[load] = rings[load].advance(at, cursors[load])
+        pairs = [(rings[load], coordinates) for load, coordinates in zip(together, found, strict=True)]
+        for number, load in enumerate(together):
+            if load in cursors:
+                joined = takewhile(lambda pair: pair[0].decision.joined, pairs[number + 1 :])
+                fill(at, cursors[load], [pairs[number], *joined])
+                cursors[load] = rings[load].advance(at, cursors[load])
 
     def bring_in_turn(at: Build, symbol: str, axis: str, passing: list[tile.LoadOp], where: Place) -> None:
         """Fill slots for each tile along an axis; what has slices of another is brought slice by slice."""
-        inner, block, op = counted_loop(at, 0, [cursors[load] for load in passing], symbol=symbol)
+        carried = [load for load in passing if load in cursors]
+        inner, block, op = counted_loop(at, 0, [cursors[load] for load in carried], symbol=symbol)
         index, *arguments = block.args
-        cursors.update(zip(passing, arguments, strict=True))
+        cursors.update(zip(carried, arguments, strict=True))
         here = where.walking(inner, d, index) if axis == d.streamed else where.along(axis, index)
         left = list(passing)
         while left:
@@ -146,8 +171,8 @@ def _add_producer(
             else:
                 bring_in_turn(inner, slices_symbol(sliced), sliced, together, here)
             left = [load for load in left if load not in together]
-        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in passing]))
-        cursors.update(zip(passing, op.outputs, strict=True))
+        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in carried]))
+        cursors.update(zip(carried, op.outputs, strict=True))
 
     for load in listed:
         if rings[load].decision.resident:
@@ -157,7 +182,7 @@ def _add_producer(
         needed = loads_of_walk(loop, products, listed)
         passing = [load for load in listed if load in needed and not rings[load].decision.resident]
         bring_in_turn(outer, "K", d.streamed, passing, place)
-    outer.add(ac.YieldOp.create(operands=[cursors[load] for load in listed]))
+    outer.add(ac.YieldOp.create(operands=[cursors[load] for load in led]))
 
 
 def _add_consumer(
@@ -165,18 +190,17 @@ def _add_consumer(
     program: tile.ProgramOp,
     d: CascadeDecisions,
     rings: dict[tile.LoadOp, Ring],
+    shared: Shared,
     arrays: dict[str, SSAValue],
-    rows: SSAValue,
-    columns: SSAValue | None,
-    memory: SSAValue | None,
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, _WARPGROUP, d.consumer_registers)
-    listed = list(rings)
-    starts = [rings[load].start(role, "full") for load in listed]
-    outer, place, carried = open_tiles(role, program, d, starts)
-    cursors = dict(zip(listed, carried, strict=True))
-    consumer = Consumer(
-        outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors, columns, memory
-    )
+    led = leaders(rings)
+    starts = [rings[load].start(role, "full") for load in led]
+    outer, place, carried = open_tiles(role, program, d, starts, shared.turns)
+    cursors = dict(zip(led, carried, strict=True))
+    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors)
     consumer.run()
-    outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in listed]))
+    outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in led]))
+    if d.staging_slots:
+        # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
+        role.add(bulk_wait(unit, 0, read=True))

@@ -13,11 +13,12 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.cascade import RASTER_GROUP, CascadeDecisions, Line, Lookup, SlotDecision
+from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
 
 
@@ -59,11 +60,21 @@ def tiles_walked(program: tile.ProgramOp, d: CascadeDecisions) -> int:
 
 
 def open_tiles(
-    build: Build, program: tile.ProgramOp, d: CascadeDecisions, carried: Sequence[SSAValue]
+    build: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    carried: Sequence[SSAValue],
+    turns: SSAValue | None = None,
 ) -> tuple[Build, Place, list[SSAValue]]:
-    """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values."""
+    """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
+    role whose units take tiles in turn."""
     tiles_m, tiles_n, _ = tile_counts(program, d)
     indices = ac.TILE_INDICES + len(d.batch)
+    if turns is not None:
+        matrices = [program.extents[axis] for axis in d.batch]
+        order = {"raster_group": IntAttr(d.raster_group)}
+        inside, block, _ = turn_tiles_loop(build, turns, (tiles_m, tiles_n), matrices, order, carried)
+        return inside, _placed(inside, program, d, block), list(block.args[indices:])
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
     extents = [program.extents[axis] for axis in d.batch]
     batch: dict[str, Attribute] = {"batch": int_array(extents)} if d.batch else {}
@@ -75,16 +86,22 @@ def open_tiles(
             "symbol": StringAttr("tiles"),
             "tiles_m": IntAttr(tiles_m),
             "tiles_n": IntAttr(tiles_n),
-            "raster_group": IntAttr(RASTER_GROUP),
+            "raster_group": IntAttr(d.raster_group),
             **batch,
         },
         regions=[Region(block)],
     )
     build.add(op)
     inside = build.inside(block)
+    return inside, _placed(inside, program, d, block), list(block.args[indices:])
+
+
+def _placed(build: Build, program: tile.ProgramOp, d: CascadeDecisions, block: Block) -> Place:
+    """The place of a loop's tile. block: the loop's body."""
     places = {d.row: block.args[0]} | ({d.column: block.args[1]} if d.column else {})
-    places |= dict(zip(d.batch, block.args[ac.TILE_INDICES : indices], strict=True))
-    return inside, Place(places, _begin(inside, program, d, block.args[0])), list(block.args[indices:])
+    behind = ac.TILE_INDICES + len(d.batch)
+    places |= dict(zip(d.batch, block.args[ac.TILE_INDICES : behind], strict=True))
+    return Place(places, _begin(build, program, d, block.args[0]))
 
 
 def _begin(build: Build, program: tile.ProgramOp, d: CascadeDecisions, row: SSAValue) -> SSAValue | None:

@@ -51,9 +51,9 @@ def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False) ->
         properties["blocks"] = int_array(sizes)
     through: list[SSAValue] = []
     number = load_number(consumer.program, first_alike(consumer.program, load))
-    if ahead and consumer.columns is not None and number in consumer.d.shared_columns:
+    if ahead and consumer.shared.columns is not None and number in consumer.d.shared_columns:
         properties = {"part": IntAttr(consumer.d.shared_columns.index(number))}
-        through = [consumer.columns, consumer.unit]
+        through = [consumer.shared.columns, consumer.unit]
     op = ac.FragmentLoadOp.create(
         operands=[array, places["m"], places["n"], *through], properties=properties, result_types=[kind]
     )

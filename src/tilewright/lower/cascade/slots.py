@@ -27,7 +27,8 @@ _STEP_ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A load's ring, the buffer that it guards, and the map that fills it."""
+    """A load's ring, the buffer that it guards, and the map that fills it. One that is joined has the ring of the load
+    before it, whose cursor serves both."""
 
     decision: SlotDecision
     name: StringAttr
@@ -68,9 +69,19 @@ def columns_address(d: CascadeDecisions) -> int:
     return rows_address(d) + d.rows_bytes * d.consumers
 
 
+def staging_address(d: CascadeDecisions) -> int:
+    """Of the slots in which results wait to leave in boxes."""
+    return columns_address(d) + d.columns_bytes * d.consumers
+
+
 def barriers_address(d: CascadeDecisions) -> int:
     """Of the first ring's barriers."""
-    return columns_address(d) + d.columns_bytes * d.consumers
+    return staging_address(d) + d.staging_slots * d.staging_slot_bytes * d.consumers
+
+
+def behind_barriers(d: CascadeDecisions) -> int:
+    """The address behind the barriers of all rings."""
+    return barriers_address(d) + sum(2 * _BARRIER_BYTES * each.slots for each in d.slots if not each.joined)
 
 
 def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) -> dict[tile.LoadOp, Ring]:
@@ -86,19 +97,13 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
     barrier, address = barriers_address(d), 0
     rings: dict[tile.LoadOp, Ring] = {}
     for name, each, map_ in zip(names, d.slots, maps, strict=True):
-        ring_name = StringAttr(f"{name}_ring")
-        ring = build.value(
-            ac.RingOp.create(
-                properties={
-                    "sym_name": ring_name,
-                    "stages": IntAttr(each.slots),
-                    "full_arrivals": IntAttr(1),
-                    "empty_arrivals": IntAttr(d.consumers),
-                    "address": IntAttr(barrier),
-                },
-                result_types=[ac.RingType(ring_name, IntAttr(each.slots))],
-            )
-        )
+        before = next(reversed(rings.values()), None)
+        if each.joined and before is not None:
+            ring_name, ring = before.name, before.ring
+        else:
+            ring_name = StringAttr(f"{name}_ring")
+            ring = _declare_ring(build, ring_name, each.slots, d.tile_units, barrier)
+            barrier += 2 * _BARRIER_BYTES * each.slots
         kind = MemoryType(
             StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.slot_bytes),
             StringAttr(each.swizzle),
@@ -111,9 +116,24 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
         }
         buffer = build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
         rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_)
-        barrier += 2 * _BARRIER_BYTES * each.slots
         address += each.slots * each.slot_bytes
     return rings
+
+
+def leaders(rings: Mapping[tile.LoadOp, Ring]) -> list[tile.LoadOp]:
+    """The loads that have rings of their own, in order: each has a cursor."""
+    return [load for load, ring in rings.items() if not ring.decision.joined]
+
+
+def _declare_ring(build: Build, name: StringAttr, slots: int, units: int, address: int) -> SSAValue:
+    properties: dict[str, Attribute] = {
+        "sym_name": name,
+        "stages": IntAttr(slots),
+        "full_arrivals": IntAttr(1),
+        "empty_arrivals": IntAttr(units),
+        "address": IntAttr(address),
+    }
+    return build.value(ac.RingOp.create(properties=properties, result_types=[ac.RingType(name, IntAttr(slots))]))
 
 
 def _names(slots: Sequence[SlotDecision]) -> list[str]:
@@ -161,35 +181,39 @@ def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, pe
     return tuple(op.results)
 
 
-def release(build: Build, phase: SSAValue) -> None:
-    build.add(ac.ArriveOp.create(operands=[phase], properties={"peers": IntAttr(1)}))
+def release(build: Build, phase: SSAValue, *, first: bool = False) -> None:
+    """first: whether what follows may not be moved before it."""
+    properties = {"peers": IntAttr(1)} | ({"first": IntAttr(1)} if first else {})
+    build.add(ac.ArriveOp.create(operands=[phase], properties=properties))
 
 
-def fill(build: Build, ring: Ring, cursor: SSAValue, coordinates: Mapping[int, Sequence[SSAValue]]) -> None:
-    """Wait for a slot, announce its bytes and copy its boxes. coordinates: of each box, by where in the slot it is."""
-    decision = ring.decision
-    phase = ring.wait(build, cursor, "empty")
-    left = decision.slot_bytes
+def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[int, Sequence[SSAValue]]]]) -> None:
+    """Wait for a slot, announce its bytes and copy its boxes. filled: a load's ring, and those that are joined to it,
+    each with the coordinates of its boxes, by where in the slot they are."""
+    first, _ = filled[0]
+    phase = first.wait(build, cursor, "empty")
+    left = sum(ring.decision.slot_bytes for ring, _ in filled)
     tx = build.value(
         ac.ArriveExpectOp.create(
             operands=[phase], properties={"bytes": IntAttr(left)},
-            result_types=[ac.TransactionType(ring.name, IntAttr(left))],
+            result_types=[ac.TransactionType(first.name, IntAttr(left))],
         )
     )  # fmt: skip
-    for offset, place in coordinates.items():
-        left -= decision.box_bytes
-        tx = build.value(
-            ac.CopyIssueOp.create(
-                operands=[ring.map, ring.buffer, tx, *place],
-                properties={
-                    "offset_bytes": IntAttr(offset),
-                    "rank_offset_bytes": IntAttr(0),
-                    "box_bytes": IntAttr(decision.box_bytes),
-                    "multicast": IntAttr(1),
-                },
-                result_types=[ac.TransactionType(ring.name, IntAttr(left))],
+    for ring, coordinates in filled:
+        for offset, place in coordinates.items():
+            left -= ring.decision.box_bytes
+            tx = build.value(
+                ac.CopyIssueOp.create(
+                    operands=[ring.map, ring.buffer, tx, *place],
+                    properties={
+                        "offset_bytes": IntAttr(offset),
+                        "rank_offset_bytes": IntAttr(0),
+                        "box_bytes": IntAttr(ring.decision.box_bytes),
+                        "multicast": IntAttr(1),
+                    },
+                    result_types=[ac.TransactionType(ring.name, IntAttr(left))],
+                )
             )
-        )
     build.add(ac.TransactionCloseOp.create(operands=[tx]))
 
 

@@ -15,7 +15,7 @@ from tilewright.base.size import number_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
 from tilewright.ir.tile import operations as tile
-from tilewright.lower.build import INDEX, Build, tiles_loop
+from tilewright.lower.build import INDEX, Build, first_tile_property, order_properties, tiles_loop
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.program import Counts, tile_counts
@@ -78,7 +78,9 @@ def open_tiles(
         row, column, number, first, *inner = block.args
         return inside, TilePlace(row, d.tile_m, column, slices=section.slices, number=number, first=first), inner
     if turns is not None and groups is None:
-        inside, block, loop = turn_tiles_loop(build, d, turns, counts, carried)
+        order = {**order_properties(d), **first_tile_property(d)}
+        matrices = [counts[2]] if d.batch else []
+        inside, block, loop = turn_tiles_loop(build, turns, counts[:2], matrices, order, carried)
         matrix = block.args[ac.TILE_INDICES] if d.batch else None
         return inside, TilePlace(block.args[0], d.tile_m, block.args[1], matrix), list(block.args[loop.indices :])
     if groups is None:

@@ -14,7 +14,7 @@ mbarrier.try_wait (parity of the phase before), mbarrier.arrive. Checked by: tes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -23,12 +23,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright.base.size import Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import TurnStreamPartOp
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
-from tilewright.lower.build import INDEX, Build, first_tile_property, order_properties
+from tilewright.lower.build import INDEX, Build
 from tilewright.lower.distribution.stream_walk import TurnItems
-from tilewright.lower.program import Counts
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import CursorPlace, RingPlace
 from tilewright.lower.ptx.rings import ring_stages
@@ -41,10 +39,8 @@ TURNS = StringAttr("turns")
 _BARRIER_BYTES = 8
 
 
-def declare_turns(build: Build, d: PipelineDecisions, address: int) -> SSAValue | None:
-    """The barriers of turns, if consumers take turns. address: in dynamic shared memory, in bytes."""
-    if not d.turns:
-        return None
+def declare_turns(build: Build, address: int) -> SSAValue:
+    """The barriers of turns. address: in dynamic shared memory, in bytes."""
     properties: dict[str, Attribute] = {
         "sym_name": TURNS,
         "stages": IntAttr(1),
@@ -56,12 +52,18 @@ def declare_turns(build: Build, d: PipelineDecisions, address: int) -> SSAValue 
 
 
 def turn_tiles_loop(
-    build: Build, d: PipelineDecisions, turns: SSAValue, counts: Counts, carried: Sequence[SSAValue]
+    build: Build,
+    turns: SSAValue,
+    counts: tuple[Size, Size],
+    matrices: Sequence[int],
+    order: Mapping[str, Attribute],
+    carried: Sequence[SSAValue],
 ) -> tuple[Build, Block, ac.TurnTilesOp]:
-    """The loop of a role whose units take tiles in turn; its body. counts: tiles along rows and columns, matrices."""
-    indices = ac.TILE_INDICES + len(d.batch)
+    """The loop of a role whose units take tiles in turn; its body. counts: tiles along rows and columns; matrices:
+    places along each axis of a batch; order: the properties of `ac.tiles` that say in which order."""
+    indices = ac.TILE_INDICES + len(matrices)
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    batch: dict[str, Attribute] = {"batch": int_array([counts[2]])} if d.batch else {}
+    batch: dict[str, Attribute] = {"batch": int_array(list(matrices))} if matrices else {}
     op = ac.TurnTilesOp.create(
         operands=[turns, *carried],
         result_types=[value.type for value in carried],
@@ -69,8 +71,7 @@ def turn_tiles_loop(
             "symbol": StringAttr("tiles"),
             "tiles_m": size_attr(counts[0]),
             "tiles_n": size_attr(counts[1]),
-            **order_properties(d),
-            **first_tile_property(d),
+            **order,
             "skipped": StringAttr("K"),
             **batch,
         },

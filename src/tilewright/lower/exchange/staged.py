@@ -25,11 +25,12 @@ _MATRIX_COUNTS = {1: "x1", 2: "x2", 4: "x4"}
 @dataclass(frozen=True, slots=True)
 class Staged:
     """What is staged. element: name of the stored element; value: emits and returns the float32 register of one of the
-    plan's elements."""
+    plan's elements; pair: the register with two of 16 bits, from this even one on, where they are rounded already."""
 
     text: Text
     element: str
     value: Callable[[int], str]
+    pair: Callable[[int], str] | None = None
 
 
 def stage_by_plan(staged: Staged, plan: ExchangePlan, origin: str, thread: str) -> None:
@@ -74,6 +75,9 @@ def _store(staged: Staged, access: Access, place: str, elements: tuple[int, ...]
 def _word(staged: Staged, elements: tuple[int, ...]) -> str:
     """A register with these elements, the first in its lowest bits; of 32 bits as a float."""
     text, element = staged.text, staged.element
+    first = elements[0]
+    if staged.pair is not None and elements == (first, first + 1) and first % 2 == 0:
+        return staged.pair(first)
     values = [staged.value(each) for each in elements]
     match len(values):
         case 1:

@@ -244,7 +244,13 @@ def lower_stage_write(
             """Of the plan's numbers, which count the chunk's values of one block of 64 rows after the other's."""
             return fragment_value(places, lanes, fragment, first + number // values, begin // 2 + number % values)
 
-        stage_by_plan(Staged(text, fragment.element, value), exchange_of(op.plan), origin, thread)
+        def pair(number: int) -> str:
+            assert isinstance(fragment, FragmentPlace)
+            return fragment.blocks[first + number // values][(begin // 2 + number % values) // 2]
+
+        packed = isinstance(fragment, FragmentPlace) and fragment.is_packed
+        staged = Staged(text, fragment.element, value, pair if packed else None)
+        stage_by_plan(staged, exchange_of(op.plan), origin, thread)
         return
     staging = Staging(text, places, lanes, fragment, _SWIZZLE_MASK[buffer.swizzle], begin, end, pitch, origin, thread)
     for block in range(fragment.row_blocks):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import BLOCK_ROWS
+from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.lower.mlir.protocol import staging_offset
 from tilewright.lower.mlir.text import (
     SHARED,

@@ -23,13 +23,14 @@ from tilewright.lower.distribution.stream_product import Section, add_partial, s
 from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last, sum_of_teams
 from tilewright.lower.distribution.tile_place import TilePlace, open_tiles
 from tilewright.lower.distribution.turns import pass_turn
-from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, bulk_wait, free_staging, load_ahead
+from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, free_staging, load_ahead
 from tilewright.lower.pipeline.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.pipeline.product import multiply, multiply_next
 from tilewright.lower.pipeline.register_product import ComputedOperand, open_operand
 from tilewright.lower.pipeline.scaled_product import load_scales, promote, read_total, scale_loads, start_total
 from tilewright.lower.pipeline.slots import advance, release, start_cursor, wgmma_wait
 from tilewright.lower.program import Counts
+from tilewright.lower.staged_store import bulk_wait
 
 
 def add_consumer(

@@ -25,12 +25,13 @@ from tilewright.lower.distribution.team_sum import declare_team_sums
 from tilewright.lower.distribution.tile_place import GroupRows
 from tilewright.lower.distribution.turns import declare_turns
 from tilewright.lower.expression import loads_in
-from tilewright.lower.pipeline.epilogue import Pipeline, tail_name, tail_of
+from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.pipeline.register_product import computed_loads
 from tilewright.lower.pipeline.scaled_product import scale_loads
 from tilewright.lower.pipeline.slots import RING
 from tilewright.lower.program import map_dims, rows_in_line, shape_of, slot_bytes
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
+from tilewright.lower.staged_store import declare_staging, tail_name, tail_of
 
 _PAIR_BYTES = 16
 """Of a full and an empty barrier."""
@@ -135,13 +136,7 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
 
     a = buffer_of("a_slots", d.a.map.element, memory.a, 1, d.stages, a_bytes, d.a.map.swizzle, ring=True)
     b = buffer_of("b_slots", d.b.map.element, memory.b, 1, d.stages, b_bytes, d.b.map.swizzle, ring=True)
-    staging = None
-    if d.staging_slots:
-        staged = [store.map for store in d.stores if store.path == "tma"]
-        # Slots that take outputs of several elements in turn are bytes.
-        element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
-        address, size, swizzle = memory.staging, d.staging_slot_bytes, staged[0].swizzle
-        staging = buffer_of("staging", element, address, d.consumers, d.staging_slots, size, swizzle, ring=False)
+    staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, memory.staging, d.consumers)
     rows = None
     if d.rows_bytes:
         rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
@@ -161,6 +156,6 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
         groups[0] if groups else None,
         tuple(more_b_maps),
         declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
-        declare_turns(build, d, memory.barriers + _PAIR_BYTES * d.stages),
+        declare_turns(build, memory.barriers + _PAIR_BYTES * d.stages) if d.turns else None,
         declare_partial_sums(build, program, d) or declare_team_sums(build, program, d),
     ), arrays

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import BLOCK_ROWS, PipelineDecisions, StoreDecision, exchange_attribute
+from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.sizes import size_array
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
@@ -26,6 +26,7 @@ from tilewright.lower.expression import Accumulated, fragment_body, fragment_of,
 from tilewright.lower.pipeline.issue_order import IssueOrder
 from tilewright.lower.points.array_part import part_at, parts_of_batch
 from tilewright.lower.program import shape_of, sources_of, stands_in_line
+from tilewright.lower.staged_store import SlotCounter, free_slot, store_boxes, tail_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,11 @@ def add_epilogue(
         if decision.path == "tma":
             origin = (row, [(n, d.tile_n), *share.columns], place.outermost(decision))
             descriptors = (arrays[decision.parameter], *(arrays[tail_of(decision)] for _ in decision.tail))
-            _store_chunks(build, d, p, unit, origin, fragment, decision, descriptors, total)
+            assert p.staging is not None
+            shape = (d.unit_rows, d.part_n)
+            store_boxes(
+                build, p.staging, unit, origin, fragment, decision, d.plan_of(decision), shape, descriptors, total
+            )
         elif place.row_end is not None:
             assert p.rows is not None
             operands = [fragment, arrays[decision.parameter], row, column, place.row_end, p.rows, unit]
@@ -102,8 +107,7 @@ def free_staging(build: Build, d: PipelineDecisions, unit: SSAValue) -> bool:
     """Wait for the staging slot of a tile's first chunk, beside the tile's last products; whether there is one."""
     first = next((store for store in d.stores if store.path == "tma"), None)
     if first is not None:
-        build.add(bulk_wait(unit, d.plan_of(first).pending, read=True))
-        build.add(_synchronized(unit))
+        free_slot(build, unit, d.plan_of(first))
     return first is not None
 
 
@@ -137,16 +141,6 @@ def _origin(
     part = [] if d.turns else [(unit, d.unit_rows)]
     row = affine(build, [(place.row, place.row_step), *part, *share.rows], 0)
     return row, affine(build, [(place.column, d.tile_n), *share.columns], 0)
-
-
-@dataclass(slots=True)
-class SlotCounter:
-    """Staged chunks so far in one tile, which pick the staging slot."""
-
-    total: int
-    freed: bool
-    """Whether the first one's slot has been waited for."""
-    done: int = 0
 
 
 def _oriented(
@@ -186,88 +180,3 @@ def _of_matrix(
         if not stands_in_line(tensor_type(load.tensor).axis_names, d)
     }
     return parts_of_batch(build, program, axes[0], place.group, arrays, read)
-
-
-def _store_chunks(
-    build: Build,
-    d: PipelineDecisions,
-    p: Pipeline,
-    unit: SSAValue,
-    origin: tuple[SSAValue, list[tuple[SSAValue, int]], list[SSAValue]],
-    fragment: SSAValue,
-    decision: StoreDecision,
-    descriptors: tuple[SSAValue, ...],
-    counter: SlotCounter,
-) -> None:
-    """Column chunks through the staging slots: wait until the slot's last store was read, write, fence, store."""
-    assert p.staging is not None
-    row, columns, further = origin
-    name = StringAttr("staging")
-
-    def staged(state: str) -> Attribute:
-        return ac.StagedType(name, StringAttr(state))
-
-    plan = d.plan_of(decision)
-    boxes = decision.boxes(d.unit_rows, d.part_n)
-    for block, begin, width in boxes:
-        # The last boxes may be narrower, and have a map of their own.
-        narrow = width < decision.chunk_columns
-        map_ = decision.tail[0] if narrow else decision.map
-        slot = counter.done % plan.stages
-        counter.done += 1
-        if counter.done > 1 or not counter.freed:
-            build.add(bulk_wait(unit, plan.pending, read=True))
-            build.add(_synchronized(unit))
-        written = build.value(
-            ac.StageWriteOp.create(
-                operands=[fragment, p.staging, unit],
-                properties={
-                    "column_begin": IntAttr(begin),
-                    "column_end": IntAttr(begin + width),
-                    "slot": IntAttr(slot),
-                    **({"plan": exchange_attribute(decision.staging[int(narrow)])} if decision.staging else {}),
-                    **({"block": IntAttr(block)} if decision.turned else {}),
-                },
-                result_types=[staged("written")],
-            )
-        )
-        fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
-        ready = build.value(_synchronized(unit, fenced, staged("ready")))
-        column = affine(build, columns, begin)
-        place = [column, row]
-        if decision.turned:
-            place = [affine(build, [(row, 1)], BLOCK_ROWS * block) if block else row, column]
-        build.add(
-            ac.CopyStoreOp.create(
-                operands=[descriptors[int(narrow)], p.staging, unit, ready, *place, *further],
-                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(map_.tensor_map().box_bytes)},
-            )
-        )
-        build.add(ac.BulkCommitOp.create(operands=[unit]))
-
-
-def _synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribute | None = None) -> Operation:
-    """A barrier of the unit's threads, which makes ready what all have staged and fenced."""
-    return ac.NamedBarrierSyncOp.create(
-        operands=[unit, *([staged] if staged is not None else [])],
-        properties={"first_barrier": IntAttr(1), "threads": IntAttr(128)},
-        result_types=[ready] if ready is not None else [],
-    )
-
-
-def tail_of(decision: StoreDecision) -> str:
-    """Under which name, of no parameter, the map of a store's narrower boxes is kept among the arrays."""
-    return f"{decision.parameter} tail"
-
-
-def tail_name(program: tile.ProgramOp, decision: StoreDecision) -> str:
-    """That map's name in the kernel, which no parameter has."""
-    taken = {parameter_name(program, argument) for argument in program.body.block.args}
-    name = f"{decision.parameter}_tail"
-    while name in taken:
-        name += "_"
-    return name
-
-
-def bulk_wait(unit: SSAValue, pending: int, *, read: bool) -> ac.BulkWaitOp:
-    return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(int(read))})

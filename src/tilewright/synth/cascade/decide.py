@@ -42,7 +42,8 @@ from tilewright.ir.cascade_facts import (
     rows_loaded,
     slot_sum,
 )
-from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
+from tilewright.ir.copy_decisions import BLOCK_ROWS
+from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
@@ -52,8 +53,10 @@ from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -95,12 +98,19 @@ _WORDS_OF_ROW = 2
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """sliced: whether products take the axes that are not streamed by slices."""
+    """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
+    consumers take whole tiles in turn."""
 
     consumers: int
     columns: int
     streamed: int
     sliced: bool = False
+    unit_rows: int = BLOCK_ROWS
+    turns: bool = False
+
+    @property
+    def rows(self) -> int:
+        return self.unit_rows * (1 if self.turns else self.consumers)
 
 
 def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> CascadeDecisions:
@@ -109,7 +119,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     _check_values(program, axes)
     _check_stores(program, axes)
-    sums = slot_sums(program) if target.supports("tensor_memory") else ()
+    sums = slot_sums(program)
     brought = multiplied_loads(program, axes)
     brought += tuple(load for each in sums if (load := _held_load(program, each)) is not None and load not in brought)
     for load in brought:
@@ -128,6 +138,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             refuse_at(
                 load, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
+    if len(sums) == 1 and only_sums(program) and not target.supports("tensor_memory"):
+        return _of_sum(program, axes, brought, sums[0], target, wanted)
     in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
     shared = _shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
@@ -137,7 +149,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         # The first that fits, and of its columns the first of each other kind.
         if any(choice.columns != each.tile_columns or _alike(choice, each) for each in found):
             continue
-        decisions = _decided(program, axes, brought, choice, in_vectors, shared, target)
+        decisions = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
         if isinstance(decisions, str):
             tightest = decisions
         else:
@@ -146,7 +158,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         best = min(found, key=lambda each: estimated_time(program, axes, each, target))
         for choice in tiles_to_try:
             if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
-                narrower = _decided(program, axes, brought, choice, in_vectors, shared, target)
+                narrower = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
                 if not isinstance(narrower, str) and _is_quicker(program, narrower, best, target):
                     best = narrower
         return best
@@ -186,6 +198,42 @@ def slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
     return tuple(each for each in found if each is not None)
 
 
+def _of_sum(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    brought: tuple[tile.LoadOp, ...],
+    product: Product,
+    target: Target,
+    wanted: Wanted,
+) -> CascadeDecisions:
+    """Of a program that is a product with an epilogue, whose accumulators are registers."""
+    reasons: list[str] = []
+    chosen = choose_sum_tile(program, axes, product, target, wanted, reasons)
+    shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
+    choice = _Tile(shape.consumers, shape.columns, shape.depth, unit_rows=chosen.unit_rows, turns=turns)
+    slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
+    slots = joined_slots(program, product, brought, slots)
+    launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
+    tiles = _tiles_along(program, axes.row, shape.rows) * _tiles_along(program, axes.column, shape.columns)
+    tiles *= math.prod(program.extents[axis] for axis in axes.batch)
+    ctas = min(tiles, target.limit("device.multiprocessors"))
+    chunks = sum(len(store.boxes(chosen.unit_rows, shape.columns)) for store in chosen.stores)
+    plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
+    reasons.append(f"tiles of {shape.rows}x{shape.columns}: {tiles} on {ctas} CTAs")
+    return CascadeDecisions(
+        axes.row, axes.column, axes.streamed, axes.batch, chosen.unit_rows, shape.consumers, shape.columns, shape.depth,
+        0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
+        raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
+        staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
+        programmatic=_begins_early(program, brought, wanted), releases_first=int(tiles > ctas),
+    )  # fmt: skip
+
+
+def only_sums(program: tile.ProgramOp) -> bool:
+    """Whether every product is the sum of a walk."""
+    return len(slot_sums(program)) == len(products_of(program))
+
+
 def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
     owner = product.held.owner
     return first_alike(program, owner) if isinstance(owner, tile.LoadOp) else None
@@ -199,6 +247,7 @@ def _decided(
     in_vectors: tuple[str, ...],
     shared: tuple[int, ...],
     target: Target,
+    wanted: Wanted,
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
     room = shared_columns_bytes(len(shared), choice.streamed) * choice.consumers
@@ -242,7 +291,15 @@ def _decided(
         _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
+        programmatic=_begins_early(program, brought, wanted),
     )  # fmt: skip
+
+
+def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted) -> int:
+    """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, and
+    store only what comes of slots."""
+    alone = all(first_alike(program, load) in brought for load in loads(program))
+    return int(alone and wanted.programmatic is not False)
 
 
 def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int]:
@@ -282,7 +339,7 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
-    if d.tensor_columns and len(slot_sums(program)) == len(products_of(program)):
+    if only_sums(program):
         return -(-tiles // d.ctas) * _sum_cycles(d, target)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
@@ -419,8 +476,8 @@ def _registers(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
-    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
-        # Nothing is carried but in tensor memory, and a sum is read once, to be stored.
+    if only_sums(program):
+        # An accumulator in tensor memory is read once, to be stored; one in registers is rounded as it is.
         widest = max(wide.values())
         return widest + widest // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
@@ -451,7 +508,7 @@ def _tiles(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -_STEP) if width % step == 0 and width <= reach]
-    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
+    if only_sums(program):
         widths = [step if step > _STEP else min(span, reach)]  # more slots rather than longer ones
     if whole:
         widths = [reach] if reach <= most else []
@@ -502,10 +559,22 @@ def _slots(
 def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) -> int:
     """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory a
     barrier for each consumer and the address."""
-    barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots)
+    barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots if not each.joined)
     if target.supports("tensor_memory"):
         barriers += (consumers + 1) * target.limit("mbarrier.bytes")
     return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
+
+
+def joined_slots(
+    program: tile.ProgramOp, product: Product, brought: tuple[tile.LoadOp, ...], slots: tuple[SlotDecision, ...]
+) -> tuple[SlotDecision, ...]:
+    """The slots of the two loads of a sum, which nothing else reads, under one barrier; as they are where it does."""
+    alike = [load for load in loads(program) if first_alike(program, load) in brought]
+    alone = all(use.operation is product.op for load in alike for use in load.result.uses)
+    if len(slots) != len((product.held, product.brought)) or not alone:
+        return slots
+    first, second = slots
+    return first, replace(second, joined=1)
 
 
 def _legal_slot(
@@ -573,7 +642,7 @@ def _slot(
     inner, outer = base_axis(axis_of(found.inner.where)), base_axis(axis_of(found.outer.where))
     width = element.bytes
     span = SPAN_BYTES // width
-    sizes = {axes.row: BLOCK_ROWS * choice.consumers, axes.column: choice.columns, axes.streamed: choice.streamed}
+    sizes = {axes.row: choice.rows, axes.column: choice.columns, axes.streamed: choice.streamed}
     sizes |= {axis: _whole(program, axis, target) for axis in axes.further}
     sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.ir.decisions import BLOCK_ROWS
+from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.synth.cost.memory_bound import meeting_cycles, with_meetings
 from tilewright.synth.cost.model import Rates, slice_cycles
 from tilewright.synth.cost.tile_loop import TileCosts, loop_cycles

@@ -8,6 +8,11 @@ the order of tiles, which ask for the same lines at about the same time, are no 
 requests are joined on their way to the L2 cache. Products behind others of their kind, whose CTAs end in order, begin
 early.
 
+A walk whose threads load nothing by themselves begins early too: attention of 8 heads of 1024 queries and products with
+a softmax of 256 columns take 6 % less so, long walks 0 to 1 % (H200, with and without in turn). Where several kernels
+hand values over, those that fold parts do not begin early, and a walk behind one loses 1 to 2 %: it begins when they
+have ended.
+
 Who waits for the launch before: where threads other than the one that fills slots touch global memory only after their
 first slot, that one alone, once it knows where its first tile stands. All threads' wait before the roles begin put what
 the filler does to find its tile behind it: 1 to 2 % of launches of 5 us (`python -m bench.probes.beginnings`).
@@ -19,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.tile.wanted import Wanted
 
@@ -38,3 +44,8 @@ def with_waiter(d: PipelineDecisions, wanted: Wanted) -> PipelineDecisions:
     # Rows of groups are counted, and factors loaded, before the first slot; threads that copy wait each for itself.
     early = d.grouping or d.promoted or d.computed or d.copies_by_threads
     return replace(d, filler_waits=int(bool(d.programmatic) and not early and wanted.filler_waits is not False))
+
+
+def one_of_several(d: CascadeDecisions) -> CascadeDecisions:
+    """The decisions of a walk that is one of several kernels of a program."""
+    return replace(d, programmatic=0)

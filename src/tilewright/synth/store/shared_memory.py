@@ -48,11 +48,13 @@ def divide_shared_memory(
     reasons: list[str],
     enough_stages: int = _ENOUGH_STAGES,
     most_stages: int = _MOST_STAGES,
+    *,
+    along_rows: bool = False,
 ) -> SharedMemory:
     """As many stages as fit beside the staging slots, at most `most_stages`, which are all that a schedule has a use
     for; a second staging slot gives way to stages up to `enough_stages`.
 
-    slot_bytes: of one slot of both operands.
+    slot_bytes: of one slot of both operands. along_rows: whether threads store a result besides those of `stores`.
     """
     tile_n, consumers = shape.columns // sum_parts(shape.columns, shape.split), shape.consumers
     meeting = meeting_bytes(shape, target) + spill_bytes(consumers, target, wanted, reasons)
@@ -65,7 +67,7 @@ def divide_shared_memory(
     # a slot whose store is the newest, which a wait for all but the newest does not cover.
     chunks = sum(len(store.boxes(shape.rows // consumers, tile_n)) for store in staged)
     choices = [count for count in (2, 1) if chunks % count == 0] if staged else [0]
-    rows_bytes = ROWS_BYTES if any(store.along_rows for store in stores) else 0
+    rows_bytes = ROWS_BYTES if along_rows or any(store.along_rows for store in stores) else 0
     slots, stages = 0, 0
     for slots in choices:
         left = limit - (slots * staging_bytes_each + rows_bytes) * consumers

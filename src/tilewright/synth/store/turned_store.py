@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.ir.decisions import BLOCK_ROWS, StoreDecision
+from tilewright.ir.copy_decisions import BLOCK_ROWS, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type

@@ -24,8 +24,9 @@ _IN_A_LOOP = (tile.LoadOp, tile.ShiftOp, tile.BlockOp, tile.TransposeOp, tile.Do
 _ELEMENT_BYTES = 2
 
 
-def as_walk(module: ModuleOp) -> ModuleOp | None:
-    """The program with its loop over products as a walk that sums; None where it is none."""
+def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
+    """The program with its loop over products as a walk that sums; None where it is none. swapped: what the right
+    operand has are the rows of its tiles, and what the left one has their columns."""
     if not _is_sum(the_program(module)):
         return None
     found = module.clone()
@@ -33,6 +34,8 @@ def as_walk(module: ModuleOp) -> ModuleOp | None:
     loop = dot.parent_op()
     assert isinstance(loop, tile.LoopOp)
     left, right = _loaded(dot.left), _loaded(dot.right)
+    if swapped:
+        left, right = right, left
     axes, place = value_type(dot.result).axis_names, dot.place.data
     product = ContractOp(left, right, dot.contracted, axes, place)
     total = tile.BinaryOp(Function.ADD, dot.accumulator, product.result, place)

@@ -35,6 +35,7 @@ class Wanted:
     ordered: whether consumers that share a tile issue a slot's products one after the other.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
     row_threads: of a CTA that takes a row, where programs fold rows.
+    walked: whether a loop over products is compiled as a walk that sums, by the general generator.
     """
 
     tile: tuple[int, int] | None = None
@@ -65,3 +66,4 @@ class Wanted:
     ordered: bool | None = None
     cut: bool | None = None
     row_threads: int | None = None
+    walked: bool = False

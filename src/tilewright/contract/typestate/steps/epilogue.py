@@ -48,7 +48,8 @@ from tilewright.contract.typestate.token import (
 )
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
+from tilewright.ir.copy_decisions import BLOCK_ROWS
+from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.sizes import sizes_of
 
 _FRAGMENT_COLUMNS = 8

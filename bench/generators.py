@@ -1,0 +1,93 @@
+"""Products by the general generator against the template of products, each beside torch.mm, on random data.
+
+    python -m bench generators [--drawn N --seed S] [--shape M,N,K] [--rounds N] [--results FOLDER]
+
+How far is `lower.cascade`, which every other program goes through, from `lower.pipeline`, to which plain products of
+Hopper still go? Three kernels of each product: what the template is decided to be, the general one, and the template
+with the general one's tile, whole and by single CTAs, which tells what is emitted from what is decided. The products
+are the suite `gemm`'s, or drawn as those of `random-gemm` are, of 16 bits.
+
+Not handled: right operands with rows in memory but by --rows-of-b, 8 bits. Checked by: a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from bench import wished
+from bench.gemm_suites import gemm
+from bench.random_gemm import drawn
+from bench.record import write
+
+if TYPE_CHECKING:
+    from tilewright.synth.tile.wanted import Wanted
+
+_MOST_OPERATIONS = 3e12
+"""Of the suite's products: longer ones say nothing that shorter ones do not."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    wished.add_arguments(parser, len(_listed()))
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="so many drawn products besides")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is drawn (default 1)")
+    parser.add_argument("--rows-of-b", action="store_true", help="right operands with rows in memory")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    shapes = [wished.shape_of(text) for text in arguments.shape or ()] or _listed()
+    shapes += _drawn(arguments.drawn, arguments.seed)
+    begin = time.perf_counter()
+    variants = [(shape, _wishes(shape, rows_of_b=arguments.rows_of_b)) for shape in shapes]
+    compiled = wished.compile_each(variants, rows_of_b=arguments.rows_of_b, jobs=arguments.jobs)
+    print(f"{sum(map(len, compiled))} kernels compiled and proved in {time.perf_counter() - begin:.0f} s", flush=True)
+    import torch
+
+    torch.manual_seed(0)
+    rows: list[dict[str, Any]] = []
+    for shape, bundles in zip(shapes, compiled, strict=True):
+        found = wished.measure(torch, shape, bundles, arguments.rounds, rows_of_b=arguments.rows_of_b)
+        rows.append({"shape": list(shape), "rows of b": arguments.rows_of_b} | found)
+        words = ", ".join(f"{name} {ratio:.3f}" for name, ratio in found["ratios"].items())
+        print(f"{shape}: {words}{''.join(f' WRONG: {name}' for name in found['wrong'])}", flush=True)
+        for variant, refusal in found["refused"].items():
+            print(f"    {variant}: {refusal[:150]}", flush=True)
+        torch.cuda.empty_cache()
+    print(f"written to {write('generators', rows, arguments.results)}")
+    return 1 if any(row["wrong"] for row in rows) else 0
+
+
+def _listed() -> list[wished.Shape]:
+    return [(each.m, each.n, each.k) for each in gemm() if each.operations < _MOST_OPERATIONS]
+
+
+def _drawn(count: int, seed: int) -> list[wished.Shape]:
+    found = [(each.m, each.n, each.k) for each in drawn(seed) if each.dtype != "e4m3"]
+    return found[:count]
+
+
+def _wishes(shape: wished.Shape, *, rows_of_b: bool) -> dict[str, Wanted]:
+    from tilewright.driver.compile.compile import compile_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
+    from tilewright.ir.cascade import CascadeDecisions
+    from tilewright.synth.tile.wanted import Wanted
+
+    m, n, k = shape
+    general = Wanted(walked=True)
+    found = {"template": Wanted(), "general": general}
+    strides = {} if rows_of_b else {"b": (1, k)}
+    dims = {"M": m, "N": n, "K": k}
+    d = compile_kernel(
+        matmul_kernel, dims=dims, strides=strides, wanted=general, rerun=False, assembled=False
+    ).decisions
+    if isinstance(d, CascadeDecisions):
+        swapped = d.row == "N"
+        name = (
+            f"template {d.tile_rows}x{d.tile_columns}{' transposed' if swapped else ''}{' in turn' if d.turns else ''}"
+        )
+        found[name] = Wanted(
+            tile=(d.tile_rows, d.tile_columns), consumers=d.consumers, depth=d.tile_streamed, turns=bool(d.turns),
+            swapped=swapped, split=1, cluster=(1, 1), stream_k=False, teams=1,
+        )  # fmt: skip
+    return found

@@ -1,0 +1,96 @@
+"""How copies go through tensor maps: a map itself, how a stored tensor leaves, how the copies complete.
+
+Parts of what is decided about products and about walks alike (`ir.decisions`, `ir.cascade`). Checked by:
+tests/synth/test_decide.py, tests/synth/operand/test_async_plan.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.base.element import Element
+from tilewright.base.plan import L2Promotion, Swizzle, TensorMap
+from tilewright.ir.exchange import ExchangePlan
+
+
+@dataclass(frozen=True, slots=True)
+class MapDecision:
+    """A tensor map, index 0 innermost; see `base.plan.TensorMap`."""
+
+    element: str
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: Swizzle
+    l2_promotion: L2Promotion
+
+    def tensor_map(self) -> TensorMap:
+        """The same map as launch plans and `legal` have it."""
+        return TensorMap(
+            Element(self.element),
+            self.dims,
+            self.strides_bytes,
+            self.box,
+            swizzle=self.swizzle,
+            l2_promotion=self.l2_promotion,
+        )
+
+
+BLOCK_ROWS = 64
+"""Of an accumulator, which one wgmma writes (PTX ISA, wgmma: Matrix shape)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDecision:
+    """How one stored tensor leaves: path "tma" through staging, or "direct" by plain stores. chunk_columns: columns of
+    one staged box. along_rows: 1 if plain stores go through shared memory first, so that each warp writes along rows.
+    `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
+    planned, and to one of the tail. tail: another map, if the last `tails` boxes of a tile are narrower, of as many
+    columns as its boxes. turned: 1 if memory runs along the accumulator's rows; then boxes are
+    of one block of 64 rows each."""
+
+    parameter: str
+    path: str
+    chunk_columns: int
+    along_rows: int
+    map: MapDecision
+    staging: tuple[ExchangePlan, ...] = ()
+    tail: tuple[MapDecision, ...] = ()
+    tails: int = 0
+    turned: int = 0
+
+    def chunks(self, columns: int) -> tuple[int, ...]:
+        """Columns of each box of a tile of so many."""
+        narrow = self.tail[0].box[self.turned] if self.tail else 0
+        whole = (columns - self.tails * narrow) // self.chunk_columns
+        return (self.chunk_columns,) * whole + (narrow,) * self.tails
+
+    def boxes(self, rows: int, columns: int) -> tuple[tuple[int, int, int], ...]:
+        """(block of 64 rows, first column, columns) of each box in which a unit's part of a tile leaves, of so many
+        rows and columns. A box that is not turned is of all its rows, and its block is 0."""
+        widths = self.chunks(columns)
+        begins = tuple(sum(widths[:number]) for number in range(len(widths)))
+        blocks = range(rows // BLOCK_ROWS if self.turned else 1)
+        return tuple((block, begin, width) for block in blocks for begin, width in zip(begins, widths, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncPlan:
+    """How the copies through one tensor map complete.
+
+    buffer: what is copied from or to. direction: "load" completes by `mechanism` "mbarrier transactions", the bytes
+    being announced to the slot's full barrier, or by "deferred arrivals" of the threads that copy; "store" by "bulk
+    groups", one to a box. boxes of box_bytes are issued in each of `stages` slots by each of `issuers` CTAs, which
+    makes stage_bytes in all. pending: groups that may still be reading their slots when the next one is filled (0 for
+    loads, whose slots are freed by barriers).
+    """
+
+    buffer: str
+    direction: str
+    mechanism: str
+    box_bytes: int
+    boxes: int
+    issuers: int
+    stage_bytes: int
+    stages: int
+    pending: int

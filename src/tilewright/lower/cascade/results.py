@@ -1,0 +1,61 @@
+"""How results leave the consumers: in boxes through staging slots where that is decided, else by plain stores.
+
+Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import parameter_name
+from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.lower.cascade.place import part_of_batch, rows_first
+from tilewright.lower.cascade.point_values import bare
+from tilewright.lower.staged_store import store_boxes, tail_of
+
+if TYPE_CHECKING:
+    from tilewright.lower.cascade.consumer import Consumer
+
+
+def store_result(consumer: Consumer, op: tile.StoreOp) -> None:
+    """A result in boxes, or by plain stores, of a matrix along its rows."""
+    name = parameter_name(consumer.program, op.tensor)
+    value = bare(op.value)
+    element = value_type(op.value).element_kind
+    if isinstance(value.owner, tile.CastOp):
+        value = bare(value.owner.operand)
+    kept = consumer.axes.kept(op.value)
+    (held,) = consumer.map([(value, element, None)], kept)
+    boxed = consumer.d.boxed(name)
+    if boxed is not None:
+        _in_boxes(consumer, op, held, *boxed)
+        return
+    axes = rows_first(tensor_type(op.tensor).axis_names, consumer.d)
+    place = part_of_batch(consumer.build, axes, consumer.arrays[name], consumer.place, consumer.d)
+    others = [axis for axis in (consumer.axes.streamed, *consumer.axes.columns) if axis in kept]
+    column = consumer.first(others[0]) if others else consumer.zero()
+    through = [consumer.shared.rows, consumer.unit] if others and consumer.shared.rows is not None else []
+    vectors: dict[str, Attribute] = {"vectors": IntAttr(1)} if name in consumer.d.in_vectors else {}
+    operands = [held, place, consumer.first_row(), column, *through]
+    consumer.build.add(ac.GlobalStoreOp.create(operands=operands, properties=vectors))
+
+
+def _in_boxes(consumer: Consumer, op: tile.StoreOp, held: SSAValue, decision: StoreDecision, plan: AsyncPlan) -> None:
+    """A result over rows and columns, as a fragment, through staging slots."""
+    assert consumer.shared.staging is not None, "boxes are staged"
+    (column,) = (axis for axis in consumer.axes.columns if axis in consumer.axes.kept(op.value))
+    size = consumer.d.columns_along(column)
+    number = consumer.place.indices.get(column)
+    columns = [(number, size)] if number is not None else []
+    axes = reversed(tensor_type(op.tensor).axis_names)
+    further = [consumer.place.indices[axis] for axis in axes if axis in consumer.d.batch]
+    descriptors = (consumer.arrays[decision.parameter], *(consumer.arrays[tail_of(decision)] for _ in decision.tail))
+    origin, shape = (consumer.first_row(), columns, further), (consumer.d.unit_rows, size)
+    staging, unit = consumer.shared.staging, consumer.unit
+    store_boxes(consumer.build, staging, unit, origin, held, decision, plan, shape, descriptors, consumer.boxes)

@@ -1,0 +1,103 @@
+"""Products whose operands both come out of slots, by wgmma: one at a time, or the sum of a walk's.
+
+Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.cascade_facts import Product, first_alike
+from tilewright.ir.copy_decisions import BLOCK_ROWS
+from tilewright.ir.tier import int_array
+from tilewright.ir.tile import operations as tile
+from tilewright.lower.build import counted_loop
+from tilewright.lower.cascade import tensor_product
+from tilewright.lower.cascade.slots import b_properties, matrix_layout, release, wgmma_wait
+from tilewright.lower.distribution.turns import pass_turn
+
+if TYPE_CHECKING:
+    from tilewright.lower.cascade.consumer import Consumer
+
+
+def multiplied(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.LoadOp]:
+    """The loads of a product whose operands are both brought, as the rings know them."""
+    assert isinstance(product.held.owner, tile.LoadOp)
+    return first_alike(consumer.program, product.held.owner), product.brought
+
+
+def sum_of_walk(consumer: Consumer, product: Product) -> SSAValue:
+    """The sum of the products of a walk's tiles, both operands of which are brought."""
+    loads = multiplied(consumer, product)
+    if consumer.memory is not None:
+        return tensor_product.sum_of_slots(consumer, product, loads, "K", consumer.d.tile_streamed)
+    return sum_of_slots(consumer, product, loads, "K", [])
+
+
+def sum_of_slots(
+    consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, starts: list[SSAValue]
+) -> SSAValue:
+    """The sum of the products of slots that come one after the other; each is released when the next is issued.
+    symbol: the number of slots; starts: what the sum begins at, if not 0."""
+    consumer.settle()
+    led = [load for load in loads if load in consumer.cursors]
+    inflight, *readings = issue(consumer, product, loads, consumer.next_slots(loads), starts)
+    carried = [*(consumer.cursors[load] for load in led), inflight, *readings]
+    inner, block, loop = counted_loop(consumer.build, 1, carried, symbol=symbol)
+    cursors, (running, *before) = block.args[1 : 1 + len(led)], block.args[1 + len(led) :]
+    body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
+    running, *readings = issue(body, product, loads, body.next_slots(loads), [running])
+    for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
+        release(inner, retired)
+    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *readings]))
+    outputs = list(loop.outputs)
+    consumer.cursors |= dict(zip(led, outputs, strict=False))
+    running, first, *others = outputs[len(led) :]
+    pass_turn(consumer.build, consumer.shared.turns, consumer.unit)
+    retired, settled = wgmma_wait(consumer.build, first, running)
+    for phase in [retired, *(wgmma_wait(consumer.build, other, None)[0] for other in others)]:
+        release(consumer.build, phase, first=bool(consumer.d.releases_first))
+    return settled
+
+
+def issue(
+    consumer: Consumer,
+    product: Product,
+    loads: tuple[tile.LoadOp, tile.LoadOp],
+    phases: Sequence[SSAValue],
+    starts: list[SSAValue],
+) -> list[SSAValue]:
+    """Multiply two slots, that of the held operand first; the accumulator, and what is read of the other and of it, or
+    of both where they are joined and have one phase."""
+    a, b, over = consumer.rings[loads[0]], consumer.rings[loads[1]], product.op.axis.data
+    depth = consumer.depth_of(over, b)
+    major, leading, stride, steps = matrix_layout(a.decision, over, depth)
+    # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
+    apart = 64 * 128 if major == "K" else a.decision.span_bytes
+    *held, phase = phases
+    properties, kinds = consumer.issue_types(b, over)
+    consumer.build.add(ac.WgmmaFenceOp.create())
+    op = ac.WgmmaIssueOp.build(
+        operands=[phase, a.buffer, b.buffer, consumer.unit, starts[0] if starts else None, *(held or [None])],
+        properties={
+            **properties,
+            "steps": IntAttr(len(steps)),
+            "a_major": StringAttr(major),
+            "a_leading_bytes": IntAttr(leading),
+            "a_stride_bytes": IntAttr(stride),
+            "a_step_bytes": int_array(steps),
+            "a_block_bytes": IntAttr(apart),
+            "a_instance_bytes": IntAttr(0 if consumer.d.turns else consumer.d.unit_rows // BLOCK_ROWS * apart),
+            **b_properties(b.decision, over, depth),
+        },
+        result_types=[*kinds, ac.ReadingType(a.name) if held else None],
+    )
+    consumer.build.add(op)
+    consumer.build.add(ac.WgmmaCommitOp.create())
+    return list(op.results)

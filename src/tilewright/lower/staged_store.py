@@ -1,0 +1,144 @@
+"""How a fragment leaves through staging slots in shared memory: chunks of its columns, each a box of a bulk store.
+
+A slot is written once the first thread has waited until the slot's last store was read, and a barrier has told the unit
+so; then each thread fences what it wrote, another barrier makes it ready, and the first thread issues the store. The
+slots are used in turn, over all boxes of a tile.
+
+Checked by: tests/lower/test_staged_store.py, tests/lower/cascade, and `contract`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.base.element import Element
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.copy_decisions import BLOCK_ROWS, AsyncPlan, StoreDecision
+from tilewright.ir.decisions import exchange_attribute
+from tilewright.ir.tier import MemoryType
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import parameter_name
+from tilewright.lower.build import Build, affine
+
+_NAME = "staging"
+_FIRST_BARRIER, _THREADS = 1, 128
+
+
+@dataclass(slots=True)
+class SlotCounter:
+    """Staged chunks so far in one tile, which pick the staging slot."""
+
+    total: int
+    freed: bool
+    """Whether the first one's slot has been waited for."""
+    done: int = 0
+
+
+def declare_staging(
+    build: Build, stores: Sequence[StoreDecision], slots: int, slot_bytes: int, address: int, units: int
+) -> SSAValue | None:
+    """So many slots for each unit; None for none."""
+    if not slots:
+        return None
+    staged = [store.map for store in stores if store.path == "tma"]
+    # Slots that take outputs of several elements in turn are bytes.
+    element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
+    properties = {"sym_name": StringAttr(_NAME), "address": IntAttr(address), "instances": IntAttr(units)}
+    swizzle = StringAttr(staged[0].swizzle)
+    kind = MemoryType(StringAttr("SMEM"), StringAttr(element), IntAttr(slots), IntAttr(slot_bytes), swizzle)
+    return build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
+
+
+def store_boxes(
+    build: Build,
+    staging: SSAValue,
+    unit: SSAValue,
+    origin: tuple[SSAValue, list[tuple[SSAValue, int]], list[SSAValue]],
+    fragment: SSAValue,
+    decision: StoreDecision,
+    plan: AsyncPlan,
+    shape: tuple[int, int],
+    descriptors: tuple[SSAValue, ...],
+    counter: SlotCounter,
+) -> None:
+    """Column chunks through the staging slots: wait until the slot's last store was read, write, fence, store.
+
+    origin: first row, terms of the first column, coordinates of further dimensions. shape: rows and columns of the
+    unit's part of a tile."""
+    row, columns, further = origin
+    name = StringAttr(_NAME)
+
+    def staged(state: str) -> Attribute:
+        return ac.StagedType(name, StringAttr(state))
+
+    for block, begin, width in decision.boxes(*shape):
+        # The last boxes may be narrower, and have a map of their own.
+        narrow = width < decision.chunk_columns
+        map_ = decision.tail[0] if narrow else decision.map
+        slot = counter.done % plan.stages
+        counter.done += 1
+        if counter.done > 1 or not counter.freed:
+            free_slot(build, unit, plan)
+        written = build.value(
+            ac.StageWriteOp.create(
+                operands=[fragment, staging, unit],
+                properties={
+                    "column_begin": IntAttr(begin),
+                    "column_end": IntAttr(begin + width),
+                    "slot": IntAttr(slot),
+                    **({"plan": exchange_attribute(decision.staging[int(narrow)])} if decision.staging else {}),
+                    **({"block": IntAttr(block)} if decision.turned else {}),
+                },
+                result_types=[staged("written")],
+            )
+        )
+        fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
+        ready = build.value(_synchronized(unit, fenced, staged("ready")))
+        column = affine(build, columns, begin)
+        place = [column, row]
+        if decision.turned:
+            place = [affine(build, [(row, 1)], BLOCK_ROWS * block) if block else row, column]
+        build.add(
+            ac.CopyStoreOp.create(
+                operands=[descriptors[int(narrow)], staging, unit, ready, *place, *further],
+                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(map_.tensor_map().box_bytes)},
+            )
+        )
+        build.add(ac.BulkCommitOp.create(operands=[unit]))
+
+
+def free_slot(build: Build, unit: SSAValue, plan: AsyncPlan) -> None:
+    """Wait until the next slot of a store's plan has been read."""
+    build.add(bulk_wait(unit, plan.pending, read=True))
+    build.add(_synchronized(unit))
+
+
+def bulk_wait(unit: SSAValue, pending: int, *, read: bool) -> ac.BulkWaitOp:
+    return ac.BulkWaitOp.create(operands=[unit], properties={"pending": IntAttr(pending), "read": IntAttr(int(read))})
+
+
+def _synchronized(unit: SSAValue, staged: SSAValue | None = None, ready: Attribute | None = None) -> Operation:
+    """A barrier of the unit's threads, which makes ready what all have staged and fenced."""
+    return ac.NamedBarrierSyncOp.create(
+        operands=[unit, *([staged] if staged is not None else [])],
+        properties={"first_barrier": IntAttr(_FIRST_BARRIER), "threads": IntAttr(_THREADS)},
+        result_types=[ready] if ready is not None else [],
+    )
+
+
+def tail_of(decision: StoreDecision) -> str:
+    """Under which name, of no parameter, the map of a store's narrower boxes is kept among the arrays."""
+    return f"{decision.parameter} tail"
+
+
+def tail_name(program: tile.ProgramOp, decision: StoreDecision) -> str:
+    """That map's name in the kernel, which no parameter has."""
+    taken = {parameter_name(program, argument) for argument in program.body.block.args}
+    name = f"{decision.parameter}_tail"
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,84 @@
+"""Which results of a walk leave in boxes, by the copy engine?
+
+Of programs that only sum products, those over rows and columns that are stored once for each tile, lie contiguous along
+the columns and have a legal map: their rows begin and end at multiples of 16 bytes, since the engine clips in such
+units. The others are stored by threads (`lower.cascade.results`).
+
+Where threads compute between products, boxes do not pay in general: with them attention of head size 128 takes 0.6 to
+2.4 % longer, though a sliding window of 128 keys takes 3 % less (H200); why is not known.
+
+Not handled: results over the streamed axis; of those that lie contiguous along the rows, matrices of a batch. Checked
+by: tests/synth/cascade/test_sum_tile.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.cascade_facts import CascadeAxes
+from tilewright.ir.copy_decisions import MapDecision, StoreDecision
+from tilewright.ir.decisions import RUN_BYTES
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import parameter_name, stores
+from tilewright.ir.tile.types import tensor_type
+from tilewright.legal.tensor_map.legality import check
+from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.operand.operands import Site
+from tilewright.synth.store.staged_store import planned
+from tilewright.synth.store.store_chunks import StagedRow
+from tilewright.synth.store.turned_store import is_turnable, turned_boxes, turned_store
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+
+def turned_results(
+    program: tile.ProgramOp, axes: CascadeAxes, columns: int, target: Target, wanted: Wanted
+) -> tuple[StoreDecision, ...]:
+    """Those that lie contiguous along the rows, by boxes of 64 rows of a tile of so many columns."""
+    boxes = turned_boxes(program, axes.row, columns) if is_turnable(program, axes.row, wanted.misaligned) else ()
+    if not boxes:
+        return ()
+    site = Site(program, target, wanted.misaligned, [])
+    found = (turned_store(site, op, (axes.row, axes.column), boxes) for op in stores(program))
+    return tuple(planned(each, target) for each in found if each is not None)
+
+
+def boxed_results(
+    program: tile.ProgramOp, axes: CascadeAxes, unit_rows: int, row: StagedRow | None, target: Target, wanted: Wanted
+) -> tuple[StoreDecision, ...]:
+    """unit_rows: that a consumer stores of a tile; row: of a chunk in staging, None where a tile's columns are no whole
+    chunks."""
+    if row is None:
+        return ()
+    found = (_boxed(program, axes, op, unit_rows, row, target, wanted) for op in stores(program))
+    return tuple(planned(each, target) for each in found if each is not None)
+
+
+def _boxed(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    op: tile.StoreOp,
+    unit_rows: int,
+    row: StagedRow,
+    target: Target,
+    wanted: Wanted,
+) -> StoreDecision | None:
+    tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
+    column = axes.column_of(tensor.axis_names)
+    further = [axis for axis in reversed(tensor.axis_names) if axis in axes.batch]
+    order = [column, axes.row, *further]
+    if op.parent_op() is not program or not column or sorted(order) != sorted(tensor.axis_names):
+        return None
+    width = tensor.element_kind.bytes
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    if strides[column] != 1 or name in wanted.misaligned or program.extents[column] * width % RUN_BYTES:
+        return None
+    dims = tuple(program.extents[axis] for axis in order)
+    apart = tuple(strides[axis] * width for axis in order[1:])
+    chunk = row.columns(width)
+    box = (chunk, unit_rows, *([1] * len(further)))
+    map_ = TensorMap(tensor.element_kind.value, dims, apart, box, swizzle=row.swizzle, l2_promotion="none")
+    if check(map_, target).violations:
+        return None
+    decision = MapDecision(tensor.element_kind.value, dims, apart, box, row.swizzle, "none")
+    narrow = (row.tail_bytes // width, *box[1:])
+    tail = (MapDecision(tensor.element_kind.value, dims, apart, narrow, row.swizzle, "none"),) if row.tails else ()
+    return StoreDecision(name, "tma", chunk, 0, decision, (), tail, row.tails)

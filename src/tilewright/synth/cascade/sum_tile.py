@@ -1,0 +1,159 @@
+"""Which tile does a program take whose only walk sums the products of what it brings?
+
+Such a program is a product with an epilogue, so it is put to the models that choose tiles of products, in both
+orientations: shared by consumers or taken in turn, of any columns (`synth.tile.shape`, `synth.distribution.turns`), of
+few rows those of `synth.tile.few_rows` that no CTAs share. So is the question how shared memory is divided among slots
+and staging (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the
+form is asked for that suits the tile (`suits_its_tile`).
+
+Not handled: sums that CTAs share, loads that they share. Checked by: tests/synth/cascade/test_sum_tile.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
+from tilewright.ir.copy_decisions import StoreDecision
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import stores
+from tilewright.ir.tile.types import tensor_type
+from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
+from tilewright.synth.cost.model import raster_group, rates_of
+from tilewright.synth.cost.tile_estimate import turn_row
+from tilewright.synth.distribution.turns import EVERY_STAGE, LargeTile, choose_turns, unit_shape, with_turns
+from tilewright.synth.operand.operands import loaded_step
+from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
+from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
+from tilewright.synth.store.store_chunks import staged_row
+from tilewright.synth.store.turned_store import is_turnable
+from tilewright.synth.tile import few_rows
+from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
+from tilewright.synth.tile.thin_product import FEW_ROWS
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+_LEAST_GAIN = 0.03
+"""Of the model of few rows, as in `synth.tile.few_rows`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumTile:
+    """tile: its shape, and whether consumers take whole ones in turn; stores: results that leave in boxes; group: tiles
+    of rows in a band of the order of tiles."""
+
+    tile: LargeTile
+    stores: tuple[StoreDecision, ...]
+    memory: SharedMemory
+    group: int
+
+    @property
+    def unit_rows(self) -> int:
+        """Of a consumer."""
+        return unit_shape(self.tile.shape, self.tile.turns).rows // self.tile.shape.consumers
+
+
+def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> bool:
+    """Whether the tile that such a program should take has the rows that its form gives it."""
+    axes, (product,) = cascade_axes(program), products_of(program)
+    question = _question(program, axes, product, target, wanted)
+    return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
+
+
+def choose_sum_tile(
+    program: tile.ProgramOp, axes: CascadeAxes, product: Product, target: Target, wanted: Wanted, reasons: list[str]
+) -> SumTile:
+    """Raises TilewrightError for a wish that no tile grants."""
+    turned = _lies_along_rows(program, axes)
+    question = _question(program, axes, product, target, wanted)
+    large = _chosen(question, target, wanted, reasons)
+    if large.shape.swapped != turned:
+        # Of a form that nobody asked for: with the rows that it gives.
+        large = _chosen(replace(question, orientations=(turned,), turnable=False), target, wanted, reasons)
+    shape, widths = large.shape, _stored_widths(program)
+    step = question.loaded_steps[0 if turned else 1]
+    columns = -(-shape.columns // step) * step
+    slot_bytes = (shape.rows + columns) * shape.depth * question.element_bytes
+    row = turn_row(shape.columns, widths, slot_bytes, target) if large.turns else staged_row(shape.columns, widths)
+    unit = unit_shape(shape, large.turns)
+    if turned:
+        leaving = turned_results(program, axes, shape.columns, target, wanted)
+    else:
+        leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
+    needed = slots_wanted(_loop(question, shape, columns, target, turns=large.turns), target)
+    enough, most = EVERY_STAGE if large.turns else needed, needed + SPARE_SLOTS
+    by_threads = len(leaving) < len(widths)
+    memory = divide_shared_memory(
+        unit, slot_bytes, leaving, target, wanted, reasons, enough, most, along_rows=by_threads
+    )
+    memory = with_turns(memory, large.turns, target)
+    tiles = math.ceil(program.extents[axes.row] / shape.rows)
+    return SumTile(large, leaving, memory, min(raster_group(rates_of(target), shape.rows, shape.columns), tiles))
+
+
+def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
+    """What the loop over a tile's slices does, with so many columns loaded."""
+    _, _, registers = register_budget(shape.consumers, target, shape.resident)
+    return LoopShape(
+        (shape.rows, shape.columns, shape.depth),
+        (shape.rows, columns),
+        question.element_bytes,
+        1,
+        False,
+        1 if turns else shape.consumers,
+        registers,
+        math.ceil(question.extents[2] / shape.depth),
+    )
+
+
+def _stored_widths(program: tile.ProgramOp) -> list[int]:
+    return [tensor_type(store.tensor).element_kind.bytes for store in stores(program)]
+
+
+def _lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
+    """Whether the first result is contiguous along the tile's rows, and not along its columns."""
+    tensor = tensor_type(stores(program)[0].tensor)
+    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+    return strides.get(axes.column, 1) != 1 and strides.get(axes.row) == 1
+
+
+def _question(
+    program: tile.ProgramOp, axes: CascadeAxes, product: Product, target: Target, wanted: Wanted
+) -> TileQuestion:
+    """What is asked of a tile, with the axis along which results are contiguous as that of the columns."""
+    sides = [(axes.row, product.held), (axes.column, product.brought.result)]
+    if _lies_along_rows(program, axes):
+        sides.reverse()
+    (rows, left), (columns, right) = sides
+    extents = (program.extents[rows], program.extents[columns], program.extents[axes.streamed])
+    steps = (loaded_step(left, axes.streamed, target), loaded_step(right, axes.streamed, target))
+    turnable = not axes.batch and wanted.swapped is None and is_turnable(program, columns, wanted.misaligned)
+    return TileQuestion(
+        extents,
+        tensor_type(product.brought.tensor).element_kind.bytes,
+        sum(_stored_widths(program)),
+        (False, True) if turnable and extents[0] <= FEW_ROWS else (False,),
+        steps,
+        batch=math.prod(program.extents[axis] for axis in axes.batch),
+        turnable=turnable,
+    )
+
+
+def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]) -> LargeTile:
+    asked, rates = replace(wanted, stream_k=False), rates_of(target, question.element_bytes)
+    shape = choose_tile_shape(rates, question, target, asked, reasons)
+    large = choose_turns(rates, question, shape, target, asked, reasons, {})
+    if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
+        return large
+    best, cycles = min(_alone(question, target), key=lambda pair: pair[1])
+    stages = few_rows.stages_of(large.shape, question, target)
+    given = few_rows.row_cycles(few_rows.parameters_of(target), rates, question, large.shape, stages, target)
+    return large if cycles > (1 - _LEAST_GAIN) * given else LargeTile(best, turns=False)
+
+
+def _alone(question: TileQuestion, target: Target) -> list[tuple[TileShape, float]]:
+    """Tiles of few rows that no CTAs share, with their estimated cycles."""
+    found = few_rows.estimated(question, target)
+    return [(shape, cycles) for shape, cycles in found if shape.shares == 1 and not shape.paired]

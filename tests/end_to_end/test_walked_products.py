@@ -1,0 +1,104 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Plain products by the general generator: proved twice, and the CPU machine's numbers are NumPy's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import tilewright.frontends.tile.language as tw
+from tilewright.cli.arrays import random_inputs
+from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.driver.compile.compile import Compilation, compile_kernel
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.run.run import run_on_machine
+from tilewright.frontends.tile.kernel import Kernel
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.synth.tile.wanted import Wanted
+
+
+@tw.kernel
+def finished(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], r: tw.Tensor["N"], c: tw.Tensor["M", "N", tw.f32]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = tw.relu(acc + r[j])
+
+
+@tw.kernel
+def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "K", "N"], c: tw.Tensor["B", "M", "N"]):
+    h, i, j = tw.grid("B", "M", "N")
+    acc = tw.zeros(h, i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[h, i, k], b[h, k, j])
+    c[h, i, j] = acc
+
+
+def walked(kernel: Kernel, dims: Mapping[str, int], **options: Any) -> tuple[Compilation, CascadeDecisions]:
+    wishes = {name: options.pop(name) for name in ("tile", "turns", "swapped", "misaligned") if name in options}
+    compilation = compile_kernel(kernel, dims=dims, wanted=Wanted(walked=True, **wishes), **options)
+    decisions = compilation.decisions
+    assert isinstance(decisions, CascadeDecisions)
+    assert compilation.text_proof is not None
+    return compilation, decisions
+
+
+def check_numbers(compilation: Compilation) -> None:
+    bundle = compilation.bundle()
+    inputs = random_inputs([each for each in bundle.plan.buffers if each.role == "input"], 0)
+    (stored,) = (each for each in bundle.plan.buffers if each.role == "output")
+    result = run_on_machine(bundle, tuple(inputs.values()))
+    errors = relative_errors(bundle, inputs, {stored.name: result})
+    assert errors is not None
+    assert errors[stored.name] <= ERROR_LIMITS[stored.element]
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    ("dims", "options", "boxed"),
+    [
+        # Tiles in turn, of which each CTA has several and the last ones reach past the ends; two lengths of boxes.
+        ({"M": 300, "N": 272, "K": 200}, {"tile": (128, 136), "turns": True}, True),
+        ({"M": 260, "N": 392, "K": 136}, {"tile": (128, 128), "strides": {"b": (1, 136)}}, True),
+        # Consumers of two blocks of rows; rows of 70 elements, which no box ends at.
+        ({"M": 300, "N": 70, "K": 72}, {"tile": (256, 64), "strides": {"b": (1, 72)}}, False),
+        ({"M": 64, "N": 64, "K": 64}, {}, True),
+        # Transposed: the result lies along the tile's rows; in turn, by boxes of two lengths.
+        ({"M": 260, "N": 264, "K": 200}, {"tile": (128, 72), "turns": True, "swapped": True}, True),
+        ({"M": 20, "N": 392, "K": 136}, {"strides": {"b": (1, 136)}}, True),
+    ],
+)
+def test_products(dims: Mapping[str, int], options: dict[str, Any], boxed: bool) -> None:
+    compilation, decisions = walked(matmul_kernel, dims, **options)
+    assert bool(decisions.stores) is boxed
+    assert decisions.turns == int(options.get("turns", False))
+    check_numbers(compilation)
+
+
+def test_an_epilogue_leaves_in_boxes_of_its_own_element() -> None:
+    compilation, decisions = walked(finished, {"M": 130, "N": 72, "K": 100 + 4})
+    assert [each.map.element for each in decisions.stores] == ["f32"]
+    assert not decisions.programmatic  # what threads load, they load before they know of the launch before
+    check_numbers(compilation)
+
+
+def test_matrices_of_a_batch_have_a_coordinate_of_their_own() -> None:
+    compilation, decisions = walked(batched, {"B": 3, "M": 70, "N": 72, "K": 64}, tile=(64, 72))
+    assert decisions.batch == ("B",)
+    assert [len(each.map.dims) for each in decisions.stores] == [3]
+    check_numbers(compilation)
+
+
+def test_a_result_that_begins_anywhere_is_stored_by_threads() -> None:
+    _, decisions = walked(matmul_kernel, {"M": 64, "N": 64, "K": 64}, misaligned=("c",))
+    assert not decisions.stores
+    assert decisions.rows_bytes
+
+
+def test_few_rows_are_the_columns_of_a_tile() -> None:
+    """As many blocks of 64 rows as `wgmma` takes would be empty otherwise."""
+    _, few = walked(matmul_kernel, {"M": 12, "N": 4096, "K": 256}, strides={"b": (1, 256)})
+    _, many = walked(matmul_kernel, {"M": 2048, "N": 4096, "K": 256}, strides={"b": (1, 256)}, swapped=False)
+    assert (few.row, few.column, [each.turned for each in few.stores]) == ("N", "M", [1])
+    assert (many.row, many.column, [each.turned for each in many.stores]) == ("M", "N", [0])
