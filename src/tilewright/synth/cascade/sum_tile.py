@@ -147,9 +147,9 @@ def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: lis
     large = choose_turns(rates, question, shape, target, asked, reasons, {})
     if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
-    best, cycles = min(_alone(question, target), key=lambda pair: pair[1])
     stages = few_rows.stages_of(large.shape, question, target)
     given = few_rows.row_cycles(few_rows.parameters_of(target), rates, question, large.shape, stages, target)
+    best, cycles = min(_alone(question, target), key=lambda pair: pair[1], default=(large.shape, given))
     return large if cycles > (1 - _LEAST_GAIN) * given else LargeTile(best, turns=False)
 
 
