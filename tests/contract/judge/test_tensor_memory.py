@@ -172,7 +172,8 @@ def test_unordered_threads_race_in_tensor_memory() -> None:
     mine = ev.TensorBlock(0, 0, 32, 0, 64)
     beside = [
         *start(), *stored(EPILOGUE, apart), issue(EPILOGUE, 0, "ld", 20, reads=(apart,)),
-        ev.TensorMemoryWait(EPILOGUE, "ld", at(21)), issue(MMA, 1, "st", 30, writes=(mine,)), ev.TensorMemoryWait(MMA, "st", at(31)),
+        ev.TensorMemoryWait(EPILOGUE, "ld", at(21)), issue(MMA, 1, "st", 30, writes=(mine,)),
+        ev.TensorMemoryWait(MMA, "st", at(31)),
     ]  # fmt: skip
     assert codes([*beside, *ends(*W[:2])]) == set()
 

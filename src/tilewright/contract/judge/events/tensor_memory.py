@@ -3,7 +3,8 @@
 mma, cp and shift of one thread are complete for whoever has observed a tcgen05.commit that covers them; a warp's loads
 and stores once it has executed wait::ld or wait::st and whoever asks has synchronized with it after that. One thread's
 mma, cp and shift run in order where the ISA names the pair. Allocation and deallocation count as writes of all cells of
-their columns: a cell whose last write is its allocation holds nothing yet. Shared-memory operands are read through the async proxy until the commit is observed.
+their columns: a cell whose last write is its allocation holds nothing yet. Shared-memory operands are read through the
+async proxy until the commit is observed.
 Source: PTX ISA 9.7.16 (tcgen05), above all 9.7.16.6 (memory consistency). Whether columns are allocated at all, how
 many, and in what order, is the machine's to say. Checked by: tests/contract/judge/test_tensor_memory.py.
 """
