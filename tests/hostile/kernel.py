@@ -72,7 +72,8 @@ class Pair:
         return self.report(self.buggy).verdict, self.report(self.fixed).verdict
 
     def _text(self, part: str) -> str:
-        loads, declared = "", []
+        loads = ""
+        declared: list[str] = []
         for name in self.parameters:
             width, kind = ("64", "rd") if name.isupper() else ("32", "r")
             declared.append(f".param .u{width} {name}")
