@@ -106,6 +106,7 @@ WINDOW = [
 LAP = [wait(W[0], 0, 13), arrive(W[0], 1, 14), end(1), *ends(*W[:3])]
 WEAK_ALLOC = [*tensor.alloc(), *sync(W[:2]), ev.Access(W[1], "shared", 0, ((0x3000, 0x3004),), False, "generic", at(9))]
 USES = [
+    *tensor.stored(W[1]),
     tensor.issue(W[1], 0, "ld", 20, reads=(tensor.WHOLE,)),
     ev.TensorMemoryWait(W[1], "ld", at(21)),
     *ends(*W[:2]),

@@ -65,6 +65,12 @@ def start() -> list[ev.Event]:
     return [*alloc(), init(), *sync(W[:2])]
 
 
+def stored(w: ev.WarpActor, cells: ev.TensorBlock = WHOLE) -> list[ev.Event]:
+    """A warp writes cells, so that they hold something."""
+    done = [ev.TensorMemoryWait(w, "st", at(6)), ev.TensorMemoryFence(w, "before", at(7))]
+    return [issue(w, 90, "st", 5, writes=(cells,)), *done]
+
+
 def mma_then_load(
     *, waits: bool = True, fence: bool = True, awaited: bool = True, commits: bool = True
 ) -> list[ev.Event]:
@@ -129,7 +135,7 @@ def test_a_commit_that_nobody_waits_for() -> None:
 def test_a_load_is_waited_for_before_its_columns_are_freed_or_overwritten() -> None:
     assert codes(mma_then_load(awaited=False)) == {"TC103", "TC115"}
     rewritten = [
-        *start(), issue(EPILOGUE, 0, "ld", 20, reads=(WHOLE,)), *sync(W[:2], 1), AFTER[MMA],
+        *start(), *stored(EPILOGUE), issue(EPILOGUE, 0, "ld", 20, reads=(WHOLE,)), *sync(W[:2], 1), AFTER[MMA],
         issue(MMA, 1, "mma", 30, writes=(WHOLE,)), commit(0, 2, 31), *committed(0, 0, 31), wait(MMA, 0, 32),
     ]  # fmt: skip
     finish = [ev.TensorMemoryWait(EPILOGUE, "ld", at(40)), *ends(*W[:2])]
@@ -137,7 +143,7 @@ def test_a_load_is_waited_for_before_its_columns_are_freed_or_overwritten() -> N
     used = [
         ev.TensorMemoryRegisterUse(EPILOGUE, ev.TensorMemoryActor(0), name, False, at(21)) for name in ("%r0", "%r1")
     ]
-    at_issue = next(i for i, event in enumerate(rewritten) if isinstance(event, ev.TensorMemoryIssue))
+    at_issue = next(i for i, event in enumerate(rewritten) if getattr(event, "kind", "") == "ld")
     consumed = [*rewritten[: at_issue + 1], *used, *rewritten[at_issue + 1 :], *finish]
     assert review(consumed) >= {"TC109", "TC112"}
     assert errors([*consumed[:at_issue], consumed[at_issue], *consumed[at_issue + 2 :]]) == {"TC109"}
@@ -157,15 +163,17 @@ def test_a_store_is_waited_for_before_the_mma_reads_it() -> None:
 
 def test_unordered_threads_race_in_tensor_memory() -> None:
     events = [
-        *start(), issue(EPILOGUE, 0, "ld", 20, reads=(WHOLE,)), ev.TensorMemoryWait(EPILOGUE, "ld", at(21)),
-        issue(MMA, 1, "st", 30, writes=(WHOLE,)), ev.TensorMemoryWait(MMA, "st", at(31)),
+        *start(), *stored(EPILOGUE), issue(EPILOGUE, 0, "ld", 20, reads=(WHOLE,)),
+        ev.TensorMemoryWait(EPILOGUE, "ld", at(21)), issue(MMA, 1, "st", 30, writes=(WHOLE,)),
+        ev.TensorMemoryWait(MMA, "st", at(31)),
     ]  # fmt: skip
     assert codes([*events, *ends(*W[:2])]) == {"TC118"}
     apart = ev.TensorBlock(0, 32, 64, 0, 64)
     mine = ev.TensorBlock(0, 0, 32, 0, 64)
     beside = [
-        *start(), issue(EPILOGUE, 0, "ld", 20, reads=(apart,)), ev.TensorMemoryWait(EPILOGUE, "ld", at(21)),
-        issue(MMA, 1, "st", 30, writes=(mine,)), ev.TensorMemoryWait(MMA, "st", at(31)),
+        *start(), *stored(EPILOGUE, apart), issue(EPILOGUE, 0, "ld", 20, reads=(apart,)),
+        ev.TensorMemoryWait(EPILOGUE, "ld", at(21)), issue(MMA, 1, "st", 30, writes=(mine,)),
+        ev.TensorMemoryWait(MMA, "st", at(31)),
     ]  # fmt: skip
     assert codes([*beside, *ends(*W[:2])]) == set()
 
@@ -203,7 +211,8 @@ def test_operands_stay_until_the_commit_is_observed() -> None:
 
 def test_the_address_is_read_after_the_allocation() -> None:
     read = ev.Access(EPILOGUE, "shared", 0, ((0x3000, 0x3004),), False, "generic", at(9))
-    use = [issue(EPILOGUE, 0, "ld", 20, reads=(WHOLE,)), ev.TensorMemoryWait(EPILOGUE, "ld", at(21))]
+    load = issue(EPILOGUE, 0, "ld", 20, reads=(WHOLE,))
+    use = [*stored(EPILOGUE), load, ev.TensorMemoryWait(EPILOGUE, "ld", at(21))]
     assert codes([*alloc(), *sync(W[:2]), read, *use, *ends(*W[:2])]) == set()
     assert codes([*alloc(), read, *ends(*W[:2])]) == {"TC104"}
     assert codes([*alloc(), *use, *ends(*W[:2])]) == {"TC104"}
@@ -245,14 +254,15 @@ def test_a_pair_deallocates_after_both_are_done() -> None:
     warps = (W[0], PEER[0])
     peers = ev.TensorBlock(1, 0, 128, 0, 64)
     both = [*cluster_sync(warps), *alloc(W[0], 0, 2), *alloc(PEER[0], 1, 2)]
-    use = [issue(PEER[0], 0, "ld", 20, reads=(peers,)), ev.TensorMemoryWait(PEER[0], "ld", at(21))]
+    load = issue(PEER[0], 0, "ld", 20, reads=(peers,))
+    use = [*stored(PEER[0], peers), load, ev.TensorMemoryWait(PEER[0], "ld", at(21))]
     last = [free(W[0], 0, 2), *cluster_sync(warps), free(PEER[0], 1, 2), *ends(*warps)]
     assert codes([*both, *use, *last], PAIR) == {"TC103"}
     assert codes([*both, *use, *cluster_sync(warps), *last], PAIR) == set()
 
 
 def test_registers_of_a_load_before_its_wait() -> None:
-    load = [*alloc(), issue(MMA, 0, "ld", 20, reads=(WHOLE,))]
+    load = [*alloc(), *stored(MMA), issue(MMA, 0, "ld", 20, reads=(WHOLE,))]
     done = [ev.TensorMemoryWait(MMA, "ld", at(30)), *ends(MMA)]
     read = ev.TensorMemoryRegisterUse(MMA, ev.TensorMemoryActor(0), "%r0", False, at(21))
     write = ev.TensorMemoryRegisterUse(MMA, ev.TensorMemoryActor(0), "%r0", True, at(21))
@@ -271,7 +281,7 @@ def errors(events: list[ev.Event]) -> set[str]:
 
 
 def test_a_load_that_is_never_waited_for() -> None:
-    load = [*alloc(), issue(MMA, 0, "ld", 20, reads=(WHOLE,))]
+    load = [*alloc(), *stored(MMA), issue(MMA, 0, "ld", 20, reads=(WHOLE,))]
     assert errors([*load, *ends(MMA)]) == {"TC115"}
     used = [ev.TensorMemoryRegisterUse(MMA, ev.TensorMemoryActor(0), name, False, at(21)) for name in ("%r0", "%r1")]
     assert errors([*load, *used, *ends(MMA)]) == set()
@@ -327,8 +337,32 @@ def test_a_load_by_the_address_of_another_quarter() -> None:
         made = ev.TensorMemoryIssue(
             MMA, 0, ev.TensorMemoryActor(0), "ld", (WHOLE,), (), (), 1, ("%r0",), at(20), other_quarter=other
         )
-        return [*alloc(), made, ev.TensorMemoryWait(MMA, "ld", at(21)), *ends(MMA)]
+        return [*alloc(), *stored(MMA), made, ev.TensorMemoryWait(MMA, "ld", at(21)), *ends(MMA)]
 
     assert codes(load(False), interpretations=strict()) == set()
     assert codes(load(True), interpretations=strict()) == {"TC120"}
     assert review(load(True)) == {"TC120"}
+
+
+def test_what_nobody_has_written_is_not_read() -> None:
+    def stream(kind: str, reads: tuple[ev.TensorBlock, ...], written: tuple[ev.TensorBlock, ...]) -> list[ev.Event]:
+        stores = [event for cells in written for event in stored(MMA, cells)]
+        done, result = [ev.TensorMemoryWait(MMA, "ld", at(21))], ()
+        if kind == "mma":
+            result = reads[:1]
+            done = [commit(0, 1, 22), *committed(0, 0, 22), wait(MMA, 0, 23)]
+        return [*start(), *stores, issue(MMA, 0, kind, 20, reads=reads, writes=result), *done, *ends(*W[:2])]
+
+    half = ev.TensorBlock(0, 0, 128, 0, 32)
+    scales = ev.TensorBlock(0, 0, 128, 32, 36)
+    for kind in ("ld", "mma"):
+        assert codes(stream(kind, (WHOLE,), (WHOLE,)), interpretations=strict()) == set()
+        assert errors(stream(kind, (WHOLE,), ())) == {"TC122"}
+        assert errors(stream(kind, (half, scales), (half,))) == {"TC122"}
+        assert codes(stream(kind, (WHOLE,), (half,)), interpretations=strict()) == {"TC122"}
+        assert review(stream(kind, (WHOLE,), (half,))) == {"TC122"}
+
+
+def test_columns_that_are_allocated_again_hold_nothing() -> None:
+    again = [*start(), *stored(MMA), free(), *alloc(), issue(MMA, 0, "ld", 20, reads=(WHOLE,))]
+    assert codes([*again, ev.TensorMemoryWait(MMA, "ld", at(21)), *ends(*W[:2])]) == {"TC122"}

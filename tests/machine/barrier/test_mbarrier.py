@@ -81,13 +81,16 @@ def test_drop_lowers_the_later_phases() -> None:
 
 def test_states() -> None:
     barrier = mbarrier.initialize(None, 3, LIMITS)
-    barrier, state = mbarrier.arrive(barrier), mbarrier.token(barrier)
+    barrier, state = mbarrier.arrive(barrier), mbarrier.token(barrier, 8)
     assert mbarrier.token_pending(state) == 3
-    assert not mbarrier.token_complete(barrier, state)
+    assert not mbarrier.token_complete(barrier, state, 8)
     barrier = mbarrier.arrive(barrier, 2)
-    assert mbarrier.token_complete(barrier, state)
+    assert mbarrier.token_complete(barrier, state, 8)
     with pytest.raises(ProtocolFault) as caught:
-        mbarrier.token_complete(mbarrier.arrive(barrier, 3), state)
+        mbarrier.token_complete(mbarrier.arrive(barrier, 3), state, 8)
+    assert caught.value.code == "MB219"
+    with pytest.raises(ProtocolFault) as caught:
+        mbarrier.token_complete(barrier, state, 16)
     assert caught.value.code == "MB219"
 
 

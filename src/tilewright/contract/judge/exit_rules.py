@@ -76,21 +76,24 @@ def _check_bulk(warp: WarpState, thread: BulkThread, interpretations: Interpreta
 def _check_copies(cluster: ClusterState, findings: RunFindings) -> None:
     known: dict[int, VectorClock] = {}
     for copy in cluster.copies:
-        for cta, done in copy.writes.items():
+        touched = [(cta, done, "write into") for cta, done in copy.writes.items()]
+        if copy.source >= 0:
+            touched.append((copy.source, next(iter(copy.writes.values())), "read from"))
+        for cta, done, verb in touched:
             clock = known.get(cta)
             if clock is None:
                 clock = known[cta] = cluster.known_in(cta)
             if done.track < 0 or clock.at(done.track) < done.value:
                 findings.report(
                     "TM103",
-                    f"{name_of(copy.actor, copy.issuer.actor)} may still write into CTA {cta} when that has ended",
+                    f"{name_of(copy.actor, copy.issuer.actor)} may still {verb} CTA {cta} when that has ended",
                     copy.span,
                     None,
                     (
-                        f"{name_of(copy.issuer.actor)} issues a copy into CTA {cta} ({copy.span})",
-                        f"no warp of CTA {cta} waits for the phase that the copy completes",
+                        f"{name_of(copy.issuer.actor)} issues a copy that will {verb} CTA {cta} ({copy.span})",
+                        f"no warp of CTA {cta} learns that the phase has ended which the copy completes",
                         f"all warps of CTA {cta} exit, and its shared memory goes to another CTA",
-                        "the copy writes there",
+                        "the copy is performed only now",
                     ),
                 )
 

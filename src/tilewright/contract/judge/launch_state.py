@@ -18,6 +18,7 @@ from tilewright.contract.history.granules import Footprints
 from tilewright.contract.history.shadow_memory import COARSE_BYTES, Record, ShadowMemory
 from tilewright.contract.judge import phase_ledger
 from tilewright.contract.judge.exit_rules import check_exit
+from tilewright.contract.judge.made_up_maps import MadeUpMaps
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.order.awaited_words import AwaitedWords, Told
 from tilewright.contract.judge.order.global_order import GlobalOrder, report_stale_read
@@ -82,8 +83,7 @@ class LaunchState:
         self.grid = GridUse()
         self.roles = Roles()
         self.map_readers: set[int] = set()
-        # Where global addresses are made up: by cluster and address, the last write of bytes that may be a tensor map.
-        self.written_maps: dict[tuple[int, int], Record] = {}
+        self.made_up_maps = MadeUpMaps()
         self.unordered_reads: dict[Span, Span] = {}
         self.repeated_stores: set[Span] = set()
         self.strong_words: dict[tuple[Space, int, int], list[Holding]] = {}
@@ -341,7 +341,12 @@ class LaunchState:
         """Enter an access of global memory, which names its cluster, within that and between clusters. told: what
         single words held."""
         if self.any_global_address:
-            self._note_tensor_map(cluster, record)
+            for use in self.made_up_maps.write(cluster.index, record) if record.write else ():
+                if not is_ordered(use, clock):
+                    self.findings.doubt(
+                        f"{record.span}: the kernel seems to write a tensor map that the copy at {use.span} uses, and "
+                        "nothing orders the two; give --launch"
+                    )
             return
         order, contents, memory = self.global_order, self.unwritten.contents, cluster.global_memory
         if self.awaited.polls:
@@ -360,11 +365,6 @@ class LaunchState:
                 self.note_unordered(earlier, record, "global")
         if met.met_unwritten and contents and takes_value(record) and contents.may_lack(record.ranges):
             self.unwritten.note_global(record, record.ranges if record.write else met.never_written(record.ranges))
-
-    def _note_tensor_map(self, cluster: ClusterState, record: Record) -> None:
-        """A write of as many bytes as a tensor map has may be that of one, wherever it lies."""
-        if record.write and len(record.ranges) == 1 and record.ranges[0][1] - record.ranges[0][0] == TENSOR_MAP_BYTES:
-            self.written_maps[cluster.index, record.ranges[0][0]] = record
 
     def check_grid(self, cluster: ClusterState, clock: VectorClock, write: bool, span: Span) -> None:
         """A warp, or a copy, touches global memory: has it waited for the grids before? clock: what the warp knows; of

@@ -5,7 +5,8 @@ The machine's run shows one order. What makes it stand for all orders, barrier b
 - every use is ordered after init (and, from a peer CTA, after the fence that publishes it);
 - every arrival and every copy that counts in phase p knows that phase p-1 has ended, so it can't count earlier;
 - phase p cannot end without all its contributions, since arrivals equal the count and bytes expected equal bytes
-  completed, and every bare expect_tx is followed by an arrival of the phase, which holds it open;
+  completed, and every bare expect_tx, and every arrival that is added to the count, is followed by an arrival of the
+  phase, which holds it open;
 - a waiter for phase p knows that phase p-1 has ended (so the parity names no older phase), and phase p+1 ends only
   after that wait (so the parity names no younger one).
 
@@ -236,6 +237,13 @@ def commit_arrive(cluster: ClusterState, made: CommitState, event: CommitArrive,
     phase.order.advance(made.track, made.ordinal)
 
 
+def add_arrivals(cluster: ClusterState, warp: WarpState, place: tuple[int, int], span: Span) -> None:
+    """cp.async.mbarrier.arrive without .noinc: the phase at `place`, a CTA and an address, waits for more arrivals."""
+    barrier = cluster.barrier_at(*place)
+    if barrier is not None:
+        barrier.current.hold_open_for(warp.mark(span), "adds the arrivals of its cp.asyncs")
+
+
 def deferred_arrive(
     cluster: ClusterState, warp: WarpState, event: AsyncCopyArrive, track: int,
     issued: tuple[VectorClock, VectorClock, int], findings: RunFindings,
@@ -262,7 +270,8 @@ def _engine_arrives(
     cluster: ClusterState, barrier: BarrierState, issuer: WarpState, clock: VectorClock, order: VectorClock, count: int,
     phase_index: int, span: Span, findings: RunFindings,
 ) -> None:  # fmt: skip
-    """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope."""
+    """An arrival that a warp caused earlier, when it knew `clock` and `order`: a release of the cluster's scope. count:
+    arrivals of the phase's own, 0 of those that were added to it."""
     if phase_index != barrier.phase:
         _doubt_phase(barrier, phase_index, findings)
     if barrier.before is not None and order.at(barrier.track) < barrier.phase:
@@ -275,7 +284,7 @@ def _engine_arrives(
     barrier.signals.setdefault(issuer.track, Signal(mark, phase_index))
     phase.last_span = span
     phase.order.join(order)
-    if phase.arrived is not None:
+    if phase.arrived is not None and count:
         phase.arrived.join(clock)
     to = _published_to(phase, issuer.actor.cta == barrier.cta, "cluster")
     if to is not None:
@@ -293,9 +302,7 @@ def expect(cluster: ClusterState, warp: WarpState, event: BarrierExpect, finding
         _report_arrival(cluster, barrier, barrier.before, warp, warp.clock, event.span, findings)
     phase = barrier.current
     phase.expected_bytes += event.expect_bytes
-    phase.expects.append(barrier.users[warp.track])
-    if phase.arrived is None:
-        phase.arrived = VectorClock()
+    phase.hold_open_for(barrier.users[warp.track], "performs expect_tx")
     phase.last_span = phase.last_expect = event.span
 
 
@@ -368,17 +375,17 @@ def end_phase(cluster: ClusterState, event: PhaseEnd, findings: RunFindings) -> 
         )
     if phase.expected_bytes != phase.completed_bytes:
         _report_bytes(barrier, phase, "ends with", findings)
-    for mark in phase.expects:
+    for mark, what in phase.held_open_for:
         if phase.arrived is None or not mark.known_to(phase.arrived):
             findings.report(
                 "TX103",
-                f"phase {barrier.phase} of {barrier} may end before {name_of(mark.actor)} performs expect_tx",
+                f"phase {barrier.phase} of {barrier} may end before {name_of(mark.actor)} {what}",
                 mark.span,
                 phase.last_span,
                 _steps(
                     f"all arrivals of phase {barrier.phase} come in, {barrier.count} of them",
                     "the phase ends",
-                    f"{name_of(mark.actor)} performs expect_tx ({mark.span}), in phase {barrier.phase + 1}",
+                    f"{name_of(mark.actor)} {what} ({mark.span}), in phase {barrier.phase + 1}",
                 ),
             )
     for mark in barrier.waits.values():

@@ -102,11 +102,11 @@ class WarpState:
     know its inits, by a fence and a barrier of the cluster. fences: at which epochs it executed proxy fences, and what
     it knew then. tensor_order: what had happened at its last tcgen05.fence::after_thread_sync. release: what its last
     fence releases, to scope release_scope; to_acquire: what its next fence acquires. tensor_maps: what it knew at its
-    last acquire of each tensor map. arrivals: of its last arriving instruction. view: of its last wgmmas; warpgroup:
-    once it has touched one. initialises: it has initialised an mbarrier, so that its fences may publish one. waited: at
-    which event it last waited for an mbarrier; followed: of its waits, those right after which it waited again.
-    repeated: at which event it issued a store at a place last, and what names that store. peers_started: CTAs of which
-    it was found to know that they have started.
+    last acquire of each tensor map, of any scope, and of one that reaches beyond its CTA. arrivals: of its last
+    arriving instruction. view: of its last wgmmas; warpgroup: once it has touched one. initialises: it has initialised
+    an mbarrier, so that its fences may publish one. waited: at which event it last waited for an mbarrier; followed: of
+    its waits, those right after which it waited again. repeated: at which event it issued a store at a place last, and
+    what names that store. peers_started: CTAs of which it was found to know that they have started.
     """
 
     actor: WarpActor
@@ -132,7 +132,7 @@ class WarpState:
     release_scope: str = "cta"
     to_acquire: list[Holding] = field(default_factory=lambda: [])
     async_copies: AsyncCopyThread | None = None
-    tensor_maps: dict[int, VectorClock] = field(default_factory=lambda: {})
+    tensor_maps: dict[tuple[int, bool], VectorClock] = field(default_factory=lambda: {})
     arrivals: Arrivals | None = None
     view: IssueView | None = None
     warpgroup: WarpgroupState | None = None
@@ -182,8 +182,9 @@ _NOT_A_STORE = Completion()
 class CopyState:
     """One bulk copy. clock, order: what its issuer knew; lanes: the one that issued it. writes: completion in each
     destination CTA of a load; owners: the CTAs whose barriers are told, one for each of these, empty where each is the
-    destination's own; constant: names what a store writes, if lanes of a warp issue it several times; reads and
-    written: completions of a store's source and destination."""
+    destination's own; source: the CTA whose shared memory a load reads, -1 of one that reads global memory; constant:
+    names what a store writes, if lanes of a warp issue it several times; reads and written: completions of a store's
+    source and destination."""
 
     actor: CopyActor
     issuer: WarpState
@@ -196,6 +197,7 @@ class CopyState:
     lanes: int
     writes: dict[int, Completion]
     owners: tuple[int, ...] = ()
+    source: int = -1
     constant: tuple[int, ...] = ()
     reads: Completion = field(default=_NOT_A_STORE)
     written: Completion = field(default=_NOT_A_STORE)
@@ -276,8 +278,9 @@ class PhaseState:
 
     published: what is visible to releasing arrivals, by warps of the barrier's own CTA; published_by_peers: the same of
     other CTAs, at cluster scope; order: what happened before any contribution, the issue of copies
-    included; expects: bare expect_tx that an arrival must follow; arrived: what is visible to any arrival since the
-    first of these (nobody who arrived before it knew of any), None while there is none; contributors: the newest
+    included; held_open_for: what an arrival must follow, and in words (a bare expect_tx, arrivals added to the count);
+    arrived: what is visible to any arrival since the first of these (nobody who arrived before it knew of any), None
+    while there is none; contributors: the newest
     arrival of each warp, and arriving_lanes its lanes; by_engine: some arrival came later than what caused it;
     last_expect, last_copy: where bytes were expected, and a copy issued that brought bytes, last.
     """
@@ -289,13 +292,19 @@ class PhaseState:
     arrivals: int = 0
     expected_bytes: int = 0
     completed_bytes: int = 0
-    expects: list[Mark] = field(default_factory=lambda: [])
+    held_open_for: list[tuple[Mark, str]] = field(default_factory=lambda: [])
     contributors: dict[int, Mark] = field(default_factory=lambda: {})
     arriving_lanes: dict[int, int] = field(default_factory=lambda: {})
     by_engine: bool = False
     last_span: Span | None = None
     last_expect: Span | None = None
     last_copy: Span | None = None
+
+    def hold_open_for(self, mark: Mark, what: str) -> None:
+        """The phase must not end before an arrival that knows of `mark`."""
+        self.held_open_for.append((mark, what))
+        if self.arrived is None:
+            self.arrived = VectorClock()
 
     def has_ended_for(self, clock: VectorClock) -> bool:
         """Of a phase that has ended: does `clock` know every contribution, and so that it has? What an engine

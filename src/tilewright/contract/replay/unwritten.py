@@ -10,8 +10,8 @@ every interleaving.
 What counts as written: whatever an access wrote, elements out of a tensor map's bounds and the rest of a short cp.async
 included, which are filled with zeros. An atomic operation that modifies a byte reads it.
 
-Not handled: bytes that hold the values of an earlier use (a slot's phase before): they are written; tensor memory;
-launches that are made up, whose copies bring made-up bytes. A read that depends on data is a doubt.
+Not handled: bytes that hold the values of an earlier use (a slot's phase before): they are written; launches that are
+made up, whose copies bring made-up bytes. A read that depends on data is a doubt. Tensor memory is judged elsewhere.
 Source: PTX ISA 5.1.6 (.shared: no initial value), CUDA Driver API (cuMemAlloc: the memory is not cleared).
 Checked by: tests/contract/replay/test_unwritten.py.
 """

@@ -52,6 +52,7 @@ class Interpretations:
     idle_followers: Interpretation = Level.ERROR
     narrow_release: Interpretation = Level.ERROR
     unwritten_shared: Interpretation = Level.ERROR
+    unwritten_tensor_memory: Interpretation = Level.ERROR
     lanes_in_step: Interpretation = Level.ERROR
     repeated_init: Interpretation = Level.ERROR
     unused_barrier: Interpretation = Level.ERROR
@@ -249,6 +250,14 @@ POINTS: tuple[ContestedPoint, ...] = (
         "No: the values are whatever was left there, so the kernel is not one function of its inputs.",
         "It may, if it then throws away what it read; that can't be seen in the order of accesses: for review.",
         ("PTX ISA 5.1.6", "derived: a proof of order says nothing of such values"),
+    ),
+    ContestedPoint(
+        "unwritten_tensor_memory", ("TC122",),
+        "May a tcgen05 operation read a block of tensor memory that was written in part alone?",
+        "No: the other cells hold whatever was left there, so the kernel is not one function of its inputs.",
+        "It may, if what it reads there is thrown away, as where a load takes 32 lanes and an mma of 64 rows has "
+        "written 16 of them. A block of which no cell was written is refuted all the same.",
+        ("PTX ISA 9.7.16.1, 9.7.16.10.5 (data paths)", "derived: a proof of order says nothing of such values"),
     ),
     ContestedPoint(
         "lanes_in_step", ("NB106",),

@@ -79,5 +79,11 @@ TENSOR_RULES: tuple[Rule, ...] = (
     Rule("TC120", "lanes-of-another-warp", "a warp's tcgen05.ld or st names lanes of the first quarter",
          "Warp w of a CTA reaches lanes 32 (w mod 4) to 32 (w mod 4) + 31, and its address names them.", _WAIT,
          "All warps of the epilogue load from the accumulator's address.", "Add (w mod 4) << 21 to the address."),
+    Rule("TC122", "tensor-memory-unwritten", "tensor memory is read that nobody has written",
+         "Columns hold nothing when they are allocated: what is read there before it is written is whatever was left. "
+         "An mma that accumulates reads D, one with scale factors or A in tensor memory reads these.",
+         "PTX ISA 9.7.16.1 (tensor memory), 9.7.16.7",
+         "The first mma of a tile accumulates (enable-input-d is true) and nobody has stored zeros.",
+         "Let the first mma of each tile overwrite D, and write every operand before it is read."),
 )  # fmt: skip
 """Rules of the TC family."""

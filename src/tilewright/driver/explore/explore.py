@@ -89,7 +89,7 @@ class _Excuse:
 def explore(exploration: Exploration, text: Places) -> Explored:
     """Make launches until they cover the kernel, and say what they show."""
     dimensions = exploration.dimensions
-    exploration.stops = lambda tried: _plainly_fails(exploration, tried)
+    exploration.stops = lambda tried: _plainly_fails(exploration, text, tried)
     # A launch shows further dimensions: later starts choose these, too.
     starts: tuple[Callable[[], Assignment], ...] = (
         lambda: {each: dimension.first for each, dimension in dimensions.items()},
@@ -105,11 +105,11 @@ def explore(exploration: Exploration, text: Places) -> Explored:
         _excuse(exploration, text, excuses)
 
     excuse()
-    guilty = _guilty(exploration, excuses)
+    guilty = _guilty(exploration, text, excuses)
     if not guilty:
         covered = cover(exploration, excuse, text.name, text.span, text.loop_span, text.positions, text.lasting)
         excuse()
-        guilty = _guilty(exploration, excuses)
+        guilty = _guilty(exploration, text, excuses)
         if not guilty:
             asserted = all(each.judged.asserted is not None for each in exploration.tried)
             verdict = _open_or_proven(exploration, text, excuses, covered.reasons, covered.claims)
@@ -214,7 +214,7 @@ def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
 def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
     """Exclude a launch with a zero, or with a loop without iterations, if the launch without that is clean."""
     zero = [each for each, value in tried.values.items() if not value and each.kind in ("number", "pointer", "memory")]
-    loops = _empty_loops(tried)
+    loops = _empty_loops(exploration, text, tried)
     clean = [each for each in exploration.tried if each.clean]
     changed = {*zero, *(each for inputs in loops.values() for each in inputs)}
     if not clean or not changed:
@@ -224,7 +224,7 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
     if repaired is not None and repaired.clean and set(tried.judged.inputs) <= set(repaired.judged.inputs):
         nonzero = [each for each in zero if repaired.values.get(each) and each in exploration.dimensions]
         # Loops that a clean launch does not enter either are not what fails.
-        harmless = {visit for each in (repaired, *clean) for visit in _empty_loops(each)}
+        harmless = {visit for each in (repaired, *clean) for visit in _empty_loops(exploration, text, each)}
         entered = loops.keys() - harmless
         if not nonzero and not entered:
             return
@@ -232,7 +232,7 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
             exploration.narrow(each, smallest=1)
         _bar_zero_floats(exploration, tried, nonzero)
         if not nonzero:
-            _bar_empty_loops(exploration, tried, entered)
+            _bar_empty_loops(exploration, text, tried, entered)
         # What was clean may differ by more than that it is not zero: any other number must do as well.
         numbers = [each for each in nonzero if each.kind == "number"]
         for other in _ORDINARY if numbers else ():
@@ -299,16 +299,27 @@ def _excuse_huge(
         excuses[id(tried)] = _Excuse(f"{said} (beyond, a sum overflows and the kernel fails with {finding.code})")
 
 
-def _empty_loops(tried: Tried) -> dict[_Visit, tuple[Input, ...]]:
+def _empty_loops(exploration: Exploration, text: Places, tried: Tried) -> dict[_Visit, tuple[Input, ...]]:
     """Loops that a warp does not enter since inputs say so, and these inputs."""
     found: dict[_Visit, tuple[Input, ...]] = {}
     for condition in distinct(tried.judged.conditions):
-        if condition.loop < 0 or condition.iteration or condition.outcome.size != 1:
-            continue
-        if bool(condition.outcome[0]) != condition.stays:
+        if _leaves_at_once(exploration, text, condition):
             inputs = tuple(each for each in inputs_of((condition.node,)) if each.kind != "cluster")
             found.setdefault((condition.loop, condition.cta, condition.warp), inputs)
     return found
+
+
+def _leaves_at_once(exploration: Exploration, text: Places, condition: Condition) -> bool:
+    """Whether a warp leaves a loop where it begins, before it does anything of the protocol in it. A loop that is left
+    behind its first iteration, or within it, has had one."""
+    if condition.loop < 0 or condition.iteration or condition.outcome.size != 1:
+        return False
+    if bool(condition.outcome[0]) == condition.stays:
+        return False
+    flow = exploration.ways.flow
+    head = flow.loops[condition.loop].head
+    first = flow.block_of[head] == flow.block_of[condition.position]
+    return first and text.positions.isdisjoint(range(head, condition.position))
 
 
 def _repaired(exploration: Exploration, tried: Tried, changed: set[Input], clean: list[Tried]) -> Tried | None:
@@ -333,13 +344,14 @@ def _repaired(exploration: Exploration, tried: Tried, changed: set[Input], clean
     return found
 
 
-def _bar_empty_loops(exploration: Exploration, tried: Tried, loops: Collection[_Visit]) -> None:
+def _bar_empty_loops(
+    exploration: Exploration, text: Places, tried: Tried, loops: Collection[_Visit]
+) -> None:  # fmt: skip
     """Each of these loops, which a launch does not enter, iterates at least once."""
     ways: dict[tuple[int, int], list[Condition]] = {}
     for condition in distinct(tried.judged.conditions):
         way = ways.setdefault((condition.cta, condition.warp), [])
-        first = condition.loop >= 0 and not condition.iteration and condition.outcome.size == 1
-        empty = first and bool(condition.outcome[0]) != condition.stays
+        empty = _leaves_at_once(exploration, text, condition)
         if empty and (condition.loop, condition.cta, condition.warp) in loops:
             _bar(exploration, (*exploration.ways.needed(way, condition.position), condition))
         way.append(condition)
@@ -390,7 +402,7 @@ def _said(tried: Tried, nonzero: list[Input], text: Places, loops: Sequence[int]
     return f"the {word} at {places} {iterate} at least once (without iterations the kernel fails with {finding.code})"
 
 
-def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried]:
+def _guilty(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]) -> list[Tried]:
     """The launches that refute: those in which nothing is degenerate first, then those with small numbers. Where others
     are not decided, one in which a number is zero refutes nothing: whether it is the zero that fails is not known."""
     clean = any(each.clean for each in exploration.tried)
@@ -406,7 +418,7 @@ def _guilty(exploration: Exploration, excuses: dict[int, _Excuse]) -> list[Tried
     ]
 
     def order(each: Tried) -> tuple[int, int, tuple[int, ...]]:
-        empty = {loop for loop, *_ in _empty_loops(each)}
+        empty = {loop for loop, *_ in _empty_loops(exploration, text, each)}
         return _zeros(each) + len(empty), sum(each.values.values()), tuple(each.values.values())
 
     return sorted(found, key=order)
@@ -417,12 +429,12 @@ def _zeros(tried: Tried) -> int:
     return sum(not value for given, value in tried.values.items() if given.kind in ("number", "pointer"))
 
 
-def _plainly_fails(exploration: Exploration, tried: Tried) -> bool:
+def _plainly_fails(exploration: Exploration, text: Places, tried: Tried) -> bool:
     """Whether a launch refutes whatever others show: it fails, and nothing in it is degenerate or large."""
     if not tried.fails or tried.judged.overrun or fails_by_alignment(tried) or fails_by_extent(tried):
         return False
     zero = any(not value and given.kind in ("number", "pointer", "memory") for given, value in tried.values.items())
-    return not zero and not _empty_loops(tried) and not _uncertain(exploration, tried)
+    return not zero and not _empty_loops(exploration, text, tried) and not _uncertain(exploration, tried)
 
 
 def _uncertain(exploration: Exploration, tried: Tried) -> bool:

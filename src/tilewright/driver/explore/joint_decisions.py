@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.driver.explore.exploration import FAILS, Exploration, Place, Tried, distinct, place_of
+from tilewright.driver.explore.later_iterations import later_iterations
 from tilewright.driver.explore.missing import Missing, cut
 from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
 from tilewright.driver.explore.path_search import Assignment, Pool, label, pool_of
@@ -143,7 +144,8 @@ def joint_decisions(
     if left and len({word.key for word in words}) >= WORDS_MOST:
         said = f"what inputs decide goes more than {WORDS_MOST} ways together"
         return [Missing(left[0].position, said, ("joint", "many"), Undecided), *parting.values()]
-    return [*found, *_later(exploration, words, name), *parting.values()]
+    later = later_iterations(exploration, chosen, recurring, lasting, name)
+    return [*found, *_later(exploration, words, name), *later, *parting.values()]
 
 
 def _tree(words: Sequence[_Word]) -> dict[tuple[object, ...], _Branching]:

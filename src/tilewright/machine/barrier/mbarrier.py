@@ -8,7 +8,7 @@ States are values; each operation takes one (None for memory that holds no valid
 operation ended a phase exactly if `after.phase != before.phase`. Misuse raises `ProtocolFault`, whose code names the
 rule: MB201 ranges, MB202 not initialised, MB203 initialised twice, MB209 more arrivals than pending, MB210 a
 `.noComplete` arrival that would complete, MB212 a parity that is none, MB217 expected count dropped to zero, MB219 a
-state of a phase long past.
+state of a phase long past, or of another object.
 
 Not handled: memory order (events carry it), the `.layout` v1 object with conditional phases (PTX 9.3), remote forms (a
 remote arrival is the same arrival on the owner's object), time limits of try_wait.
@@ -23,7 +23,9 @@ from tilewright.base.value import value
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.targets import Target
 
-TOKEN_PHASE = 1 << 20
+_PHASE_SHIFT = 20
+_PLACE_SHIFT = 48
+TOKEN_PHASE = 1 << _PHASE_SHIFT
 """What the state that an arrival returns gains with a phase (`token`)."""
 SIGNED_ODD = 0xFFFF_FFFF
 """Parity 1 as a truth value that is extended by its sign."""
@@ -162,22 +164,22 @@ def complete_phase(barrier: Mbarrier | None) -> int:
     return (barrier if barrier is not None else _valid(barrier, "mbarrier.test_wait")).phase - 1
 
 
-def phase_asked(barrier: Mbarrier | None, value: int, *, by_parity: bool) -> int:
+def phase_asked(barrier: Mbarrier | None, value: int, offset: int, *, by_parity: bool) -> int:
     """Absolute index of the phase whose completion a test asks for, now, by parity or by a state."""
     if not by_parity:
-        token_complete(barrier, value)
-        return value >> 20
+        return phase_asked_by_token(barrier, value, offset)
     complete = parity_complete(barrier, value)
     return complete_phase(barrier) + (not complete)
 
 
-def token(barrier: Mbarrier | None) -> int:
+def token(barrier: Mbarrier | None, offset: int) -> int:
     """The 64-bit state that `mbarrier.arrive` returns, taken before the arrival: opaque to the program.
 
-    Bits [19:0] hold the pending count, for `mbarrier.pending_count`; the phase stands above them.
+    Bits [19:0] hold the pending count, for `mbarrier.pending_count`; the phase stands above them, and from bit 48 on
+    the object's place, its `offset` in shared memory.
     """
     current = _valid(barrier, "mbarrier.arrive")
-    return (current.phase << 20 | current.pending) & 0xFFFF_FFFF_FFFF_FFFF
+    return (offset >> 3) << _PLACE_SHIFT | current.phase << _PHASE_SHIFT | current.pending
 
 
 def token_pending(state: int) -> int:
@@ -185,15 +187,23 @@ def token_pending(state: int) -> int:
     return state & TOKEN_PHASE - 1
 
 
-def token_complete(barrier: Mbarrier | None, state: int) -> bool:
-    """`mbarrier.test_wait` on a state: is its phase complete? Raises MB219 on an older one."""
+def phase_asked_by_token(barrier: Mbarrier | None, state: int, offset: int) -> int:
+    """The phase that a state names to the object at `offset`. Raises MB219 on an older one, and on that of another
+    object."""
     current = _valid(barrier, "mbarrier.test_wait")
-    phase = state >> 20
+    phase = (state & (1 << _PLACE_SHIFT) - 1) >> _PHASE_SHIFT
+    if state >> _PLACE_SHIFT != offset >> 3:
+        raise ProtocolFault("MB219", "a state is waited for that no arrival on this mbarrier has returned")
     if phase not in (current.phase, current.phase - 1):
         raise ProtocolFault(
             "MB219", f"a state of phase {phase} is waited for in phase {current.phase}: not current, not preceding"
         )
-    return phase != current.phase
+    return phase
+
+
+def token_complete(barrier: Mbarrier | None, state: int, offset: int) -> bool:
+    """`mbarrier.test_wait` on a state: is its phase complete?"""
+    return phase_asked_by_token(barrier, state, offset) != _valid(barrier, "mbarrier.test_wait").phase
 
 
 def _valid(barrier: Mbarrier | None, operation: str) -> Mbarrier:

@@ -237,7 +237,8 @@ def arrive_when_landed(
 
     number, state.arrivals = state.arrivals, state.arrivals + 1
     if cta.cluster.observe is not None:
-        cta.cluster.observe(AsyncCopyArriveIssue(warp.actor, to_bits(mask), number, span))
+        adds_to = None if no_increment else (cta.linear, offset)
+        cta.cluster.observe(AsyncCopyArriveIssue(warp.actor, to_bits(mask), number, span, adds_to))
 
     def arrive() -> None:
         left = count

@@ -620,12 +620,14 @@ class AsyncCopyWait:
 @value
 class AsyncCopyArriveIssue:
     """cp.async.mbarrier.arrive is executed: its deferred arrivals (number `arrival` of the warp) will count once the
-    cp.asyncs that the lanes have issued until now are done."""
+    cp.asyncs that the lanes have issued until now are done. adds_to: without .noinc, the CTA and address of the
+    mbarrier whose current phase now waits for as many arrivals more."""
 
     actor: WarpActor
     lanes: int
     arrival: int
     span: Span
+    adds_to: tuple[int, int] | None = None
 
 
 @value

@@ -156,6 +156,11 @@ def check_stuck(warp: Warp, program: Program) -> None:
             f"{strand.mask.bit_count()} lanes at {program.steps[strand.pc].span}" for strand in warp.strands
         )
         step = program.steps[warp.strands[0].pc]
+        for strand in warp.strands:
+            other = program.steps[strand.pc]
+            if other.opcode.startswith("barrier.") and "aligned" not in other.opcode:
+                message = f"the machine cannot run {other.opcode} by lanes of a warp that come to it apart: {lines}"
+                raise TilewrightError(message, span=other.span)
         raise MachineFault(
             "MF005",
             "diverged-warp",

@@ -175,8 +175,8 @@ MACHINE_RULES: dict[str, MachineRule] = {
         MachineRule(
             "MB219",
             "mbarrier-stale-state",
-            "a state of an older phase is waited for",
-            "A state names the current or the preceding phase.",
+            "a state of an older phase, or of another mbarrier, is waited for",
+            "A state names the current or the preceding phase of the mbarrier that it was taken from.",
             _MBARRIER,
             "A warp keeps the state of its first arrival.",
             "Wait with the state of the last arrival.",

@@ -225,7 +225,7 @@ def _arrive(drop: bool) -> Callable[[Decoder, Instruction, Modifiers], Control]:
                 )
                 for amount, members in arrivals:
                     if state != SINK_SLOT:
-                        tokens[members] = mbarrier.token(cta.barriers.get(offset))
+                        tokens[members] = mbarrier.token(cta.barriers.get(offset), offset)
                     each, expected = (1, amount) if expecting else (amount, 0)
                     bits = 0
                     for lane in members:
@@ -293,10 +293,14 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
 
         span = instruction.span
         peek = span in decoder.peeks
-        is_complete = mbarrier.parity_complete if by_parity else mbarrier.token_complete
 
         def test(cta: Cta, offset: int, value: int) -> bool:
-            return not (peek and decoder.peeks_fail) and is_complete(cta.barriers.get(offset), value)
+            if peek and decoder.peeks_fail:
+                return False
+            barrier = cta.barriers.get(offset)
+            if by_parity:
+                return mbarrier.parity_complete(barrier, value)
+            return mbarrier.token_complete(barrier, value, offset)
 
         def act(warp: Warp, mask: int) -> Signal | None:
             named = operand.one_with(warp, mask, phase)
@@ -334,7 +338,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
                 observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope, lanes))
 
         def looks(warp: Warp, cta: Cta, offset: int, value: int, lanes: int) -> None:
-            asked = mbarrier.phase_asked(cta.barriers.get(offset), value, by_parity=by_parity)
+            asked = mbarrier.phase_asked(cta.barriers.get(offset), value, offset, by_parity=by_parity)
             if cta.cluster.observe is not None:
                 parity = value if by_parity else asked & 1
                 cta.cluster.observe(

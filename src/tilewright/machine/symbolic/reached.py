@@ -30,7 +30,7 @@ def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> 
         ):
             found |= facts.writes & sliced.registers
         instruction = text.flow.instructions[position]
-        if ((facts.kind == "atomic" or names_taken_work(instruction)) and data) or instruction.row == "activemask":
+        if (facts.kind == "atomic" or names_taken_work(instruction)) and data:
             found |= facts.writes & sliced.registers
     while True:
         before = len(found)

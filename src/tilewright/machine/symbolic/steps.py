@@ -374,8 +374,6 @@ class _Wrapper:
         match self.facts.kind:
             case "load" if self.facts.space == "param":
                 return self._parameters(r, held, mask)
-            case "compute" if self.instruction.row == "activemask":
-                return self._together(warp)
             case "compute" if self.bare is not None:
                 return self._compute(warp, r, held, mask)
             case "collective":
@@ -387,16 +385,6 @@ class _Wrapper:
                 return {}
             case _:
                 return {}
-
-    def _together(self, warp: Warp) -> dict[int, Source]:
-        """Which lanes run together, after branches that divided the warp."""
-        run = self.run_of
-        nodes = dict.fromkeys(
-            each.node
-            for each in run.conditions
-            if (each.cta, each.warp) == (warp.cta.rank, warp.index) and not each.node.uniform
-        )
-        return dict.fromkeys(self.writes, run.table.opaque("which lanes run together", tuple(nodes))) if nodes else {}
 
     def _read(self, r: Registers, held: dict[int, Pieces], mask: int) -> tuple[Node, ...]:
         slots = [self.recording.slots[name] for name in self.facts.reads if name in self.recording.slots]

@@ -29,7 +29,7 @@ from tilewright.machine.protocol.slice import Slice
 from tilewright.machine.protocol.slice_operands import Role, is_volatile, names_taken_work
 from tilewright.machine.taint.lane_order import lane_store
 from tilewright.machine.taint.local import LocalAccess
-from tilewright.machine.taint.taint import KNOWN, MayTaint, Origin, What, silent_access, source_kind
+from tilewright.machine.taint.taint import KNOWN, MayTaint, Origin, What, is_by_chance, silent_access, source_kind
 from tilewright.machine.taint.tracker import SPIN_LIMIT, Tracker, WarpTaint
 
 _WHAT: dict[Role, What] = {
@@ -59,6 +59,7 @@ class StepFacts:
         self.facts = facts
         self.silent = silent_access(sliced, position)
         self.unvalued = unvalued
+        self.by_chance = is_by_chance(self.instruction)
         # Of an atomic operation: what it leaves in shared memory is the same, whoever comes first.
         self.in_any_order = in_any_order
         self.unknown_parameter = unknown_parameter
@@ -274,7 +275,9 @@ def _finish(
             origin |= tracker.sources.origin(facts.span, "a parameter that was not given")
         if facts.unvalued:
             origin |= tracker.sources.origin(facts.span, f"the result of {facts.instruction.opcode}")
-    elif facts.writes and (kind in ("matrix", "unknown") or facts.unvalued or _is_any_work(facts, tracker, warp, mask)):
+    elif facts.writes and (
+        kind in ("matrix", "unknown") or facts.unvalued or facts.by_chance or _is_any_work(facts, tracker, warp, mask)
+    ):
         words = (
             f"the result of {facts.instruction.opcode}, which this run does not compute"
             if facts.unvalued

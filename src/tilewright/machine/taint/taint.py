@@ -149,10 +149,18 @@ def may_taint(
     return MayTaint(frozenset(tainted), regions, {at: tuple(found) for at, found in controllers.items()})
 
 
+def is_by_chance(instruction: Instruction) -> bool:
+    """Whether an instruction asks which lanes of its warp run together: lanes that have parted meet again when the
+    hardware pleases, and whether they have parted is not seen where a branch was left out or run as guards."""
+    return instruction.row == "activemask"
+
+
 def source_kind(instruction: Instruction, space: str) -> str:
     """In words, what a load or atomic of unknown data brought in."""
     if names_taken_work(instruction):
         return "which cluster's work is taken over"
+    if is_by_chance(instruction):
+        return "which lanes of a warp run together"
     if instruction.row in ("atom", "red"):
         return "the result of an atomic operation"
     if instruction.row.startswith("tcgen05"):
@@ -196,7 +204,9 @@ def _source_writes(
     wanted = facts.writes & sliced.registers
     if not wanted:
         return frozenset()
-    if position in unvalued or facts.kind in ("unknown", "matrix", "atomic") or names_taken_work(instruction):
+    if position in unvalued or facts.kind in ("unknown", "matrix", "atomic"):
+        return wanted
+    if names_taken_work(instruction) or is_by_chance(instruction):
         return wanted
     match facts.kind:
         case "load" if facts.space == "param" and not reads_call_parameter(sliced.text, position):

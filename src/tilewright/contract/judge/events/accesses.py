@@ -111,6 +111,7 @@ def _copy_access(state: LaunchState, event: Access, number: int) -> None:
     if event.space == "shared" and loads:
         agent: tuple[Any, ...] = ("copy", copy.actor)
         done = next(iter(copy.writes.values()))
+        copy.source = event.cta
     elif loads:
         # Copies that signal one barrier complete in the order of its phases, so the newest stands for them.
         cta, done = next(iter(copy.writes.items()))

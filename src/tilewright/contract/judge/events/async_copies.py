@@ -102,6 +102,8 @@ def arrive_issue(state: LaunchState, event: AsyncCopyArriveIssue) -> None:
     others = any(copy.lanes & ~event.lanes for copy in thread.open)
     covered = thread.covered if others else thread.issued
     thread.arrivals[event.arrival] = (warp.clock.copy(), warp.order.copy(), covered)
+    if event.adds_to is not None:
+        phase_ledger.add_arrivals(cluster, warp, event.adds_to, event.span)
 
 
 def arrive(state: LaunchState, event: AsyncCopyArrive) -> None:

@@ -19,7 +19,14 @@ from tilewright.contract.judge.launch_state import TENSOR_MAP_BYTES, LaunchState
 from tilewright.contract.judge.race import describe_race
 from tilewright.contract.judge.run_state import BulkThread, ClusterState, CopyState, WarpState, is_ordered, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
-from tilewright.machine.core.event import BarrierComplete, BulkCommit, BulkWait, CopyIssue, TensorMapFence
+from tilewright.machine.core.event import (
+    BarrierComplete,
+    BulkCommit,
+    BulkWait,
+    CopyIssue,
+    TensorMapFence,
+    WarpActor,
+)
 
 
 def issue(state: LaunchState, event: CopyIssue) -> None:
@@ -102,25 +109,16 @@ def _use_tensor_map(
         copy.actor, ("tensor map", copy.actor), False, False, event.span, cells, completion=done,
         issuer=warp.actor, operation="reads (tensor map)", by_engine=True,
     )  # fmt: skip
-    acquired = warp.tensor_maps.get(event.tensor_map)
-    level: Level | None = Level.ERROR
-    if acquired is None:
-        acquired = _acquired_for(cluster, warp, event.tensor_map)
-        level = state.interpretations.tensor_map_acquire
     state.map_readers.add(cluster.index)
-    made_up = state.written_maps.get((cluster.index, event.tensor_map))
-    if made_up is not None:
-        _doubt_tensor_map(state, cluster, copy, made_up, acquired)
+    if state.any_global_address:
+        _doubt_tensor_map(state, cluster, warp, event.tensor_map, copy, record)
     for earlier in cluster.global_memory.conflicts(record):
         if not is_ordered(earlier, copy.clock):
             code, message, steps = describe_race(earlier, record, "global")
             state.findings.report(code, message, event.span, earlier.span, steps)
             continue
-        covered = acquired is not None and (
-            cluster.at(acquired, ("tensor map release", earlier.warp_track)) >= earlier.epoch
-        )
-        severity = level if covered else Level.ERROR
-        own = warp.tensor_maps.get(event.tensor_map) is not None
+        covered, own = _is_published(cluster, warp, event.tensor_map, earlier)
+        severity = Level.ERROR if own or not covered else state.interpretations.tensor_map_acquire
         if severity is not None and not (covered and own):
             lacking = "release" if own else "acquire by the issuer"
             state.findings.report(
@@ -131,7 +129,8 @@ def _use_tensor_map(
                 earlier.span,
                 (
                     f"{name_of(earlier.actor)} writes the tensor map ({earlier.span}) through the generic proxy",
-                    "the threads synchronize without fence.proxy.tensormap::generic.release and .acquire",
+                    "the threads synchronize without fence.proxy.tensormap::generic.release and .acquire, of a scope "
+                    "that has both of them",
                     f"{name_of(warp.actor)} issues a copy ({event.span}), which reads a stale tensor map",
                 ),
                 severity,
@@ -139,18 +138,31 @@ def _use_tensor_map(
 
 
 def _doubt_tensor_map(
-    state: LaunchState, cluster: ClusterState, copy: CopyState, earlier: Record, acquired: VectorClock | None
+    state: LaunchState, cluster: ClusterState, warp: WarpState, address: int, copy: CopyState, record: Record
 ) -> None:
     """The same where addresses are made up, so that who wrote the map may have written another one."""
-    released = 0 if acquired is None else cluster.at(acquired, ("tensor map release", earlier.warp_track))
-    if released < earlier.epoch or not is_ordered(earlier, copy.clock):
-        state.findings.doubt(
-            f"{copy.span}: the copy uses a tensor map that the kernel seems to write at {earlier.span}, and nothing "
-            "releases and acquires it on the way (fence.proxy.tensormap); give --launch"
-        )
+    for earlier in state.made_up_maps.use(cluster.index, record):
+        covered, _ = _is_published(cluster, warp, address, earlier)
+        if not covered or not is_ordered(earlier, copy.clock):
+            state.findings.doubt(
+                f"{copy.span}: the copy uses a tensor map that the kernel seems to write at {earlier.span}, and "
+                "nothing releases and acquires it on the way (fence.proxy.tensormap); give --launch"
+            )
 
 
-def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: int) -> VectorClock | None:
+def _is_published(cluster: ClusterState, warp: WarpState, address: int, earlier: Record) -> tuple[bool, bool]:
+    """Was what `earlier` wrote of a tensor map released and acquired on the way to `warp`, each for a scope that has
+    both; and was it acquired by `warp` itself? Of what an engine wrote nobody can say so."""
+    writer = earlier.issuer or earlier.actor
+    wide = not isinstance(writer, WarpActor) or writer.cta != warp.actor.cta
+    own = warp.tensor_maps.get((address, wide))
+    acquired = own if own is not None else _acquired_for(cluster, warp, (address, wide))
+    if acquired is None or earlier.by_engine:
+        return False, own is not None
+    return cluster.at(acquired, ("tensor map release", earlier.warp_track, wide)) >= earlier.epoch, own is not None
+
+
+def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: tuple[int, bool]) -> VectorClock | None:
     """What another warp of the CTA knew at an acquire of a tensor map that `warp` knows of."""
     for other in cluster.warps.values():
         known = other.tensor_maps.get(tensor_map)
@@ -162,12 +174,14 @@ def _acquired_for(cluster: ClusterState, warp: WarpState, tensor_map: int) -> Ve
 
 
 def tensor_map_fence(state: LaunchState, event: TensorMapFence) -> None:
-    """fence.proxy.tensormap::generic: a release of what was written, or an acquire of one tensor map."""
+    """fence.proxy.tensormap::generic: a release of what was written, or an acquire of one tensor map. One of the CTA's
+    scope is none for threads of other CTAs."""
     cluster, warp = state.step(event.actor)
-    if event.kind == "release":
-        cluster.advance(warp.clock, ("tensor map release", warp.access_track), warp.epoch)
-    elif event.address is not None:
-        warp.tensor_maps[event.address] = warp.clock.copy()
+    for wide in (False, True)[: 1 if event.scope == "cta" else 2]:
+        if event.kind == "release":
+            cluster.advance(warp.clock, ("tensor map release", warp.access_track, wide), warp.epoch)
+        elif event.address is not None:
+            warp.tensor_maps[event.address, wide] = warp.clock.copy()
 
 
 def complete(state: LaunchState, event: BarrierComplete) -> None:

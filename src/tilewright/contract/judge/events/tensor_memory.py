@@ -3,7 +3,8 @@
 mma, cp and shift of one thread are complete for whoever has observed a tcgen05.commit that covers them; a warp's loads
 and stores once it has executed wait::ld or wait::st and whoever asks has synchronized with it after that. One thread's
 mma, cp and shift run in order where the ISA names the pair. Allocation and deallocation count as writes of all cells of
-their columns. Shared-memory operands are read through the async proxy until the commit is observed.
+their columns: a cell whose last write is its allocation holds nothing yet. Shared-memory operands are read through the
+async proxy until the commit is observed.
 Source: PTX ISA 9.7.16 (tcgen05), above all 9.7.16.6 (memory consistency). Whether columns are allocated at all, how
 many, and in what order, is the machine's to say. Checked by: tests/contract/judge/test_tensor_memory.py.
 """
@@ -23,6 +24,7 @@ from tilewright.contract.judge.tensor_state import LANES, TensorOperation, cells
 from tilewright.machine.core.event import (
     CommitArrive,
     Ranges,
+    TensorBlock,
     TensorMemoryAllocate,
     TensorMemoryCommit,
     TensorMemoryDeallocate,
@@ -101,7 +103,10 @@ def issue(state: LaunchState, event: TensorMemoryIssue) -> None:
                 event.operation, operation.thread if not write else number, write, False, event.span, cells,
                 completion=operation.done, issuer=event.actor, operation="writes" if write else "reads",
             )  # fmt: skip
-            for earlier in cluster.tensor.memory(cta).conflicts(record):
+            conflicts = cluster.tensor.memory(cta).conflicts(record)
+            if not write and any(earlier.operation == "allocates" for earlier in conflicts):
+                _judge_unwritten(state, cluster, operation, event.reads, cta)
+            for earlier in conflicts:
                 if earlier.actor != event.operation:
                     _judge(state, cluster, warp, earlier, operation, record, cta)
     for cta, ranges in event.shared:
@@ -175,6 +180,35 @@ def _judge(
         )
     else:
         _report(state, "TC109", first, later, record, cta, _level_of_unwaited(state, warp, first))
+
+
+def _judge_unwritten(
+    state: LaunchState, cluster: ClusterState, operation: TensorOperation, blocks: tuple[TensorBlock, ...], cta: int
+) -> None:  # fmt: skip
+    """An operation reads cells that nobody has written since their allocation. What it takes from a block of which no
+    cell was written is nothing but leftovers; of a block that was written in part, the rest may be thrown away."""
+    for block in blocks:
+        if block.cta != cta:
+            continue
+        ((_, cells),) = cells_by_cta((block,))
+        writes = [record for record in cluster.tensor.memory(cta).touched(cells) if record.write]
+        allocations = [record for record in writes if record.operation == "allocates"]
+        whole = len(allocations) == len(writes)
+        level = Level.ERROR if whole else state.interpretations.unwritten_tensor_memory
+        if allocations and level is not None:
+            columns = f"columns [{block.column_begin}, {block.column_end}) of CTA {cta}"
+            owner = name_of(allocations[0].actor)
+            state.findings.report(
+                "TC122",
+                f"{_who(operation)} reads {columns}, {'which' if whole else 'some cells of which'} nobody has written",
+                operation.span,
+                allocations[0].span,
+                (
+                    f"{owner} allocates the columns ({allocations[0].span}), which hold what was left there",
+                    f"{_who(operation)} reads them ({operation.span}); no write comes before, in any order",
+                ),
+                level,
+            )
 
 
 def _level_of_unwaited(state: LaunchState, warp: WarpState, load: TensorOperation) -> Level | None:
