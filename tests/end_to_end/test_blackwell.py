@@ -131,10 +131,36 @@ def of_matrices(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], y: tw.
     y[b, i, j] = tw.relu(tw.dot(x[b, i, k], w[b, j, k], over=k))
 
 
-@pytest.mark.sample(2)
+@tw.kernel
+def of_bytes(
+    x: tw.Tensor["M", "K", tw.f8e4m3],
+    w: tw.Tensor["N", "K", tw.f8e4m3],
+    s: tw.Tensor["M", tw.f32],
+    y: tw.Tensor["M", "N"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T)
+    y[i, j] = acc * s[i]
+
+
+@tw.kernel
+def of_byte_columns(
+    x: tw.Tensor["K", "M", tw.f8e5m2], w: tw.Tensor["K", "N", tw.f8e5m2], y: tw.Tensor["M", "N", tw.f8e4m3]
+):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(x[k, i], w[k, j], over=k)
+
+
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kernel", "dims"),
     [
+        (of_bytes, {"M": 66, "N": 40, "K": 160}),
+        (of_byte_columns, {"M": 80, "N": 48, "K": 70}),
+        (of_byte_columns, {"M": 160, "N": 272, "K": 200}),
+        (of_bytes, {"M": 300, "N": 200, "K": 272}),
         (of_matrices, {"B": 2, "M": 66, "N": 40, "K": 72}),
         (with_epilogue, {"M": 130, "N": 200, "K": 136}),
         (of_columns, {"M": 136, "N": 72, "K": 130}),

@@ -55,7 +55,7 @@ from tilewright.lower.cascade.point_values import (
     position_at,
     users,
 )
-from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, wgmma_wait
+from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, step_elements, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
 
 _SCALAR = ac.ScalarType()
@@ -501,7 +501,8 @@ class Consumer:
 
     def depth_of(self, over: str, ring: Ring) -> int:
         """Elements of the contracted axis in a slot."""
-        whole = -(-self.program.extents[over] // _STEP) * _STEP
+        step = step_elements(ring.decision)
+        whole = -(-self.program.extents[over] // step) * step
         return self.d.slice_depth if ring.decision.sliced else whole
 
     def issue_held(
@@ -777,7 +778,7 @@ class Consumer:
         place = part_of_batch(self.build, axes, self.arrays[name], self.place, self.d)
         others = [axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept]
         column = self.first(others[0]) if others else self.zero()
-        through = [self.rows, self.unit] if others else []
+        through = [self.rows, self.unit] if others and element.bytes > 1 else []
         self.build.add(ac.GlobalStoreOp.create(operands=[held, place, self.first_row(), column, *through]))
 
 

@@ -38,6 +38,7 @@ from tilewright.ir.ac.tensor_memory import (
 )
 from tilewright.legal.descriptor.tensor_core_descriptor import (
     InstructionDescriptor,
+    Kind,
     Layout,
     OperandElement,
     SharedDescriptor,
@@ -52,8 +53,15 @@ from tilewright.lower.ptx.tensor_core import offset_descriptor, scale_predicate
 
 _WARP_THREADS, _UNIT_THREADS = 32, 128
 _BARRIER_BYTES = 8
-_STEP_ELEMENTS, _STEP_COLUMNS = 16, 8
-"""Of the contracted axis, what one tcgen05.mma of 16-bit elements takes; as columns of A in tensor memory."""
+_KINDS: dict[str, tuple[Kind, OperandElement, int]] = {
+    "bf16": ("f16", "bf16", 16),
+    "f16": ("f16", "f16", 16),
+    "f8e4m3": ("f8f6f4", "e4m3", 32),
+    "f8e5m2": ("f8f6f4", "e5m2", 32),
+}
+"""By element: the kind, what that calls it, and how many of the contracted axis one tcgen05.mma takes."""
+_STEP_COLUMNS = 8
+"""Of A in tensor memory, what one tcgen05.mma takes."""
 _LOAD_COLUMNS, _LOAD_REGISTERS, _LOAD_MOST = 8, 4, 32
 """Of tcgen05.ld.16x256b.x1, and its largest count."""
 _STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
@@ -204,10 +212,10 @@ def shared_descriptor(lowering: Lowering, buffer: BufferPlace, leading: int, str
 
 
 def _instruction(op: TensorIssueOp | TensorIssueStoredOp, a_major: str) -> int:
-    element = cast("OperandElement", op.element.data)
+    kind, element, depth = _KINDS[op.element.data]
     return encode_instruction(
         InstructionDescriptor(
-            "f16", op.m.data, op.n.data, _STEP_ELEMENTS, "f32", element, element,
+            kind, op.m.data, op.n.data, depth, "f32", element, element,
             a_major=_major(a_major), b_major=_major(op.b_major.data),
         )
     )  # fmt: skip
@@ -252,7 +260,7 @@ def _multiply(
     for step, operand in enumerate(operands):
         descriptor = offset_descriptor(text, base, advances[step])
         scale = scale_predicate(text, overwrite=op.accumulator is None and step == 0)
-        opcode = "tcgen05.mma.cta_group::1.kind::f16"
+        opcode = f"tcgen05.mma.cta_group::1.kind::{_KINDS[op.element.data][0]}"
         text.emit(opcode, f"[{sums}]", operand, descriptor, kind, scale, guard=lowering.is_first_thread)
     lowering.places[op.inflight] = NoPlace()
     lowering.places[op.reading] = slot

@@ -7,7 +7,8 @@ read. Two consumers share a CTA's slots, and each computes while the other's pro
 smaller tiles take less time in all, as where there are fewer tiles than multiprocessors. Three of them keep more warps
 busy where threads compute an operand between two products, if so few registers do.
 
-Not handled: operands of 8 bits, operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py.
+Not handled: operands that no tensor map describes, of 8 bits those that threads compute, and all where the tensor core
+keeps too few bits of their sums. Checked by: tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.base.element import Element
 from tilewright.base.plural import counted
 from tilewright.ir.cascade import RASTER_GROUP, SPAN_BYTES, CascadeDecisions, Lookup, SlotDecision
 from tilewright.ir.cascade_facts import (
@@ -33,12 +35,14 @@ from tilewright.ir.cascade_facts import (
     refuse_at,
     rows_loaded,
     slot_sum,
+    streamed_axis,
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
+from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
@@ -63,8 +67,10 @@ _LOOKED_UP, _REGISTERS_LOOKED_UP = 2, 4
 ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
-_STEP = 16
-"""Elements of a contracted axis that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape, 16-bit elements)."""
+_STEP_BYTES = 32
+"""Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
+_SUM_BITS = 24
+"""Of a sum, as float32 has them: less than that is a sum in two levels (`synth.tile.accumulation`), which is not here."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
@@ -97,8 +103,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     brought = multiplied_loads(program, axes)
     brought += tuple(load for each in sums if (load := _held_load(program, each)) is not None and load not in brought)
     for load in brought:
-        _check_brought(program, load, wanted)
-    tiniest = _Tile(1, target.limit("product.columns_step"), SPAN_BYTES // 2)
+        _check_brought(program, load, wanted, target)
+    tiniest = _Tile(1, target.limit("product.columns_step"), _span(brought))
     brought += tuple(
         load
         for load in rows_loaded(program, axes)
@@ -138,6 +144,25 @@ def slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The products of walks that only sum them, both of whose operands come to slots."""
     found = [slot_sum(program, loop) for loop in loops(program)]
     return tuple(each for each in found if each is not None)
+
+
+def _is_of_slots(program: tile.ProgramOp, product: Product) -> bool:
+    """Whether both operands of a product come to slots."""
+    return product in slot_sums(program) or product.op.axis.data != streamed_axis(program)
+
+
+def _span(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements in a span of the swizzle, of the narrowest array that comes to slots."""
+    return SPAN_BYTES // _least_bytes(brought)
+
+
+def _step(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements of a contracted axis that every product takes whole steps of."""
+    return _STEP_BYTES // _least_bytes(brought)
+
+
+def _least_bytes(brought: Sequence[tile.LoadOp]) -> int:
+    return min(read_type(load.tensor).element_kind.bytes for load in brought)
 
 
 def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
@@ -186,7 +211,7 @@ def _decided(
             words += (f"tiles of {counted(together, 'place')} together, the longest first",)
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
-        _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
+        _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
         smem_bytes(slots, choice.consumers, target), words, walked, together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand,
     )  # fmt: skip
@@ -297,14 +322,19 @@ def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
         if kept != {axes.row} and kept not in beside:
             shown = axes_text(tensor_type(op.tensor).axis_names)
             refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
-        if tensor_type(op.tensor).element_kind.bytes == 1:
-            refuse_at(op, "a result of 8 bits is not compiled here yet", "store 16 bits or float32")
+        if tensor_type(op.tensor).element_kind is Element.S8:
+            refuse_at(op, "a result of 8-bit integers is not compiled here yet", "store 16 bits or float32")
 
 
-def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -> None:
-    name = parameter_name(program, read_tensor(load.tensor))
-    if read_type(load.tensor).element_kind.bytes != 2:
+def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, target: Target) -> None:
+    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
+    if element not in DOT_ELEMENTS:
+        refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
+    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS:
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
+    computed = (each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each))
+    if element.bytes == 1 and any(computed):
+        refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
         refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
 
@@ -339,7 +369,7 @@ def _tiles(
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
     most = target.limit("product.columns_max")
-    span = SPAN_BYTES // 2
+    span, least = _span(brought), _step(brought)
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
     if axes.column:
@@ -347,14 +377,14 @@ def _tiles(
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
-    step = span if axes.streamed in inner else _STEP
+    step = span if axes.streamed in inner else least
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
-    widths = [width for width in range(widest, 0, -_STEP) if width % step == 0 and width <= reach]
+    widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]
     if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
-        widths = [step if step > _STEP else min(span, reach)]  # more slots rather than longer ones
+        widths = [step if step > least else min(span, reach)]  # more slots rather than longer ones
     if whole:
         widths = [reach] if reach <= most else []
     elif wanted.depth is not None:
@@ -473,12 +503,12 @@ def _slot(
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     inner, outer = base_axis(axis_of(found.inner.where)), base_axis(axis_of(found.outer.where))
     width = element.bytes
-    span = SPAN_BYTES // width
+    span, step = SPAN_BYTES // width, _STEP_BYTES // width
     sizes = {axes.row: BLOCK_ROWS * choice.consumers, axes.column: choice.columns, axes.streamed: choice.streamed}
     sizes |= {axis: _whole(program, axis, target) for axis in axes.further}
     sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
-    extents = {axis: sizes.get(axis, -(-program.extents[axis] // _STEP) * _STEP) for axis in (inner, outer)}
+    extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
     dimensions = (found.inner, found.outer, *found.further)
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
     rows = math.gcd(extents[outer], *blocks_along(read_dimensions(load.tensor), outer))

@@ -6,7 +6,7 @@ the general generator (`synth.cascade`, `lower.cascade`) takes it: for targets o
 own. What it means is unchanged: the same loads, the same axis, the same sum.
 
 Not handled, and None: several products in a loop, scales, operands that are computed, transposed values elsewhere,
-groups, run-time extents, operands that are not of 16 bits. Checked by: tests/synth/streaming/test_loop_products.py.
+groups, run-time extents. Checked by: tests/synth/streaming/test_loop_products.py.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import dots, grouping, the_program
+from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.types import tensor_type, value_type
 
 _IN_A_LOOP = (tile.LoadOp, tile.ShiftOp, tile.BlockOp, tile.TransposeOp, tile.DotOp, tile.YieldOp)
-_ELEMENT_BYTES = 2
 
 
 def as_walk(module: ModuleOp) -> ModuleOp | None:
@@ -82,7 +82,7 @@ def _feeds(value: SSAValue, dot: tile.DotOp) -> bool:
 
 def _is_loaded(value: SSAValue) -> bool:
     owner = _loaded(value).owner
-    return isinstance(owner, tile.LoadOp) and tensor_type(owner.tensor).element_kind.bytes == _ELEMENT_BYTES
+    return isinstance(owner, tile.LoadOp) and tensor_type(owner.tensor).element_kind in DOT_ELEMENTS
 
 
 def _loaded(value: SSAValue) -> SSAValue:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from tilewright.base.element import parse_element
 from tilewright.contract.typestate.footprint import operand_ranges
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
@@ -172,7 +173,9 @@ def read_operand(
         if not 0 <= value < end or value % unit:
             walk.report("WG008", op, f"{buffer.name}: a {name} offset of {value} bytes")
             return
-    if span and (stride % period or (major == "MN" and 2 * extent > span and leading % period)):
+    element = parse_element(buffer.element)
+    element_bytes = 2 if element is None else element.bytes
+    if span and (stride % period or (major == "MN" and element_bytes * extent > span and leading % period)):
         walk.report("WG008", op, f"{buffer.name}: offsets of {leading} and {stride} bytes leave the swizzle's period")
         return
     if span and any(base % period for base in bases):
@@ -185,7 +188,7 @@ def read_operand(
             walk.report("WG008", op, f"{buffer.name}: an advance of {step} bytes leaves its rows")
             return
     starts = tuple(sorted({base + step for base in bases for step in steps}))
-    ranges = operand_ranges(major, buffer.swizzle, extent, leading, stride, starts)
+    ranges = operand_ranges(major, buffer.swizzle, extent, leading, stride, starts, element_bytes)
     if ranges[0][0] < 0 or ranges[-1][1] > buffer.slot_bytes:
         walk.report(
             "WG006",

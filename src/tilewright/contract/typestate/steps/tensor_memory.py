@@ -15,8 +15,8 @@ The tensor core executes one thread's products in order, and a commit covers all
 that a wait for the last commit is a wait for everything that was issued before it. A slot that is released by a commit
 is released when its readers are done, whenever that is.
 
-Set-up is in `contract.typestate.tensor_setup`. Not handled: CTA pairs, operands of 8 bits. Source: PTX ISA, Tensor
-Memory; tcgen05: Memory Consistency Model; tcgen05.mma: Matrix shape, kind::f16. Checked by:
+Set-up is in `contract.typestate.tensor_setup`. Not handled: CTA pairs, operands of 8 bits that threads compute. Source: PTX ISA, Tensor
+Memory; tcgen05: Memory Consistency Model; tcgen05.mma: Matrix shape, kind::f16, kind::f8f6f4. Checked by:
 tests/contract/typestate/steps/test_tensor_memory.py.
 """
 
@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.ring import release_slot
-from tilewright.contract.typestate.steps.tensor_core import MAJORS, read_operand
+from tilewright.contract.typestate.steps.tensor_core import read_operand
 from tilewright.contract.typestate.token import (
     Reading,
     Slot,
@@ -51,7 +51,11 @@ from tilewright.ir.ac.tensor_memory import (
     TensorWaitOp,
 )
 
-ELEMENTS = ("bf16", "f16")
+ELEMENTS = ("bf16", "f16", "f8e4m3", "f8e5m2")
+"""Of slots. Either axis may be contiguous (PTX ISA, tcgen05: Instruction descriptor, transpose bits)."""
+STORED_ELEMENTS = ("bf16", "f16")
+"""Of operands that threads write."""
+_MAJORS = ("K", "MN")
 COMMITS = "commits"
 """Counts a unit's commits on its own barrier."""
 _STEP_ELEMENTS, _STEP_COLUMNS = 16, 8
@@ -218,9 +222,11 @@ def _shape(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp) -> bool:
     facts, m, n = walk.kernel.facts, op.m.data, op.n.data
     least, most, step = (facts.limit(f"product.columns_{name}") for name in ("min", "max", "step"))
     advances = integers(op.b_step_bytes)
+    if op.element.data not in STORED_ELEMENTS and op.b_major.data == "MN":
+        step = facts.limit("tcgen05.n_step_transposed_bytes")
     if m != facts.limit("product.rows") or not least <= n <= most or n % step or op.element.data not in ELEMENTS:
         walk.report("TC002", op, f"no tcgen05.mma of one unit computes {m} x {n} of {op.element.data}")
-    elif op.b_major.data not in MAJORS[op.element.data]:
+    elif op.b_major.data not in _MAJORS:
         walk.findings.doubt(f"major {op.b_major.data} of {op.element.data}", op)
     elif op.steps.data < 1 or len(advances) != op.steps.data:
         walk.findings.doubt(f"{op.steps.data} steps with {len(advances)} advances", op)
@@ -250,7 +256,7 @@ def _issue(walk: RoleWalk, op: TensorIssueOp) -> None:
     a = walk.buffer_of(op, op.a)
     steps = integers(op.a_step_bytes)
     if _shape(walk, op):
-        if op.a_major.data not in MAJORS[op.element.data] or len(steps) != op.steps.data:
+        if op.a_major.data not in _MAJORS or len(steps) != op.steps.data:
             walk.findings.doubt(f"{len(steps)} advances of A, major {op.a_major.data}", op)
         else:
             rows = walk.kernel.facts.limit("product.rows")
@@ -290,7 +296,7 @@ def _store(walk: RoleWalk, op: TensorStoreOp) -> None:
             walk.report("LV008", op, f"{op.name} cannot write {describe(fragment)}")
         walk.give(op, op.result, None)
         return
-    if (fragment.m, fragment.axes) != (rows, "mn") or fragment.element not in ELEMENTS or fragment.n % _STEP_ELEMENTS:
+    if (fragment.m, fragment.axes) != (rows, "mn") or fragment.element not in STORED_ELEMENTS or fragment.n % _STEP_ELEMENTS:
         walk.findings.doubt(f"writes {fragment.m} x {fragment.n} of {fragment.element} over {fragment.axes!r}", op)
     # Warps that run ahead write while others may still read an accumulator: its columns are held until all have read.
     walk.state.held |= {_columns(walk, op, memory, column, fragment.n // _CELL_ELEMENTS)}
