@@ -16,6 +16,8 @@ from tilewright.base.plan import L2Promotion, Swizzle
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
+WARP_ROWS = 16
+"""Of a consumer's 64 rows, that each warp has."""
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
 
@@ -128,7 +130,8 @@ class CascadeDecisions:
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
     taken after the other. further, further_columns: axes of the columns that other products have, and how many.
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
-    registers. operand_column: of that part, where left operands that threads computed begin."""
+    registers. operand_column: of that part, where left operands that threads computed begin. sum_slots: where all walks
+    only sum, slots of tensor memory for a tile's sums, which a role of its own issues; else 0."""
 
     row: str
     column: str
@@ -153,6 +156,18 @@ class CascadeDecisions:
     further_columns: tuple[int, ...] = ()
     tensor_columns: int = 0
     operand_column: int = 0
+    sum_slots: int = 0
+
+    @property
+    def warp_rows(self) -> int:
+        """From a warp's rows to the next one's: consumers share a product of all their rows, 16 of each warp's quarter
+        of lanes for each of them."""
+        return WARP_ROWS * self.consumers if self.sum_slots else WARP_ROWS
+
+    @property
+    def unit_step(self) -> int:
+        """From a consumer's first row to the next one's."""
+        return WARP_ROWS if self.sum_slots else self.unit_rows
 
     @property
     def tile_rows(self) -> int:

@@ -150,25 +150,40 @@ def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:
     return max(common, key=lambda axis: (program.extents[axis], order.index(axis)), default=None)
 
 
-def slot_sum(program: tile.ProgramOp, loop: tile.LoopOp) -> Product | None:
-    """The product of a walk that does nothing but sum it, from 0 on, and whose operands are both loads of the walk;
-    None of any other walk."""
-    inside = list(loop.body.block.ops)
+def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]:
+    """The products of a walk that does nothing but sum each of them, from 0 on, by the sums that it carries, and whose
+    operands are all loads of the walk; none of any other walk."""
+    inside, carried = list(loop.body.block.ops), loop.body.block.args[1:]
     found = [op for op in inside if isinstance(op, ContractOp)]
-    others = [op for op in inside if not isinstance(op, ContractOp | tile.LoadOp | tile.BinaryOp | tile.YieldOp)]
-    indices = [op for op in others if not isinstance(op, tile.ShiftOp | tile.BlockOp)]
     sums = [op for op in inside if isinstance(op, tile.BinaryOp)]
-    if len(found) != 1 or indices or len(sums) != 1 or len(loop.carried) != 1:
-        return None
-    (product,), (total,), initial = found, sums, loop.carried[0].owner
-    begins = isinstance(initial, tile.FullOp) and initial.value.value.data == 0.0
-    operands = {total.left, total.right} == {loop.body.block.args[1], product.result}
-    loaded = all(isinstance(each.owner, tile.LoadOp) and each.owner in inside for each in (product.left, product.right))
-    if not (begins and operands and loaded and total.function.data is Function.ADD):
-        return None
-    if product.axis.data != loop.axis.data:
-        return None
-    return next(each for each in products_of(program) if each.op is product)
+    others = (ContractOp, tile.LoadOp, tile.BinaryOp, tile.YieldOp, tile.ShiftOp, tile.BlockOp)
+    end = inside[-1]
+    if not all(isinstance(op, others) for op in inside) or not isinstance(end, tile.YieldOp):
+        return ()
+    if not len(found) == len(sums) == len(carried) == len(end.values):
+        return ()
+    by_result = {op.result: op for op in found}
+    listed: list[ContractOp] = []
+    for argument, initial, value in zip(carried, loop.carried, end.values, strict=True):
+        total, start = value.owner, initial.owner
+        if not isinstance(total, tile.BinaryOp) or total.function.data is not Function.ADD:
+            return ()
+        if not isinstance(start, tile.FullOp) or start.value.value.data != 0.0:
+            return ()
+        sides = {total.left, total.right}
+        product = next((by_result[each] for each in sides if each in by_result), None)
+        if product is None or sides != {argument, product.result} or product.axis.data != loop.axis.data:
+            return ()
+        if any(not isinstance(each.owner, tile.LoadOp) or each.owner not in inside for each in (product.left, product.right)):
+            return ()
+        listed.append(product)
+    return tuple(next(each for each in products_of(program) if each.op is op) for op in listed)
+
+
+def all_slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The products of a program all of whose walks only sum; none of any other."""
+    found = [slot_sums(program, loop) for loop in loops(program)]
+    return tuple(each for products in found for each in products) if all(found) else ()
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:

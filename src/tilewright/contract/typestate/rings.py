@@ -132,6 +132,10 @@ def _check_ring(
     )
     _check_arrivals(kernel, ring, [role for _, role in fillers], together=together, findings=findings)
     _check_releases(ring, [role for _, role in readers], together=set(reading) == {ALL}, findings=findings)
+    memory = kernel.tensor_memory
+    if memory is not None and memory.ring == ring.name:
+        _check_columns(ring, roles, findings)
+        return
     _check_contents(ring, filling_of(ring, roles, patterns), roles, findings)
 
 
@@ -326,6 +330,24 @@ def _check_contents(ring: Ring, filling: Filling, roles: Sequence[RoleSummary], 
                                 "it",
                             ),
                         )
+
+
+def _check_columns(ring: Ring, roles: Sequence[RoleSummary], findings: Findings) -> None:
+    """What is read of a slot of tensor memory must be columns that every fill has written."""
+    sites = fill_sites(ring, roles)
+    for role in roles:
+        for read in role.reads:
+            for site in sites if read.ring == ring.name else ():
+                filled = site.ranges.get(read.buffer, ())
+                if overlap(read.ranges, filled) != read.ranges:
+                    (begin, end), *_ = read.ranges
+                    findings.report(
+                        "TC002",
+                        read.op,
+                        f"{role.role.name} reads columns {begin} to {end - 1} of a slot, of which "
+                        f"{size(overlap(read.ranges, filled))} of {end - begin} are filled",
+                        against=site.op,
+                    )
 
 
 def _together(sites: Sequence[FillSite], buffer: str) -> Ranges:

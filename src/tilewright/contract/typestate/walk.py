@@ -41,6 +41,7 @@ from tilewright.contract.typestate.token import (
     Slot,
     Staged,
     TensorAccumulating,
+    TensorFilling,
     TensorOperand,
     TensorSettled,
     Token,
@@ -56,7 +57,12 @@ from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentIssueOp, taken
 from tilewright.ir.ac.promotion import PromotedType, ScalesType
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, VectorType
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
-from tilewright.ir.ac.tensor_memory import TensorAccumulatorType, TensorInflightType, TensorOperandType
+from tilewright.ir.ac.tensor_memory import (
+    TensorAccumulatorType,
+    TensorFillingType,
+    TensorInflightType,
+    TensorOperandType,
+)
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
@@ -492,6 +498,8 @@ def _agrees(token: Token, kind: Attribute) -> bool:
         case Filling(), ac.TransactionType():
             return (kind.ring.data, kind.bytes.data) == (token.ring, token.bytes_left)
         case Reading(), ac.ReadingType():
+            return kind.ring.data == token.ring
+        case TensorFilling(), TensorFillingType():
             return kind.ring.data == token.ring
         case Accumulating(), ac.InflightType():
             return (kind.m.data, kind.n.data) == (token.m, token.n)

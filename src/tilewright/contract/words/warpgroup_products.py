@@ -148,7 +148,9 @@ def whole_product(walk: Walk, operation: Operation, environment: Environment) ->
     left, left_rows = _descriptor(walk, environment, names[0], line)
     right, right_rows = _descriptor(walk, environment, names[1], line)
     steps = range(depth // _DEPTH)
-    starts = tuple(_whole((_DEPTH * k + depth * depth * tile) * 2) for tile in range(rows // _WGMMA_ROWS) for k in steps)
+    starts = tuple(
+        _whole((_DEPTH * k + depth * depth * tile) * 2) for tile in range(rows // _WGMMA_ROWS) for k in steps
+    )
     walk.pieces += _read(left, left_rows, "transposeA" in flags, _WGMMA_ROWS, starts)
     starts = tuple(_whole(tensors[1].shape[0] * _DEPTH * k * 2) for k in steps)
     walk.pieces += _read(right, right_rows, "transposeB" in flags, columns, starts)

@@ -35,7 +35,7 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of, slot_sum
+from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of, slot_sums
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
@@ -55,6 +55,7 @@ from tilewright.lower.cascade.point_values import (
     position_at,
     users,
 )
+from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, step_elements, wgmma_wait
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -105,14 +106,14 @@ class Consumer:
     cursors: dict[tile.LoadOp, SSAValue]
     memory: SSAValue | None = None
     """Tensor memory, where accumulators stand there."""
+    sums: tuple[Sums, SSAValue] | None = None
+    """Where another role issues: the ring of its sums, and the cursor of the next."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
     postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     late: SSAValue | None = None
-    summed: frozenset[tile.LoadOp] = frozenset()
-    """Of walks that only sum: what is brought to be multiplied."""
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
 
     # ------------------------------------------------------------ the tile
@@ -120,11 +121,6 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
-        if self.memory is not None:
-            sums = [slot_sum(self.program, loop) for loop in loops(self.program)]
-            self.summed = frozenset(
-                load for each in sums if each is not None for load in tensor_product.first_loads(self, each)
-            )
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -140,9 +136,12 @@ class Consumer:
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
-        summed = slot_sum(self.program, op) if self.memory is not None else None
-        if summed is not None:
-            self.values[op.outputs[0]] = tensor_product.sum_of_walk(self, summed)
+        if self.sums is not None:
+            sums, cursor = self.sums
+            columns = columns_of_sums(self.d, self.axes, slot_sums(self.program, op))
+            found, cursor = read_sums(self.build, sums, self.unit, cursor, columns, self.d.unit_rows)
+            self.values |= dict(zip(op.outputs, found, strict=True))
+            self.sums = sums, cursor
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -311,7 +310,7 @@ class Consumer:
             self.wait_until(reader)
         if load not in self.held:
             ring, cursor = self.rings[load], self.cursors[load]
-            alone = self.memory is not None and (load in self.summed or not self.is_read(load))
+            alone = self.memory is not None and not self.is_read(load)
             self.held[load] = ring.wait(self.build, cursor, "full", issuer=alone)
             self.cursors[load] = ring.advance(self.build, cursor)
         return self.held[load]
@@ -421,7 +420,7 @@ class Consumer:
 
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
-        return affine(self.build, [(tile_row, self.d.tile_rows), (self.unit, self.d.unit_rows)], 0)
+        return affine(self.build, [(tile_row, self.d.tile_rows), (self.unit, self.d.unit_step)], 0)
 
     def first(self, axis: str) -> SSAValue:
         """The first element of the tile along an axis of columns."""

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.cascade import CascadeDecisions, slices_symbol
+from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
@@ -34,6 +34,7 @@ from tilewright.lower.cascade.place import (
     tile_counts,
     tiles_walked,
 )
+from tilewright.lower.cascade.slot_sums import Sums, add_issuer, declare_sums
 from tilewright.lower.cascade.slots import Ring, declare_rings, fill, rows_address
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
 
@@ -49,23 +50,32 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
         program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
-        _WARPGROUP * (1 + d.consumers), d.smem_bytes, d.launch_registers,
+        _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     arrays = _declare_arrays(build, program, d, rings)
     rows = _declare_rows(build, d)
-    memory = declare_memory(build, d) if d.tensor_columns else None
-    for ring in rings.values():
-        build.add(ac.BarrierInitOp.create(operands=[ring.ring]))
-    if memory is not None:
-        set_up(build, memory)
+    sums = declare_sums(build, d) if d.sum_slots else None
+    memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
+    allocated = memory if sums is None else sums.memory
+    for ring in (*(each.ring for each in rings.values()), *([] if sums is None else [sums.ring])):
+        build.add(ac.BarrierInitOp.create(operands=[ring]))
+    if allocated is not None:
+        set_up(build, d, allocated)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
-    _add_consumer(build, program, d, rings, arrays, rows, memory)
-    if memory is not None:
-        take_down(build, memory)
+    if sums is not None:
+        add_issuer(build, program, d, rings, sums, _WARPGROUP)
+    _add_consumer(build, program, d, rings, arrays, rows, memory, sums)
+    if allocated is not None:
+        take_down(build, allocated)
     return module
+
+
+def _first_consumer(d: CascadeDecisions) -> int:
+    """The first thread of the consumers: behind the warpgroups of those that fill and issue."""
+    return _WARPGROUP * (2 if d.sum_slots else 1)
 
 
 def _declare_rows(build: Build, d: CascadeDecisions) -> SSAValue:
@@ -168,12 +178,20 @@ def _add_consumer(
     arrays: dict[str, SSAValue],
     rows: SSAValue,
     memory: SSAValue | None,
+    sums: Sums | None,
 ) -> None:
-    role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, _WARPGROUP, d.consumer_registers)
-    listed = list(rings)
-    starts = [rings[load].start(role, "full") for load in listed]
+    apart = None if d.warp_rows == WARP_ROWS else d.warp_rows
+    role, unit = new_role(
+        build, "consumer", "warpgroup128", d.consumers, _first_consumer(d), d.consumer_registers, apart
+    )  # fmt: skip
+    listed = list(rings) if sums is None else []
+    starts = [rings[load].start(role, "full") for load in listed] if sums is None else [sums.start(role, "full")]
     outer, place, carried = open_tiles(role, program, d, starts)
-    cursors = dict(zip(listed, carried, strict=True))
-    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors, memory)
+    cursors = dict(zip(listed, carried, strict=False))
+    reads = None if sums is None else (sums, carried[0])
+    consumer = Consumer(
+        outer, program, d, cascade_axes(program), rings, arrays, rows, unit, place, cursors, memory, reads
+    )  # fmt: skip
     consumer.run()
-    outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in listed]))
+    left = [consumer.cursors[load] for load in listed] if consumer.sums is None else [consumer.sums[1]]
+    outer.add(ac.YieldOp.create(operands=left))

@@ -43,18 +43,24 @@ class Ring:
         )
 
     def wait(self, build: Build, cursor: SSAValue, side: str, *, issuer: bool = False) -> SSAValue:
-        """issuer: only the unit's first warp waits."""
-        alone: dict[str, Attribute] = {"issuer": IntAttr(1)} if issuer else {}
-        return build.value(
-            ac.BarrierWaitOp.create(
-                operands=[self.ring, cursor],
-                properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty")), **alone},
-                result_types=[ac.PhaseType(self.name, StringAttr(side))],
-            )
-        )
+        return wait_for(build, self.ring, self.name, cursor, side, issuer=issuer)
 
     def advance(self, build: Build, cursor: SSAValue) -> SSAValue:
         return build.value(ac.AdvanceOp.create(operands=[cursor], result_types=[ac.CursorType(self.name)]))
+
+
+def wait_for(
+    build: Build, ring: SSAValue, name: StringAttr, cursor: SSAValue, side: str, *, issuer: bool = False
+) -> SSAValue:
+    """The slot of a ring at a cursor. issuer: only the unit's first warp waits."""
+    alone: dict[str, Attribute] = {"issuer": IntAttr(1)} if issuer else {}
+    return build.value(
+        ac.BarrierWaitOp.create(
+            operands=[ring, cursor],
+            properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty")), **alone},
+            result_types=[ac.PhaseType(name, StringAttr(side))],
+        )
+    )
 
 
 def rows_address(d: CascadeDecisions) -> int:
@@ -65,6 +71,11 @@ def rows_address(d: CascadeDecisions) -> int:
 def barriers_address(d: CascadeDecisions) -> int:
     """Of the first ring's barriers."""
     return rows_address(d) + d.rows_bytes * d.consumers
+
+
+def data_barriers_bytes(d: CascadeDecisions) -> int:
+    """Where the barriers of all loads' rings end."""
+    return barriers_address(d) + sum(2 * _BARRIER_BYTES * each.slots for each in d.slots)
 
 
 def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) -> dict[tile.LoadOp, Ring]:
@@ -87,7 +98,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
                     "sym_name": ring_name,
                     "stages": IntAttr(each.slots),
                     "full_arrivals": IntAttr(1),
-                    "empty_arrivals": IntAttr(d.consumers),
+                    "empty_arrivals": IntAttr(1 if d.sum_slots else d.consumers),
                     "address": IntAttr(barrier),
                 },
                 result_types=[ac.RingType(ring_name, IntAttr(each.slots))],

@@ -1,8 +1,9 @@
-"""Products of a walk whose accumulators stand in tensor memory: issued by one thread, read back as fragments.
+"""Products whose accumulators stand in tensor memory, where each consumer issues and reads its own.
 
 Each product of a unit begins at 0, is waited for at once, and is read into registers, where threads add it to what it
 is added to. So all of them use the same columns, from the first of the unit's part on; an operand that threads computed
-stands behind these. A slot that no further product of the tile reads is released by the tensor core itself.
+stands behind these. A slot that no further product of the tile reads is released by the tensor core itself. Walks that
+only sum are issued by a role of its own (`slot_sums`).
 
 Checked by: tests/end_to_end/test_blackwell.py.
 """
@@ -38,11 +39,11 @@ from tilewright.ir.ac.tensor_memory import (
     TensorWaitOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import Product, first_alike
+from tilewright.ir.cascade_facts import Product
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import Build, counted_loop
-from tilewright.lower.cascade.slots import Ring, b_properties, barriers_address, matrix_layout
+from tilewright.lower.cascade.slots import Ring, b_properties, data_barriers_bytes, matrix_layout
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -51,19 +52,19 @@ FIRST_BARRIER = 1
 _SUMS = 0
 """The column at which every accumulator begins."""
 _STEP = 16
-_BARRIER_BYTES = 8
 
 
 def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
     """The CTA's columns, initialised and allocated before its threads meet."""
-    address = barriers_address(d) + sum(2 * _BARRIER_BYTES * each.slots for each in d.slots)
+    address = data_barriers_bytes(d)
     kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
     properties = {"sym_name": StringAttr("tensor_memory"), "address": IntAttr(address)}
     return build.value(TensorMemoryOp.create(properties=properties, result_types=[kind]))
 
 
-def set_up(build: Build, memory: SSAValue) -> None:
-    for op in (TensorInitOp, TensorAllocOp, TensorRelinquishOp):
+def set_up(build: Build, d: CascadeDecisions, memory: SSAValue) -> None:
+    own = () if d.sum_slots else (TensorInitOp,)
+    for op in (*own, TensorAllocOp, TensorRelinquishOp):
         build.add(op.create(operands=[memory]))
 
 
@@ -197,17 +198,6 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
         inflight, *readings = issue(consumer.build, consumer, rings, phases, over, shape)
         return _finish(consumer, inflight, dict(zip(loads, readings, strict=True)))
     return sum_of_slots(consumer, product, loads, slices_symbol(over), shape[1])
-
-
-def sum_of_walk(consumer: Consumer, product: Product) -> SSAValue:
-    """The sum of the products of a walk's tiles, both operands of which are brought."""
-    return sum_of_slots(consumer, product, first_loads(consumer, product), "K", consumer.d.tile_streamed)
-
-
-def first_loads(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.LoadOp]:
-    """The loads of a product whose operands are both brought, as the rings know them."""
-    assert isinstance(product.held.owner, tile.LoadOp)
-    return first_alike(consumer.program, product.held.owner), product.brought
 
 
 def sum_of_slots(

@@ -7,6 +7,9 @@ read. Two consumers share a CTA's slots, and each computes while the other's pro
 smaller tiles take less time in all, as where there are fewer tiles than multiprocessors. Three of them keep more warps
 busy where threads compute an operand between two products, if so few registers do.
 
+Where sums stay in tensor memory and all walks only sum, a role of its own issues products of all consumers' rows, and
+the consumers read a tile's sums while those of the next are made: as many columns are allocated twice, if they fit.
+
 Not handled: operands that no tensor map describes, of 8 bits those that threads compute, and all where the tensor core
 keeps too few bits of their sums. Checked by: tests/synth/cascade/test_decide.py.
 """
@@ -24,6 +27,7 @@ from tilewright.ir.cascade_facts import (
     CascadeAxes,
     MapDimensions,
     Product,
+    all_slot_sums,
     axis_of,
     cascade_axes,
     first_alike,
@@ -34,7 +38,7 @@ from tilewright.ir.cascade_facts import (
     products_of,
     refuse_at,
     rows_loaded,
-    slot_sum,
+    slot_sums as sums_of_walk,
     streamed_axis,
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
@@ -70,11 +74,13 @@ _SMALL_PRODUCER = 32
 _STEP_BYTES = 32
 """Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
 _SUM_BITS = 24
-"""Of a sum, as float32 has them: less than that is a sum in two levels (`synth.tile.accumulation`), which is not here."""
+"""Of a sum, as float32 has them. Fewer make it one in two levels (`synth.tile.accumulation`), which is not here."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
+_SUM_SLOTS = 2
+"""Of a tile's sums in tensor memory: one is read while the other is filled."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _SWIZZLED_ROWS = 8
@@ -99,7 +105,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     _check_values(program, axes)
     _check_stores(program, axes)
-    sums = slot_sums(program) if target.supports("tensor_memory") else ()
+    sums = slot_sums(program, target)
     brought = multiplied_loads(program, axes)
     brought += tuple(load for each in sums if (load := _held_load(program, each)) is not None and load not in brought)
     for load in brought:
@@ -140,15 +146,15 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     )
 
 
-def slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
-    """The products of walks that only sum them, both of whose operands come to slots."""
-    found = [slot_sum(program, loop) for loop in loops(program)]
-    return tuple(each for each in found if each is not None)
+def slot_sums(program: tile.ProgramOp, target: Target) -> tuple[Product, ...]:
+    """The products of a program whose sums stay in tensor memory, both operands of each in slots: of walks that do
+    nothing else, and of a program all of whose walks are such."""
+    return all_slot_sums(program) if target.supports("tensor_memory") else ()
 
 
-def _is_of_slots(program: tile.ProgramOp, product: Product) -> bool:
+def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> bool:
     """Whether both operands of a product come to slots."""
-    return product in slot_sums(program) or product.op.axis.data != streamed_axis(program)
+    return product.op.axis.data != streamed_axis(program) or product in slot_sums(program, target)
 
 
 def _span(brought: Sequence[tile.LoadOp]) -> int:
@@ -183,11 +189,12 @@ def _decided(
         return "slots larger than shared memory"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
     kept += _looked_up_registers(slots, target)
-    launch, producer, consumer = register_budget(choice.consumers, target, producer=kept)
+    others = 2 if slot_sums(program, target) else 1
+    launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     needed = _registers(program, axes, choice, brought, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
-    allocated, operand = _tensor_columns(program, axes, choice, target)
+    allocated, operand, sum_slots = _tensor_columns(program, axes, choice, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
@@ -200,6 +207,9 @@ def _decided(
         f"{tiles} tiles on {ctas} CTAs",
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
     )
+    if sum_slots:
+        rows = BLOCK_ROWS * choice.consumers
+        words += (f"a role issues products of {rows} rows into {counted(sum_slots, 'slot')} of tensor memory",)
     walked, together = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), 0
     if walked:
         longest = counted(walked[0].longest, "tile")
@@ -212,25 +222,38 @@ def _decided(
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
-        smem_bytes(slots, choice.consumers, target), words, walked, together, axes.further,
-        tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand,
+        smem_bytes(slots, choice.consumers, sum_slots, target), words, walked, together, axes.further,
+        tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, sum_slots,
     )  # fmt: skip
 
 
-def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int]:
-    """Columns of tensor memory that all consumers take together, and where in a consumer's part left operands begin
-    that threads computed: behind the widest accumulator, two elements in a cell. (0, 0) where accumulators are
-    registers."""
+def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int, int]:
+    """Columns of tensor memory that all consumers take together; where in a consumer's part left operands begin that
+    threads computed: behind the widest accumulator, two elements in a cell; and slots for a tile's sums. (0, 0, 0)
+    where accumulators are registers."""
     if not target.supports("tensor_memory"):
-        return 0, 0
+        return 0, 0, 0
+    if slot_sums(program, target):
+        most, columns = target.limit("tensor_memory.columns"), _summed_columns(program, axes, choice, target)
+        slots = _SUM_SLOTS if _SUM_SLOTS * columns <= most else 1
+        least = max(slots * columns, target.limit("tensor_memory.allocation_columns_min"))
+        return 1 << (least - 1).bit_length(), 0, slots
     over = {product.op.axis.data == axes.streamed for product in products_of(program)}
     columns = max(choice.columns, *(_whole(program, axis, target) for axis in axes.further), 0)
     widest = max(columns if walks else choice.streamed for walks in over)
-    computed = [each for each in products_of(program) if each not in slot_sums(program)]
-    stored = choice.streamed // 2 if any(each.op.axis.data == axes.streamed for each in computed) else 0
+    stored = choice.streamed // 2 if True in over else 0
     step = target.limit("tensor_memory.allocation_columns_min")
     least = choice.consumers * -(-(widest + stored) // step) * step
-    return 1 << (least - 1).bit_length(), widest
+    return 1 << (least - 1).bit_length(), widest, 0
+
+
+def _summed_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> int:
+    """Of the sums of a walk's tile, of that walk which has most."""
+    wide = {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
+    return max(
+        sum(wide[axes.column_of(axes.kept(each.op.result))] for each in sums_of_walk(program, loop))
+        for loop in loops(program)
+    )
 
 
 def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
@@ -254,7 +277,7 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
-    if d.tensor_columns and len(slot_sums(program)) == len(products_of(program)):
+    if d.sum_slots:
         return -(-tiles // d.ctas) * _sum_cycles(d, target)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
@@ -281,7 +304,7 @@ def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDe
 
 def _whole(program: tile.ProgramOp, axis: str, target: Target) -> int:
     """Columns of a tile that has all of an axis."""
-    unit = target.limit("product.columns_step")
+    unit = target.limit("tcgen05.n_step_128_rows" if slot_sums(program, target) else "product.columns_step")
     return -(-program.extents[axis] // unit) * unit
 
 
@@ -332,7 +355,7 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
     if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS:
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
-    computed = (each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each))
+    computed = (each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target))
     if element.bytes == 1 and any(computed):
         refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
@@ -352,10 +375,9 @@ def _registers(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
-    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
-        # Nothing is carried but in tensor memory, and a sum is read once, to be stored.
-        widest = max(wide.values())
-        return widest + widest // 2 + _OTHER_REGISTERS
+    if slot_sums(program, target):
+        # Nothing is carried but in tensor memory, and a walk's sums are read once, to be stored.
+        return _summed_columns(program, axes, choice, target) // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     scored = narrow * max(scores, 1) + packed
     if target.supports("tensor_memory") and held:
@@ -383,7 +405,7 @@ def _tiles(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]
-    if target.supports("tensor_memory") and len(slot_sums(program)) == len(products_of(program)):
+    if slot_sums(program, target):
         widths = [step if step > least else min(span, reach)]  # more slots rather than longer ones
     if whole:
         widths = [reach] if reach <= most else []
@@ -423,19 +445,20 @@ def _slots(
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit; None where two of each do not."""
+    sum_slots = _SUM_SLOTS if slot_sums(program, target) else 0
     for count in _SLOTS:
         found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
-        if smem_bytes(found, choice.consumers, target) <= target.limit("cta.shared_bytes_max"):
+        if smem_bytes(found, choice.consumers, sum_slots, target) <= target.limit("cta.shared_bytes_max"):
             return found
     return None
 
 
-def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) -> int:
-    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory a
-    barrier for each consumer and the address."""
+def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, target: Target) -> int:
+    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory two
+    for each slot of sums, or a barrier for each consumer, and the address."""
     barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots)
     if target.supports("tensor_memory"):
-        barriers += (consumers + 1) * target.limit("mbarrier.bytes")
+        barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
     return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
 
 

@@ -36,6 +36,7 @@ from tilewright.contract.typestate.steps.transpose import require_transposed
 from tilewright.contract.typestate.store_places import may_alias
 from tilewright.contract.typestate.summary import StorePlace
 from tilewright.contract.typestate.token import (
+    WARP,
     Fragment,
     Index,
     Settled,
@@ -230,11 +231,20 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             element = parse_element(fragment.element)
             size = element.bytes if element is not None else 0
             strides = tuple(stride * size for stride in integers(destination.strides))
+            row, rows = rows_of_warp(walk, row, fragment.m)
             origin = seen.placed((row, column)[:rank])
-            extents = seen.widened((fragment.m, fragment.n)[:rank])
+            extents = seen.widened((rows, fragment.n)[:rank])
             origin, around = finished_place(walk, op, origin, most_each(destination.shape, op))
             place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
             walk.summary.places.append(place)
+
+
+def rows_of_warp(walk: RoleWalk, row: Index, rows: int) -> tuple[Index, int]:
+    """First row and rows of what is stored together: of each warp by itself, where they do not follow one another."""
+    together = walk.kernel.facts.limit("product.warp_rows")
+    if walk.role.warp_rows == together:
+        return row, rows
+    return Index((*row.terms, (WARP, walk.role.warp_rows)), row.constant), together
 
 
 def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> None:

@@ -23,7 +23,7 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp
-from tilewright.ir.ac.tensor_memory import TensorIssueOp, TensorIssueStoredOp
+from tilewright.ir.ac.tensor_memory import TensorFillOp, TensorIssueOp, TensorIssueStoredOp
 
 MAJORS = {
     "bf16": frozenset({"K", "MN"}),
@@ -147,7 +147,7 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: Token | None, a_slot: T
 
 def read_operand(
     walk: RoleWalk,
-    op: ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp | TensorIssueOp | TensorIssueStoredOp,
+    op: ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp | TensorIssueOp | TensorIssueStoredOp | TensorFillOp,
     slot: Token | None,
     buffer: Buffer,
     shape: tuple[str, int, int, int],
@@ -166,7 +166,8 @@ def read_operand(
         walk.findings.doubt(f"unknown major {major!r}", op)
         return
     span, period = SWIZZLE_SPAN_BYTES[buffer.swizzle], SWIZZLE_PERIOD_BYTES[buffer.swizzle]
-    fields = "shared_descriptor" if isinstance(op, TensorIssueOp | TensorIssueStoredOp) else "matrix_descriptor"
+    in_tensor_memory = isinstance(op, TensorIssueOp | TensorIssueStoredOp | TensorFillOp)
+    fields = "shared_descriptor" if in_tensor_memory else "matrix_descriptor"
     end = walk.kernel.facts.limit(f"{fields}.offset_limit_bytes")
     unit = walk.kernel.facts.limit(f"{fields}.offset_multiple_bytes")
     for name, value in (("leading", leading), ("stride", stride)):
