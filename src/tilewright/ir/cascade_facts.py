@@ -174,7 +174,8 @@ def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]
         product = next((by_result[each] for each in sides if each in by_result), None)
         if product is None or sides != {argument, product.result} or product.axis.data != loop.axis.data:
             return ()
-        if any(not isinstance(each.owner, tile.LoadOp) or each.owner not in inside for each in (product.left, product.right)):
+        operands = (product.left.owner, product.right.owner)
+        if not all(isinstance(each, tile.LoadOp) and each in inside for each in operands):
             return ()
         listed.append(product)
     return tuple(next(each for each in products_of(program) if each.op is op) for op in listed)

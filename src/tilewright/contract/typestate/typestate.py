@@ -52,8 +52,8 @@ from tilewright.contract.typestate.steps.split import meeting_claims, split_step
 from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
 from tilewright.contract.typestate.steps.team import check_teams, team_step
 from tilewright.contract.typestate.steps.tensor_core import tensor_core_step
-from tilewright.contract.typestate.steps.tensor_slots import check_warp_rows, tensor_slot_step
 from tilewright.contract.typestate.steps.tensor_memory import finish_tensor_memory, tensor_memory_step
+from tilewright.contract.typestate.steps.tensor_slots import check_warp_rows, tensor_slot_step
 from tilewright.contract.typestate.steps.turn import take_turns, turn_claims, turn_step
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.tensor_setup import check_tensor_memory, has_instructions, product_claim

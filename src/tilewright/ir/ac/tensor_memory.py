@@ -77,7 +77,7 @@ class TensorMemoryType(PlainParameters, TypeAttribute):
                 f"tensor memory is allocated by a power of two of {LEAST_COLUMNS} to {MOST_COLUMNS} columns, "
                 f"not by {columns}"
             )
-        if not 1 <= units <= columns // LEAST_COLUMNS:
+        if units < 1:
             raise VerifyException(f"{columns} columns for {units} units")
 
     @property
@@ -131,6 +131,11 @@ class TensorMemoryOp(AcOperation):
     address = prop_def(IntAttr)
     ring = opt_prop_def(StringAttr)
     result = result_def(TensorMemoryType)
+
+    def verify_(self) -> None:
+        columns, units = self.result.type.columns.data, self.result.type.units.data
+        if self.ring is None and units > columns // LEAST_COLUMNS:
+            raise VerifyException(f"{columns} columns for {units} units")
 
 
 @irdl_op_definition

@@ -101,7 +101,12 @@ def columns_of_sums(
 
 
 def add_issuer(
-    build: Build, program: tile.ProgramOp, d: CascadeDecisions, rings: Mapping[tile.LoadOp, Ring], sums: Sums, first: int
+    build: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    rings: Mapping[tile.LoadOp, Ring],
+    sums: Sums,
+    first: int,
 ) -> None:
     """The role that multiplies. first: its first thread."""
     role, _ = new_role(build, "issuer", "thread1", 1, first, d.producer_registers)

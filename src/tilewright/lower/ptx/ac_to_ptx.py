@@ -101,7 +101,6 @@ from tilewright.lower.ptx.rings import (
     lower_arrive_expect,
     lower_copy_issue,
     lower_copy_store,
-    lower_wait,
 )
 from tilewright.lower.ptx.run_time import (
     CLUSTERS,
@@ -661,7 +660,9 @@ def _lower_store(lowering: Lowering, op: ac.GlobalStoreOp) -> None:
     fragment, destination = lowering.place(op.fragment), lowering.place(op.destination)
     if isinstance(fragment, FragmentPlace) and fragment.axes == "m":
         assert isinstance(destination, GlobalPlace)
-        lower_row_store(lowering.text, fragment, destination, lowering.warpgroup_thread, lowering.index(op.row), lowering.warp_rows)
+        lower_row_store(
+            lowering.text, fragment, destination, lowering.warpgroup_thread, lowering.index(op.row), lowering.warp_rows
+        )
         return
     origin = (lowering.index(op.row), lowering.index(op.column))
     if op.through:

@@ -63,8 +63,8 @@ _KINDS: dict[str, tuple[Kind, OperandElement, int]] = {
 """By element: the kind, what that calls it, and how many of the contracted axis one tcgen05.mma takes."""
 _STEP_COLUMNS = 8
 """Of A in tensor memory, what one tcgen05.mma takes."""
-_LOAD_COLUMNS, _LOAD_REGISTERS, _LOAD_MOST = 8, 4, 32
-"""Of tcgen05.ld.16x256b.x1, and its largest count."""
+_LOAD_COLUMNS, _LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
+"""Of tcgen05.ld.16x256b.x1, and how many at once: of 32, ptxas (12.9) finds registers only where a launch has 146."""
 _STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
 """Of tcgen05.st.16x128b.x1, and its largest count."""
 _LANE_SHIFT = 21

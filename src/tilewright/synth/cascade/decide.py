@@ -27,7 +27,6 @@ from tilewright.ir.cascade_facts import (
     CascadeAxes,
     MapDimensions,
     Product,
-    all_slot_sums,
     axis_of,
     cascade_axes,
     first_alike,
@@ -38,7 +37,6 @@ from tilewright.ir.cascade_facts import (
     products_of,
     refuse_at,
     rows_loaded,
-    slot_sums as sums_of_walk,
     streamed_axis,
 )
 from tilewright.ir.decisions import BLOCK_ROWS, ROWS_BYTES
@@ -51,6 +49,8 @@ from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.sum_time import sum_cycles
+from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
 from tilewright.synth.cascade.tile_order import places_together
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.store.register_budget import register_budget
@@ -79,8 +79,8 @@ _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
-_SUM_SLOTS = 2
-"""Of a tile's sums in tensor memory: one is read while the other is filled."""
+_SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
+"""Of a tile whose sums stay in tensor memory, besides the most that there can be."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _SWIZZLED_ROWS = 8
@@ -128,9 +128,10 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
-        # The first that fits, and of its columns the first of each other kind.
+        # The first that fits, and of its columns the first of each other kind; of sums, whose time is known, each.
         kind = (choice.consumers, choice.sliced)
-        if any(choice.columns != each.tile_columns or kind == (each.consumers, each.slice_depth > 0) for each in found):
+        alike = [each for each in found if not sums or choice.columns == each.tile_columns]
+        if any(choice.columns != each.tile_columns or kind == (each.consumers, each.slice_depth > 0) for each in alike):
             continue
         decisions = _decided(program, axes, brought, choice, target)
         if isinstance(decisions, str):
@@ -144,12 +145,6 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         f"no tile of this program fits: {tightest or 'no tile has the extents that are asked for'}",
         "make the axes that every row needs whole shorter, or split the kernel",
     )
-
-
-def slot_sums(program: tile.ProgramOp, target: Target) -> tuple[Product, ...]:
-    """The products of a program whose sums stay in tensor memory, both operands of each in slots: of walks that do
-    nothing else, and of a program all of whose walks are such."""
-    return all_slot_sums(program) if target.supports("tensor_memory") else ()
 
 
 def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> bool:
@@ -194,7 +189,8 @@ def _decided(
     needed = _registers(program, axes, choice, brought, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
-    allocated, operand, sum_slots = _tensor_columns(program, axes, choice, target)
+    wide = _wide(program, axes, choice, target)
+    allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
@@ -227,33 +223,9 @@ def _decided(
     )  # fmt: skip
 
 
-def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int, int]:
-    """Columns of tensor memory that all consumers take together; where in a consumer's part left operands begin that
-    threads computed: behind the widest accumulator, two elements in a cell; and slots for a tile's sums. (0, 0, 0)
-    where accumulators are registers."""
-    if not target.supports("tensor_memory"):
-        return 0, 0, 0
-    if slot_sums(program, target):
-        most, columns = target.limit("tensor_memory.columns"), _summed_columns(program, axes, choice, target)
-        slots = _SUM_SLOTS if _SUM_SLOTS * columns <= most else 1
-        least = max(slots * columns, target.limit("tensor_memory.allocation_columns_min"))
-        return 1 << (least - 1).bit_length(), 0, slots
-    over = {product.op.axis.data == axes.streamed for product in products_of(program)}
-    columns = max(choice.columns, *(_whole(program, axis, target) for axis in axes.further), 0)
-    widest = max(columns if walks else choice.streamed for walks in over)
-    stored = choice.streamed // 2 if True in over else 0
-    step = target.limit("tensor_memory.allocation_columns_min")
-    least = choice.consumers * -(-(widest + stored) // step) * step
-    return 1 << (least - 1).bit_length(), widest, 0
-
-
-def _summed_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> int:
-    """Of the sums of a walk's tile, of that walk which has most."""
-    wide = {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
-    return max(
-        sum(wide[axes.column_of(axes.kept(each.op.result))] for each in sums_of_walk(program, loop))
-        for loop in loops(program)
-    )
+def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
+    """Columns of a tile, along each axis of columns."""
+    return {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
 
 
 def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
@@ -278,19 +250,11 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
     if d.sum_slots:
-        return -(-tiles // d.ctas) * _sum_cycles(d, target)
+        return sum_cycles(program, axes, d, target)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
-
-
-def _sum_cycles(d: CascadeDecisions, target: Target) -> float:
-    """Of a tile of sums alone, for each element of the contracted axis: the tensor core's, or those in which its
-    operands come from the L2 cache."""
-    multiplied = 2 * d.tile_rows * d.tile_columns / target.limit("product.bf16_flop_per_cycle_per_multiprocessor")
-    fetched = (d.tile_rows + d.tile_columns) * d.slots[0].element_bytes
-    return max(multiplied, fetched / target.limit("device.l2_bytes_per_cycle_per_multiprocessor"))
 
 
 def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:
@@ -355,7 +319,9 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
     if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS:
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
-    computed = (each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target))
+    computed = (
+        each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target)
+    )
     if element.bytes == 1 and any(computed):
         refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
@@ -366,7 +332,7 @@ def _registers(
     program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, brought: tuple[tile.LoadOp, ...], target: Target
 ) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis."""
-    wide = {axes.column: choice.columns // 2} | {axis: _whole(program, axis, target) // 2 for axis in axes.further}
+    wide = {axis: columns // 2 for axis, columns in _wide(program, axes, choice, target).items()}
     narrow, carried = choice.streamed // 2, 0
     for loop in loops(program):
         columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
@@ -377,7 +343,7 @@ def _registers(
     packed = (read + held) * (narrow // 2)
     if slot_sums(program, target):
         # Nothing is carried but in tensor memory, and a walk's sums are read once, to be stored.
-        return _summed_columns(program, axes, choice, target) // 2 + _OTHER_REGISTERS
+        return summed_columns(program, axes, _wide(program, axes, choice, target)) // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     scored = narrow * max(scores, 1) + packed
     if target.supports("tensor_memory") and held:
@@ -390,7 +356,7 @@ def _tiles(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target, wanted: Wanted
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
-    most = target.limit("product.columns_max")
+    most, summed = target.limit("product.columns_max"), bool(slot_sums(program, target))
     span, least = _span(brought), _step(brought)
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
@@ -399,13 +365,16 @@ def _tiles(
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
+        if summed and cut:
+            narrower = [each for each in _SUM_COLUMNS if each < whole]
+            columns = [wanted.tile[1]] if wanted.tile is not None else [*columns[:1], *narrower]
     step = span if axes.streamed in inner else least
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]
-    if slot_sums(program, target):
+    if summed:
         widths = [step if step > least else min(span, reach)]  # more slots rather than longer ones
     if whole:
         widths = [reach] if reach <= most else []
@@ -414,8 +383,10 @@ def _tiles(
     else:
         widths = _of_whole_blocks(widths, [size for load in brought for size in _blocks_of(load, axes.streamed)])
     few = program.extents[axes.row] <= BLOCK_ROWS
-    several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole else (_CONSUMERS, 1)
+    several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole and not summed else (_CONSUMERS, 1)
     counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else several
+    if summed and wanted.tile is not None:
+        counts = (wanted.tile[0] // BLOCK_ROWS,)
     for each in columns:
         for consumers in counts:
             for width in widths:
@@ -445,7 +416,7 @@ def _slots(
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit; None where two of each do not."""
-    sum_slots = _SUM_SLOTS if slot_sums(program, target) else 0
+    sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
     for count in _SLOTS:
         found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
         if smem_bytes(found, choice.consumers, sum_slots, target) <= target.limit("cta.shared_bytes_max"):

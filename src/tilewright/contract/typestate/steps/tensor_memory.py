@@ -38,7 +38,6 @@ from tilewright.contract.typestate.token import (
     describe,
 )
 from tilewright.contract.typestate.walk import RoleWalk
-from tilewright.targets import Target
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
     TensorCommitOp,
@@ -51,6 +50,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorStoreOp,
     TensorWaitOp,
 )
+from tilewright.targets import Target
 
 ELEMENTS = ("bf16", "f16", "f8e4m3", "f8e5m2")
 """Of slots. Either axis may be contiguous (PTX ISA, tcgen05: Instruction descriptor, transpose bits)."""

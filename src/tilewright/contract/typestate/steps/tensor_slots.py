@@ -12,8 +12,8 @@ from what holds of every ring. What is particular to tensor memory:
   (`steps.ring`): else the next product overwrites what a warp still reads, or the barrier passes the phase for which it
   waits.
 
-Not handled: several roles that fill, units in turns (doubts). Source: PTX ISA, tcgen05.mma: Matrix shape; tcgen05.commit;
-tcgen05: Memory Consistency Model. Checked by: tests/contract/typestate/steps/test_tensor_slots.py.
+Not handled: several roles that fill, units in turns (doubts). Source: PTX ISA, tcgen05.mma: Matrix shape;
+tcgen05.commit; tcgen05: Memory Consistency Model. Checked by: tests/contract/typestate/steps/test_tensor_slots.py.
 """
 
 from __future__ import annotations
