@@ -347,8 +347,9 @@ class TensorLoadOp(AcOperation):
 @irdl_op_definition
 class TensorFillOp(AcOperation):
     """Multiply two slots into an accumulator at a column of a slot of tensor memory: `steps` tcgen05.mma, by one
-    thread. into: an empty slot, or one that products fill already. accumulate: 0, and the first step overwrites, or 1.
-    What the other properties mean is said at `ac.wgmma.issue`."""
+    thread. into: an empty slot, or one that products fill already; a_phase, phase: full slots, or such as products read
+    already. accumulate: 0, and the first step overwrites, or 1. What the other properties mean is said at
+    `ac.wgmma.issue`."""
 
     name = "ac.tensor.fill"
     m = prop_def(IntAttr)
@@ -367,9 +368,9 @@ class TensorFillOp(AcOperation):
     b_step_bytes = prop_def(ArrayAttr[IntAttr])
     memory = operand_def(TensorMemoryType)
     into = operand_def()
-    a_phase = operand_def(PhaseType)
+    a_phase = operand_def()
     a = operand_def(MemoryType)
-    phase = operand_def(PhaseType)
+    phase = operand_def()
     b = operand_def(MemoryType)
     filling = result_def(TensorFillingType)
     a_reading = result_def(ReadingType)
@@ -381,7 +382,7 @@ class TensorFillOp(AcOperation):
         into = (*types_of(PhaseType, operands, "into"), *types_of(TensorFillingType, operands, "into"))
         found |= {"filling": TensorFillingType(into[0].ring)} if into else {}
         for operand, result in (("a_phase", "a_reading"), ("phase", "reading")):
-            kinds = types_of(PhaseType, operands, operand)
+            kinds = (*types_of(PhaseType, operands, operand), *types_of(ReadingType, operands, operand))
             found |= {result: ReadingType(kinds[0].ring)} if kinds else {}
         return found
 

@@ -53,6 +53,7 @@ from tilewright.lower.cascade.point_values import (
     emit_exponentials,
     numbered_axis,
     position_at,
+    stride_along,
     users,
 )
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
@@ -777,7 +778,9 @@ class Consumer:
         place = part_of_batch(self.build, axes, self.arrays[name], self.place, self.d)
         others = [axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept]
         column = self.first(others[0]) if others else self.zero()
-        through = [self.rows, self.unit] if others and element.bytes > 1 else []
+        # By whole rows, where those lie together.
+        dense = len(others) == 1 and stride_along(op.tensor, others[0]) == 1
+        through = [self.rows, self.unit] if dense and element.bytes > 1 else []
         self.build.add(ac.GlobalStoreOp.create(operands=[held, place, self.first_row(), column, *through]))
 
 

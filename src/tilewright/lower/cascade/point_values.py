@@ -20,7 +20,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset
-from tilewright.ir.tile.types import value_type
+from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -38,6 +38,12 @@ def bare(value: SSAValue) -> SSAValue:
         value = owner.operand
         owner = value.owner
     return value
+
+
+def stride_along(tensor: SSAValue, axis: str) -> int:
+    """Elements from one place along an axis to the next, of an array."""
+    kind = tensor_type(tensor)
+    return kind.stride_elements[kind.axis_names.index(axis)]
 
 
 def users(value: SSAValue) -> list[Operation]:

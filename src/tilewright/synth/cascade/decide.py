@@ -107,7 +107,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     _check_stores(program, axes)
     sums = slot_sums(program, target)
     brought = multiplied_loads(program, axes)
-    brought += tuple(load for each in sums if (load := _held_load(program, each)) is not None and load not in brought)
+    held = (_held_load(program, each) for each in sums)
+    brought = tuple(dict.fromkeys((*brought, *(load for load in held if load is not None))))
     for load in brought:
         _check_brought(program, load, wanted, target)
     tiniest = _Tile(1, target.limit("product.columns_step"), _span(brought))

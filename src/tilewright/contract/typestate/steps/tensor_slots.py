@@ -18,14 +18,14 @@ tcgen05.commit; tcgen05: Memory Consistency Model. Checked by: tests/contract/ty
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.contract.typestate.footprint import merged
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.tensor_core import read_operand
 from tilewright.contract.typestate.steps.tensor_memory import ELEMENTS, MAJORS, columns_step, memory_of, reading_of
 from tilewright.contract.typestate.summary import FillSite, ReadSite
-from tilewright.contract.typestate.token import Slot, TensorFilling, Token, Values, describe
+from tilewright.contract.typestate.token import Reading, Slot, TensorFilling, Token, Values, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentFoldOp, FragmentFullOp, FragmentMapOp
@@ -65,7 +65,7 @@ def _check_ring(walk: RoleWalk, op: TensorSlotOp, ring: str) -> TensorMemory | N
 
 
 def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
-    into, a_slot, slot = walk.take(op, op.into), walk.take(op, op.a_phase), walk.take(op, op.phase)
+    into, a_slot, slot = walk.take(op, op.into), _full(walk, op, op.a_phase), _full(walk, op, op.phase)
     memory_of(walk, op, op.memory)
     filling = _begun(walk, op, into)
     m, n, column = op.m.data, op.n.data, op.column.data
@@ -91,6 +91,14 @@ def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
     walk.give(op, op.filling, filling)
     walk.give(op, op.a_reading, reading_of(walk, op, a_slot))
     walk.give(op, op.reading, reading_of(walk, op, slot))
+
+
+def _full(walk: RoleWalk, op: TensorFillOp, value: SSAValue) -> Token | None:
+    """A full slot. One that products of this role read already is as full: nothing has released it."""
+    token = walk.take(op, value)
+    if isinstance(token, Reading):
+        return Slot(token.ring, "retired", token.position, token.fenced, token.issuer)
+    return token
 
 
 def _begun(walk: RoleWalk, op: TensorFillOp, into: Token | None) -> TensorFilling | None:
