@@ -6,7 +6,9 @@ No GPU of that architecture was at hand: the assembler, the exact machine and bo
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
+from unittest.mock import patch
 
 import pytest
 from tests.lower import cascade_programs, row_programs
@@ -21,6 +23,9 @@ from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.runtime.device import runs_on
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target, target
+from tilewright.targets.schema import Fact, Facts
 
 TARGET = "sm_100a"
 
@@ -179,37 +184,42 @@ def test_products(kernel: Kernel, dims: Mapping[str, int]) -> None:
 
 def replaced(ptx: str, old: str, new: str, number: int = 0) -> str:
     """One occurrence of a pattern in the text, replaced."""
-    found = list(re.finditer(old, ptx))[number]
+    found = list(re.finditer(old, ptx, re.DOTALL))[number]
     return ptx[: found.start()] + found.expand(new) + ptx[found.end() :]
 
 
 def line(begin: str, guarded: bool = False) -> str:
     """A pattern for a line of the text that begins so."""
-    return (r"\t@%p\d+ " if guarded else r"\t") + begin + r"[^\n]*\n"
+    return (r"\t@!?%p\d+ " if guarded else r"\t") + begin + r"[^\n]*\n"
 
 
 ANY = r"[^\n]*\n"
-COMMIT, FREE, ALLOCATE = (line(rf"tcgen05\.{word}", True) for word in ("commit", "dealloc", "alloc"))
-AFTER = line("tcgen05.fence::after")
+COMMIT, AFTER, MEET = line("tcgen05.commit"), line("tcgen05.fence::after"), line("bar.sync %r")
+FREE, ALLOCATE, RELEASE = (line(word, True) for word in (r"tcgen05\.dealloc", r"tcgen05\.alloc", "mbarrier.arrive"))
 MEETING = line("bar.warp.sync") + line("tcgen05.fence::b") + line("bar.sync 0;") + AFTER
-WAIT = line("mbarrier.try_wait")
+WAIT, GO_ON = line("mbarrier.try_wait") + r"\t@%p\d+ (bra wait_done)", r"\t\1"
+READ = rf"(?:{line('add.u32')}{line('tcgen05.ld')})+{line('tcgen05.wait::ld')}"
 MUTANTS: dict[str, tuple[str, str, int]] = {
-    "no commit on the unit's barrier": (COMMIT, "", -1),
+    "sums are never handed over": (COMMIT, "", -1),
     "a slot is not released": (COMMIT, "", 0),
-    "no wait for the products": (
-        rf"{WAIT}({line('bra products', True)})",
-        "\tsetp.eq.u32 %p0, 0, 0;\n\\1",
-        0,
-    ),
+    "sums are handed over twice": (rf"({COMMIT})", r"\1\1", -1),
+    "products do not wait for a free slot of sums": (WAIT, GO_ON, 4),
+    "products do not wait for their operands": (WAIT, GO_ON, 5),
+    "no wait for the sums": (WAIT, GO_ON, -1),
     "no wait for what is loaded": (line("tcgen05.wait::ld"), "", 0),
-    "no fence before products are read": (rf"(products_done_\d+:\n{ANY}){AFTER}", r"\1", 0),
+    "no fence before products overwrite what was read": (AFTER, "", 1),
+    "no fence before sums are read": (AFTER, "", 2),
+    "a slot of sums is released before all have read it": (MEET, "", 0),
+    "a slot of sums is released before it is read": (rf"({READ})((?:{ANY}){{1,8}}?{RELEASE})", r"\2\1", 0),
+    "a slot of sums is never released": (RELEASE, "", -1),
     "freed before the CTA meets": (rf"({MEETING})({ANY}{ANY}{FREE})", r"\2\1", -1),
     "never freed": (FREE, "", 0),
     "too few columns": (r"(tcgen05\.alloc[^\n]*, )\d+;", r"\g<1>32;", 0),
     "columns that are no power of two": (r"(tcgen05\.alloc[^\n]*, )\d+;", r"\g<1>96;", 0),
-    "one column less is freed": (r"(tcgen05\.dealloc[^\n]*, )\d+;", r"\g<1>32;", 0),
-    "another warp's lanes": (r"(shl\.b32 %r\d+, %r\d+, )21;", r"\g<1>22;", 0),
-    "every thread issues": (r"@%p\d+ (tcgen05\.mma)", r"\1", 0),
+    "fewer columns are freed": (r"(tcgen05\.dealloc[^\n]*, )\d+;", r"\g<1>32;", 0),
+    "another warp's lanes": (r"(mad\.lo\.u32 %r\d+, %r\d+, )2097152,", r"\g<1>4194304,", 0),
+    "another unit's lanes": (r"(mad\.lo\.u32 %r\d+, %r\d+, )1048576,", r"\g<1>2097152,", 0),
+    "every thread of the warpgroup issues": (line("bra role_end", True).replace("!?", "!"), "", 1),
     "allocated after the permit was given up": (
         rf"({ALLOCATE})({ANY})({line('tcgen05.relinq', True)})",
         r"\2\3\1",
@@ -218,9 +228,22 @@ MUTANTS: dict[str, tuple[str, str, int]] = {
 }
 
 
+class OfOneMultiprocessor(Facts):
+    """Of a device whose one CTA takes all tiles."""
+
+    def __getitem__(self, key: str) -> Fact:
+        found = super().__getitem__(key)
+        return replace(found, value=1) if key == "device.multiprocessors" else found
+
+
 @cache
 def small_product() -> Compilation:
-    return compiled(of_matrices, {"B": 2, "M": 66, "N": 40, "K": 136})
+    """Of 128 rows a tile, of which a CTA has more than slots for sums."""
+    facts = target(TARGET)
+    one = Target(facts.name, facts.title, OfOneMultiprocessor(facts.facts.rows, facts.facts.estimates))
+    dims = {"B": 4, "M": 66, "N": 24, "K": 72}
+    with patch("tilewright.driver.compile.compile.target_named", return_value=one):
+        return compile_kernel(of_matrices, target=TARGET, dims=dims, wanted=Wanted(tile=(128, 32)))
 
 
 @pytest.mark.sample(5)
