@@ -158,25 +158,72 @@ def of_byte_columns(
     y[i, j] = tw.dot(x[k, i], w[k, j], over=k)
 
 
-@pytest.mark.sample(3)
+@tw.kernel
+def gated(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], v: tw.Tensor["K", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    first, second = tw.zeros(i, j), tw.zeros(i, j)
+    for k in tw.loop("K"):
+        first += tw.dot(x[i, k], w[k, j])
+        second += tw.dot(x[i, k], v[k, j])
+    y[i, j] = tw.silu(first) * second
+
+
+@tw.kernel
+def of_scaled_rows(x: tw.Tensor["M", "K"], s: tw.Tensor["M"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((x[i, k] * s[i]).to(tw.bf16), w[j, k].T)
+    y[i, j] = acc
+
+
+@tw.kernel
+def both_ways(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["K", "N"],
+    r: tw.Tensor["N", "M"],
+    y: tw.Tensor["M", "N"],
+    z: tw.Tensor["N", "M"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[k, j])
+    y[i, j] = acc + r[j, i].T
+    z[j, i] = tw.maximum(acc, -acc).T
+
+
+@tw.kernel
+def below_the_diagonal(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.where(j <= i, tw.dot(x[i, k], w[j, k], over=k), 0.0)
+
+
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
-    ("kernel", "dims"),
+    ("kernel", "dims", "tile"),
     [
-        (of_bytes, {"M": 66, "N": 40, "K": 160}),
-        (of_byte_columns, {"M": 80, "N": 48, "K": 70}),
-        (of_byte_columns, {"M": 160, "N": 272, "K": 200}),
-        (of_bytes, {"M": 300, "N": 200, "K": 272}),
-        (of_matrices, {"B": 2, "M": 66, "N": 40, "K": 72}),
-        (with_epilogue, {"M": 130, "N": 200, "K": 136}),
-        (of_columns, {"M": 136, "N": 72, "K": 130}),
-        (with_epilogue, {"M": 300, "N": 8, "K": 8}),
-        (of_columns, {"M": 64, "N": 520, "K": 64}),
-        (of_matrices, {"B": 3, "M": 1, "N": 1, "K": 264}),
+        (of_bytes, {"M": 66, "N": 40, "K": 160}, None),
+        (of_byte_columns, {"M": 160, "N": 272, "K": 200}, (128, 96)),
+        (gated, {"M": 136, "N": 72, "K": 136}, (128, 80)),
+        (below_the_diagonal, {"M": 150, "N": 140, "K": 72}, (128, 144)),
+        (of_byte_columns, {"M": 80, "N": 48, "K": 70}, None),
+        (of_bytes, {"M": 140, "N": 200, "K": 272}, (128, 208)),
+        (gated, {"M": 136, "N": 152, "K": 72}, (128, 160)),
+        (of_matrices, {"B": 2, "M": 66, "N": 40, "K": 72}, None),
+        (with_epilogue, {"M": 130, "N": 136, "K": 136}, (128, 128)),
+        (of_columns, {"M": 136, "N": 72, "K": 130}, (128, 48)),
+        (with_epilogue, {"M": 300, "N": 8, "K": 8}, None),
+        (of_columns, {"M": 64, "N": 520, "K": 64}, (64, 256)),
+        (of_matrices, {"B": 3, "M": 1, "N": 1, "K": 264}, None),
+        (of_scaled_rows, {"M": 70, "N": 40, "K": 136}, None),
+        (both_ways, {"M": 136, "N": 40, "K": 72}, (128, 48)),
     ],
-    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value.values())),
+    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value or ())),
 )
-def test_products(kernel: Kernel, dims: Mapping[str, int]) -> None:
-    compilation = compiled(kernel, dims)
+def test_products(kernel: Kernel, dims: Mapping[str, int], tile: tuple[int, int] | None) -> None:
+    """Sums in tensor memory, of 64 or 128 rows a tile."""
+    compilation = compile_kernel(kernel, target=TARGET, dims=dims, wanted=Wanted(tile=tile))
     assert compilation.text_proof is not None and compilation.assembly is not None
     assert "tcgen05.mma" in compilation.ptx and compilation.assembly.spill_bytes == 0
     check_numbers(compilation)

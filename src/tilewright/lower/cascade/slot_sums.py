@@ -5,7 +5,7 @@ operands. It issues their products for all consumers' rows and goes on at once: 
 slots as it has read them, and hands the sums over when the last product of the walk is done. So products of the next
 tile run while the consumers, who have the sums in registers by then, compute on and store.
 
-Checked by: tests/lower/cascade/test_slot_sums.py and tests/end_to_end/test_blackwell.py.
+Checked by: tests/contract/typestate/steps/test_tensor_slots.py and tests/end_to_end/test_blackwell.py.
 """
 
 from __future__ import annotations
