@@ -162,7 +162,7 @@ def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]
         return ()
     if not len(found) == len(sums) == len(carried) == len(end.values):
         return ()
-    by_result = {op.result: op for op in found}
+    by_result: dict[SSAValue, ContractOp] = {op.result: op for op in found}
     listed: list[ContractOp] = []
     for argument, initial, value in zip(carried, loop.carried, end.values, strict=True):
         total, start = value.owner, initial.owner

@@ -490,6 +490,8 @@ def _agrees(token: Token, kind: Attribute) -> bool:
         return isinstance(kind, TensorOperandType) and shown == (
             kind.m.data, kind.k.data, kind.column.data, kind.element.data
         )  # fmt: skip
+    if isinstance(token, TensorFilling):
+        return isinstance(kind, TensorFillingType) and kind.ring.data == token.ring
     match token, kind:
         case Cursor(), ac.CursorType():
             return kind.ring.data == token.ring
@@ -498,8 +500,6 @@ def _agrees(token: Token, kind: Attribute) -> bool:
         case Filling(), ac.TransactionType():
             return (kind.ring.data, kind.bytes.data) == (token.ring, token.bytes_left)
         case Reading(), ac.ReadingType():
-            return kind.ring.data == token.ring
-        case TensorFilling(), TensorFillingType():
             return kind.ring.data == token.ring
         case Accumulating(), ac.InflightType():
             return (kind.m.data, kind.n.data) == (token.m, token.n)
