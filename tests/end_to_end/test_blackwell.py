@@ -218,6 +218,7 @@ def below_the_diagonal(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Ten
         (of_matrices, {"B": 3, "M": 1, "N": 1, "K": 264}, None),
         (of_scaled_rows, {"M": 70, "N": 40, "K": 136}, None),
         (both_ways, {"M": 136, "N": 40, "K": 72}, (128, 48)),
+        (of_matrices, {"B": 2, "M": 65, "N": 37, "K": 51}, None),
     ],
     ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value or ())),
 )

@@ -66,10 +66,27 @@ def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
     return tuple(op for op in program.walk() if isinstance(op, ContractOp))
 
 
+class NoTensorMap(TilewrightError):
+    """No tensor map describes an array; `parameter` is its name."""
+
+    def __init__(self, parameter: str, message: str, span: Span | None, remedy: str) -> None:
+        super().__init__(message, span=span, remedy=remedy)
+        self.parameter = parameter
+
+
+def refuse_map(op: Operation, parameter: str, message: str, remedy: str) -> NoReturn:
+    """Raise NoTensorMap at the author's line of an op."""
+    raise NoTensorMap(parameter, message, _line_of(op), remedy)
+
+
 def refuse_at(op: Operation, message: str, remedy: str) -> NoReturn:
     """Raise TilewrightError at the author's line of an op."""
+    raise TilewrightError(message, span=_line_of(op), remedy=remedy)
+
+
+def _line_of(op: Operation) -> Span | None:
     file, _, line = place_of(op).rpartition(":")
-    raise TilewrightError(message, span=Span(file, int(line)) if line.isdecimal() else None, remedy=remedy)
+    return Span(file, int(line)) if line.isdecimal() else None
 
 
 def streamed_axis(program: tile.ProgramOp) -> str:

@@ -36,6 +36,7 @@ from tilewright.ir.cascade_facts import (
     multiplied_loads,
     products_of,
     refuse_at,
+    refuse_map,
     rows_loaded,
     streamed_axis,
 )
@@ -326,7 +327,9 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
     if element.bytes == 1 and any(computed):
         refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
-        refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
+        refuse_map(
+            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before"
+        )
 
 
 def _registers(
@@ -441,7 +444,7 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        refuse_at(load, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
+        refuse_map(load, name, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
     found = map_dimensions(load, axes)
     assert found is not None, "nothing is in the way of a map"
     return _slot(program, axes, load, found, choice, count, target)
