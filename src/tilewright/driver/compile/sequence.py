@@ -76,7 +76,11 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
         if found is None:
             raise
         copy, rest = found
-        return (decided(copy, target, wanted), *sequence(rest, target, wanted))
+        try:
+            return (decided(copy, target, wanted), *sequence(rest, target, wanted))
+        except NoTensorMap as again:
+            workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
+            raise refusal if again.parameter in workspaces else again from None
 
 
 def _sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:

@@ -220,6 +220,18 @@ def test_there_are_sixty_programs_that_are_refuted() -> None:
     assert len(REFUTED) + len(test_tensor_memory.REFUTED) >= 80
 
 
+def test_rows_of_one_unit_follow_one_another() -> None:
+    edits = edit("registers = 240]", "registers = 240, warp_rows = 32]")
+    found = verdict(lowered(product, 64), edits)
+    assert isinstance(found, Refuted) and "TC002" in {each.code for each in found.findings}, found
+
+
+def test_columns_off_the_steps_of_a_product_are_not_understood() -> None:
+    moved = edit(SHAPE, SHAPE.replace("column = 0", "column = 4"))
+    found = verdict(lowered(product), (*moved, *edit(NEXT, NEXT.replace("column = 0", "column = 4"))))
+    assert not isinstance(found, Proven)
+
+
 def test_units_stores_of_which_rows_meet_are_not_proven() -> None:
     """Rows of two units that are taken to lie 8 apart."""
     found = verdict(lowered(product), edit("128 * %m_2 + 16 * %unit_2", "128 * %m_2 + 8 * %unit_2"))

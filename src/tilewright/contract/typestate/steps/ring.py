@@ -318,7 +318,7 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
         walk.report("CL003", op, f"releases to {op.peers.data} CTAs of a cluster of {walk.kernel.cluster_ctas}")
     if op.peers.data > 1:
         walk.findings.assume(PEER_RELEASES)
-    if _in_tensor_memory(walk, slot.ring) and not walk.state.synced:
+    if _in_tensor_memory(walk, slot.ring) and walk.role.unit != "thread1" and not walk.state.synced:
         walk.report(
             "TC003",
             op,

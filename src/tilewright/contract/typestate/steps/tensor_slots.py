@@ -32,6 +32,10 @@ from tilewright.ir.ac.fragment import FragmentFoldOp, FragmentFullOp, FragmentMa
 from tilewright.ir.ac.tensor_memory import TensorFillOp, TensorHandOverOp, TensorReadOp, TensorSlotOp
 
 
+_COLUMNS = 8
+"""Of whose multiples accumulators begin."""
+
+
 def tensor_slot_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it concerns slots of tensor memory."""
     if not isinstance(op, TensorSlotOp):
@@ -54,6 +58,8 @@ def tensor_slot_step(walk: RoleWalk, op: Operation) -> bool:
 def _check_ring(walk: RoleWalk, op: TensorSlotOp, ring: str) -> TensorMemory | None:
     """The memory whose slots the ring guards."""
     memory = walk.kernel.tensor_memory
+    if memory is not None and memory.slot_columns % _COLUMNS:
+        walk.findings.doubt(f"slots of {memory.slot_columns} columns, no multiple of {_COLUMNS}", op)
     if memory is None or memory.ring != ring:
         guarded = f"of ring {memory.ring}" if memory is not None and memory.ring else "of no ring"
         walk.report("MB007", op, f"uses a slot of ring {ring} for tensor memory {guarded}")
@@ -73,6 +79,8 @@ def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
         memory = _check_ring(walk, op, filling.ring)
         if memory is not None:
             _shape(walk, op, memory)
+            if column % _COLUMNS:
+                walk.findings.doubt(f"begins at column {column}, no multiple of {_COLUMNS}", op)
             if not 0 <= column < column + n <= memory.slot_columns:
                 columns = f"columns {column} to {column + n - 1}"
                 walk.report("TC002", op, f"{columns} of a slot of {memory.slot_columns}")
@@ -203,7 +211,7 @@ def _read(walk: RoleWalk, op: TensorReadOp) -> None:
         if memory is not None and made is not None:
             if memory.units != walk.role.count:
                 walk.report("TC002", op, f"{walk.role.count} units read rows of {memory.units}")
-            if memory.units > 1 and walk.role.warp_rows != memory.units * walk.kernel.facts.limit("product.warp_rows"):
+            if walk.role.warp_rows != memory.units * walk.kernel.facts.limit("product.warp_rows"):
                 walk.report("TC002", op, f"rows of a warp are taken to begin {walk.role.warp_rows} after one another's")
             if walk.recording:
                 columns = ((column, column + made.n),)
