@@ -131,7 +131,10 @@ class CascadeDecisions:
     taken after the other. further, further_columns: axes of the columns that other products have, and how many.
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
     registers. operand_column: of that part, where left operands that threads computed begin. sum_slots: where all walks
-    only sum, slots of tensor memory for a tile's sums, which a role of its own issues; else 0."""
+    only sum, slots of tensor memory for a tile's sums, which a role of its own issues; else 0. Where accumulators are
+    registers, products by their numbers in the program: late, those whose sum is only carried on, which the next
+    iteration issues; issued_together, those that one wait serves, each group by its first; and loaded_along, numbers of
+    loads that are asked for while products run."""
 
     row: str
     column: str
@@ -157,6 +160,9 @@ class CascadeDecisions:
     tensor_columns: int = 0
     operand_column: int = 0
     sum_slots: int = 0
+    late: tuple[int, ...] = ()
+    issued_together: tuple[tuple[int, ...], ...] = ()
+    loaded_along: tuple[int, ...] = ()
 
     @property
     def warp_rows(self) -> int:

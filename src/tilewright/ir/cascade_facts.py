@@ -23,6 +23,7 @@ from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
+from tilewright.ir.tile.repeats import bare, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, read_type, value_type
 
@@ -202,6 +203,19 @@ def all_slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The products of a program all of whose walks only sum; none of any other."""
     found = [slot_sums(program, loop) for loop in loops(program)]
     return tuple(each for products in found for each in products) if all(found) else ()
+
+
+def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue]:
+    """What a product is added to, if the program adds it to one value and uses it for nothing else; and what the sum
+    is."""
+    uses = users(op.result)
+    if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
+        total = uses[0]
+        other = total.right if bare(total.left) is op.result else total.left
+        # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
+        if value_type(other).axis_names and axes.kept(bare(other)) == axes.kept(op.result):
+            return other, total.result
+    return None, op.result
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:

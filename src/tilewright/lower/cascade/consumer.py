@@ -35,26 +35,24 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of, slot_sums
+from tilewright.ir.cascade_facts import CascadeAxes, Product, first_alike, loads_of_walk, products_of, slot_sums, sum_of
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import index_offset, loops, parameter_name
+from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name
 from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.repeats import bare, users
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import tensor_product
 from tilewright.lower.cascade.place import Place, part_of_batch, rows_first, slot_elements
 from tilewright.lower.cascade.point_values import (
-    bare,
-    computed_of,
     emit_exponentials,
     numbered_axis,
     position_at,
     stride_along,
-    users,
 )
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import Ring, b_properties, matrix_layout, release, step_elements, wgmma_wait
@@ -210,20 +208,9 @@ class Consumer:
         return body.body(list(loop.body.block.ops))
 
     def late_sum(self, loop: tile.LoopOp) -> SSAValue | None:
-        """The last sum of products over the streamed axis that a walk only carries on. None where the walk stores: its
-        stores stand in one loop then, whose iterations tell them apart."""
-        found: SSAValue | None = None
-        if self.memory is not None or any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
-            return None
-        uses = self.uses(loop)
-        for op in loop.body.block.ops:
-            if isinstance(op, ContractOp):
-                other, result = self.start_of(op)
-                carried = not [each for each in users(result) if not isinstance(each, tile.YieldOp)]
-                over_streamed = op.axis.data == self.axes.streamed
-                if over_streamed and other is not None and carried and uses[self.products[op].brought] == 1:
-                    found = result
-        return found
+        """The sum of products that a walk's next iteration issues."""
+        late = (each for number, each in enumerate(self.products.values()) if number in self.d.late)
+        return next((self.start_of(each.op)[1] for each in late if each.op.parent_op() is loop), None)
 
     def body(self, ops: Sequence[Operation]) -> list[SSAValue | Postponed]:
         """One tile of the streamed axis; what it yields."""
@@ -463,17 +450,10 @@ class Consumer:
         self.products_of_values(self.together(op))
 
     def together(self, op: ContractOp) -> list[ContractOp]:
-        """The products over the streamed axis that are issued with this one: those behind it whose left operand is
-        computed of nothing that such a product gives in this iteration."""
-        block = op.parent
-        assert block is not None
-        behind = list(block.ops)[block.get_operation_index(op) :]
-        over = [each for each in behind if isinstance(each, ContractOp) and each.axis.data == self.axes.streamed]
-        found: list[ContractOp] = []
-        for each in over:
-            if not any(other.result in computed_of(self.products[each].held, block) for other in over):
-                found.append(each)
-        return found
+        """The products that are issued with this one."""
+        listed = [each.op for each in self.products.values()]
+        groups = ([listed[number] for number in group] for group in self.d.issued_together)
+        return next((group for group in groups if group[0] is op), [op])
 
     def products_of_values(self, ops: Sequence[ContractOp]) -> None:
         """Multiply values in registers, each from a bank of its own, added to what the program adds them to."""
@@ -552,19 +532,13 @@ class Consumer:
         self.load_along(product.op)
 
     def load_along(self, op: ContractOp) -> None:
-        """Load the numbers of this tile's streamed columns while products run: what brings them takes longer
-        than a product, and they would be waited for in every iteration."""
+        """Load numbers of this tile's streamed columns while products run."""
         block = op.parent
         assert block is not None
-        for load in block.ops:
-            if not isinstance(load, tile.LoadOp):
-                continue
-            plain = first_alike(self.program, load) not in self.rings
-            if (
-                plain
-                and self.axes.kept(load.result) == frozenset({self.axes.streamed})
-                and load.result not in self.values
-            ):
+        listed = loads(self.program)
+        for number in self.d.loaded_along:
+            load = listed[number]
+            if load.parent is block and load.result not in self.values:
                 self.values[load.result] = self.load(load, ahead=True)
 
     def product_of_slices(self, product: Product, left: tile.LoadOp, starts: list[SSAValue]) -> SSAValue:
@@ -634,16 +608,8 @@ class Consumer:
         return inflight, b_reading, a_reading
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
-        """What the product is added to, if the program adds it to one value and uses it for nothing else; and what the
-        sum is."""
-        uses = users(op.result)
-        if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
-            sum_ = uses[0]
-            other = sum_.right if bare(sum_.left) is op.result else sum_.left
-            # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
-            if value_type(other).axis_names and self.axes.kept(bare(other)) == self.axes.kept(op.result):
-                return other, sum_.result
-        return None, op.result
+        """What the product is added to, and what the sum is."""
+        return sum_of(op, self.axes)
 
     def start(self, held: SSAValue) -> SSAValue:
         """An accumulator that begins as a fragment."""

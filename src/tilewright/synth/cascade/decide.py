@@ -50,6 +50,7 @@ from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
 from tilewright.synth.cascade.tile_order import places_together
@@ -217,11 +218,15 @@ def _decided(
         together = places_together(walked[0], most, (rows, columns), RASTER_GROUP, places, place_bytes, ctas, target)
         if together:
             words += (f"tiles of {counted(together, 'place')} together, the longest first",)
+    listed = loads(program)
+    cut = {listed[each.load] for each in slots if each.sliced}
+    plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut)
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch, ctas,
         smem_bytes(slots, choice.consumers, sum_slots, target), words, walked, together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, sum_slots,
+        plan.late, plan.issued_together, plan.loaded_along,
     )  # fmt: skip
 
 

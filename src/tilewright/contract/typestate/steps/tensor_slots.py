@@ -31,7 +31,6 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentFoldOp, FragmentFullOp, FragmentMapOp
 from tilewright.ir.ac.tensor_memory import TensorFillOp, TensorHandOverOp, TensorReadOp, TensorSlotOp
 
-
 _COLUMNS = 8
 """Of whose multiples accumulators begin."""
 
