@@ -159,6 +159,10 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         cascade_programs.window,
         {"dims": {"Q": 200, "T": 200, "E": 64, "F": 64}, "target": "sm_100a"},
     ),
+    "sums in slots of tensor memory": (
+        matmul_kernel,
+        {"dims": {"M": 512, "N": 520, "K": 256}, "wanted": Wanted(tile=(128, 128)), "target": "sm_100a"},
+    ),
     "parts of a cluster": (
         matmul_kernel,
         {"dims": {"M": 512, "N": 520, "K": 256}, "wanted": Wanted(tile=(64, 128), stages=2, cluster=(2, 1))},

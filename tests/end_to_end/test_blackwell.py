@@ -6,7 +6,9 @@ No GPU of that architecture was at hand: the assembler, the exact machine and bo
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
+from unittest.mock import patch
 
 import pytest
 from tests.lower import cascade_programs, row_programs
@@ -21,6 +23,9 @@ from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.runtime.device import runs_on
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target, target
+from tilewright.targets.schema import Fact, Facts
 
 TARGET = "sm_100a"
 
@@ -131,21 +136,95 @@ def of_matrices(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], y: tw.
     y[b, i, j] = tw.relu(tw.dot(x[b, i, k], w[b, j, k], over=k))
 
 
-@pytest.mark.sample(2)
+@tw.kernel
+def of_bytes(
+    x: tw.Tensor["M", "K", tw.f8e4m3],
+    w: tw.Tensor["N", "K", tw.f8e4m3],
+    s: tw.Tensor["M", tw.f32],
+    y: tw.Tensor["M", "N"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T)
+    y[i, j] = acc * s[i]
+
+
+@tw.kernel
+def of_byte_columns(
+    x: tw.Tensor["K", "M", tw.f8e5m2], w: tw.Tensor["K", "N", tw.f8e5m2], y: tw.Tensor["M", "N", tw.f8e4m3]
+):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(x[k, i], w[k, j], over=k)
+
+
+@tw.kernel
+def gated(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], v: tw.Tensor["K", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    first, second = tw.zeros(i, j), tw.zeros(i, j)
+    for k in tw.loop("K"):
+        first += tw.dot(x[i, k], w[k, j])
+        second += tw.dot(x[i, k], v[k, j])
+    y[i, j] = tw.silu(first) * second
+
+
+@tw.kernel
+def of_scaled_rows(x: tw.Tensor["M", "K"], s: tw.Tensor["M"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((x[i, k] * s[i]).to(tw.bf16), w[j, k].T)
+    y[i, j] = acc
+
+
+@tw.kernel
+def both_ways(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["K", "N"],
+    r: tw.Tensor["N", "M"],
+    y: tw.Tensor["M", "N"],
+    z: tw.Tensor["N", "M"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[k, j])
+    y[i, j] = acc + r[j, i].T
+    z[j, i] = tw.maximum(acc, -acc).T
+
+
+@tw.kernel
+def below_the_diagonal(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.where(j <= i, tw.dot(x[i, k], w[j, k], over=k), 0.0)
+
+
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
-    ("kernel", "dims"),
+    ("kernel", "dims", "tile"),
     [
-        (of_matrices, {"B": 2, "M": 66, "N": 40, "K": 72}),
-        (with_epilogue, {"M": 130, "N": 200, "K": 136}),
-        (of_columns, {"M": 136, "N": 72, "K": 130}),
-        (with_epilogue, {"M": 300, "N": 8, "K": 8}),
-        (of_columns, {"M": 64, "N": 520, "K": 64}),
-        (of_matrices, {"B": 3, "M": 1, "N": 1, "K": 264}),
+        (of_bytes, {"M": 66, "N": 40, "K": 160}, None),
+        (of_byte_columns, {"M": 160, "N": 272, "K": 200}, (128, 96)),
+        (gated, {"M": 136, "N": 72, "K": 136}, (128, 80)),
+        (below_the_diagonal, {"M": 150, "N": 140, "K": 72}, (128, 144)),
+        (of_byte_columns, {"M": 80, "N": 48, "K": 70}, None),
+        (of_bytes, {"M": 140, "N": 200, "K": 272}, (128, 208)),
+        (gated, {"M": 136, "N": 152, "K": 72}, (128, 160)),
+        (of_matrices, {"B": 2, "M": 66, "N": 40, "K": 72}, None),
+        (with_epilogue, {"M": 130, "N": 136, "K": 136}, (128, 128)),
+        (of_columns, {"M": 136, "N": 72, "K": 130}, (128, 48)),
+        (with_epilogue, {"M": 300, "N": 8, "K": 8}, None),
+        (of_columns, {"M": 64, "N": 520, "K": 64}, (64, 256)),
+        (of_matrices, {"B": 3, "M": 1, "N": 1, "K": 264}, None),
+        (of_scaled_rows, {"M": 70, "N": 40, "K": 136}, None),
+        (both_ways, {"M": 136, "N": 40, "K": 72}, (128, 48)),
+        (of_matrices, {"B": 2, "M": 65, "N": 37, "K": 51}, None),
     ],
-    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value.values())),
+    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value or ())),
 )
-def test_products(kernel: Kernel, dims: Mapping[str, int]) -> None:
-    compilation = compiled(kernel, dims)
+def test_products(kernel: Kernel, dims: Mapping[str, int], tile: tuple[int, int] | None) -> None:
+    """Sums in tensor memory, of 64 or 128 rows a tile."""
+    compilation = compile_kernel(kernel, target=TARGET, dims=dims, wanted=Wanted(tile=tile))
     assert compilation.text_proof is not None and compilation.assembly is not None
     assert "tcgen05.mma" in compilation.ptx and compilation.assembly.spill_bytes == 0
     check_numbers(compilation)
@@ -153,37 +232,42 @@ def test_products(kernel: Kernel, dims: Mapping[str, int]) -> None:
 
 def replaced(ptx: str, old: str, new: str, number: int = 0) -> str:
     """One occurrence of a pattern in the text, replaced."""
-    found = list(re.finditer(old, ptx))[number]
+    found = list(re.finditer(old, ptx, re.DOTALL))[number]
     return ptx[: found.start()] + found.expand(new) + ptx[found.end() :]
 
 
 def line(begin: str, guarded: bool = False) -> str:
     """A pattern for a line of the text that begins so."""
-    return (r"\t@%p\d+ " if guarded else r"\t") + begin + r"[^\n]*\n"
+    return (r"\t@!?%p\d+ " if guarded else r"\t") + begin + r"[^\n]*\n"
 
 
 ANY = r"[^\n]*\n"
-COMMIT, FREE, ALLOCATE = (line(rf"tcgen05\.{word}", True) for word in ("commit", "dealloc", "alloc"))
-AFTER = line("tcgen05.fence::after")
+COMMIT, AFTER, MEET = line("tcgen05.commit"), line("tcgen05.fence::after"), line("bar.sync %r")
+FREE, ALLOCATE, RELEASE = (line(word, True) for word in (r"tcgen05\.dealloc", r"tcgen05\.alloc", "mbarrier.arrive"))
 MEETING = line("bar.warp.sync") + line("tcgen05.fence::b") + line("bar.sync 0;") + AFTER
-WAIT = line("mbarrier.try_wait")
+WAIT, GO_ON = line("mbarrier.try_wait") + r"\t@%p\d+ (bra wait_done)", r"\t\1"
+READ = rf"(?:{line('add.u32')}{line('tcgen05.ld')})+{line('tcgen05.wait::ld')}"
 MUTANTS: dict[str, tuple[str, str, int]] = {
-    "no commit on the unit's barrier": (COMMIT, "", -1),
+    "sums are never handed over": (COMMIT, "", -1),
     "a slot is not released": (COMMIT, "", 0),
-    "no wait for the products": (
-        rf"{WAIT}({line('bra products', True)})",
-        "\tsetp.eq.u32 %p0, 0, 0;\n\\1",
-        0,
-    ),
+    "sums are handed over twice": (rf"({COMMIT})", r"\1\1", -1),
+    "products do not wait for a free slot of sums": (WAIT, GO_ON, 4),
+    "products do not wait for their operands": (WAIT, GO_ON, 5),
+    "no wait for the sums": (WAIT, GO_ON, -1),
     "no wait for what is loaded": (line("tcgen05.wait::ld"), "", 0),
-    "no fence before products are read": (rf"(products_done_\d+:\n{ANY}){AFTER}", r"\1", 0),
+    "no fence before products overwrite what was read": (AFTER, "", 1),
+    "no fence before sums are read": (AFTER, "", 2),
+    "a slot of sums is released before all have read it": (MEET, "", 0),
+    "a slot of sums is released before it is read": (rf"({READ})((?:{ANY}){{1,8}}?{RELEASE})", r"\2\1", 0),
+    "a slot of sums is never released": (RELEASE, "", -1),
     "freed before the CTA meets": (rf"({MEETING})({ANY}{ANY}{FREE})", r"\2\1", -1),
     "never freed": (FREE, "", 0),
     "too few columns": (r"(tcgen05\.alloc[^\n]*, )\d+;", r"\g<1>32;", 0),
     "columns that are no power of two": (r"(tcgen05\.alloc[^\n]*, )\d+;", r"\g<1>96;", 0),
-    "one column less is freed": (r"(tcgen05\.dealloc[^\n]*, )\d+;", r"\g<1>32;", 0),
-    "another warp's lanes": (r"(shl\.b32 %r\d+, %r\d+, )21;", r"\g<1>22;", 0),
-    "every thread issues": (r"@%p\d+ (tcgen05\.mma)", r"\1", 0),
+    "fewer columns are freed": (r"(tcgen05\.dealloc[^\n]*, )\d+;", r"\g<1>32;", 0),
+    "another warp's lanes": (r"(mad\.lo\.u32 %r\d+, %r\d+, )2097152,", r"\g<1>4194304,", 0),
+    "another unit's lanes": (r"(mad\.lo\.u32 %r\d+, %r\d+, )1048576,", r"\g<1>2097152,", 0),
+    "every thread of the warpgroup issues": (line("bra role_end", True).replace("!?", "!"), "", 1),
     "allocated after the permit was given up": (
         rf"({ALLOCATE})({ANY})({line('tcgen05.relinq', True)})",
         r"\2\3\1",
@@ -192,9 +276,22 @@ MUTANTS: dict[str, tuple[str, str, int]] = {
 }
 
 
+class OfOneMultiprocessor(Facts):
+    """Of a device whose one CTA takes all tiles."""
+
+    def __getitem__(self, key: str) -> Fact:
+        found = super().__getitem__(key)
+        return replace(found, value=1) if key == "device.multiprocessors" else found
+
+
 @cache
 def small_product() -> Compilation:
-    return compiled(of_matrices, {"B": 2, "M": 66, "N": 40, "K": 136})
+    """Of 128 rows a tile, of which a CTA has more than slots for sums."""
+    facts = target(TARGET)
+    one = Target(facts.name, facts.title, OfOneMultiprocessor(facts.facts.rows, facts.facts.estimates))
+    dims = {"B": 4, "M": 66, "N": 24, "K": 72}
+    with patch("tilewright.driver.compile.compile.target_named", return_value=one):
+        return compile_kernel(of_matrices, target=TARGET, dims=dims, wanted=Wanted(tile=(128, 32)))
 
 
 @pytest.mark.sample(5)

@@ -17,7 +17,7 @@ from tilewright.base.plan import Buffer, Launch, LaunchPlan, LaunchSizes, Pointe
 from tilewright.base.size import Extent, Range
 from tilewright.runtime.arrays import ArrayView
 from tilewright.runtime.bundle import Bundle
-from tilewright.runtime.call import Program, require_match, same_device
+from tilewright.runtime.call import Program, layout_of, require_match, same_device
 
 ROWS, COLUMNS, PITCH = 3, 4, 6
 X = Buffer("x", Element.BF16, (ROWS, COLUMNS), (PITCH, 1), "input")
@@ -86,6 +86,15 @@ def test_any_numpy_layout_is_taken(fake: Any) -> None:
     out = np.ones((ROWS, 2 * COLUMNS), ml_dtypes.bfloat16)[:, ::2]
     assert Program(PROGRAM)(x.T[::-2], out=out) is out
     assert np.array_equal(out.astype(float), 1 + 2 * values().astype(float)), "what out held was there to be read"
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_elements_of_a_buffer_are_seen_whatever_their_dtype(name: str) -> None:
+    """NumPy does not read again what it writes of some dtypes as text."""
+    flat = np.arange(12).astype(getattr(ml_dtypes, name))
+    seen = layout_of(flat, Buffer("x", Element.U8, (2, 3), (6, 2), "input"))
+    assert seen.dtype == flat.dtype and np.shares_memory(seen, flat)
+    assert np.array_equal(seen.astype(float), [[0, 2, 4], [6, 8, 10]])
 
 
 def test_copies_are_freed_when_the_kernel_faults(fake: Any) -> None:

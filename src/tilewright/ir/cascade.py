@@ -17,6 +17,8 @@ from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
+WARP_ROWS = 16
+"""Of a consumer's 64 rows, that each warp has."""
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
 
@@ -133,12 +135,15 @@ class CascadeDecisions:
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
     registers. operand_column: of that part, where left operands that threads computed begin. in_vectors: results that
     leave 16 bytes at a time. shared_columns: loads, by their numbers, of numbers of the streamed columns that each warp
-    keeps in shared memory. raster_group: tiles of
-    rows in a band of the order of tiles. turns: 1 if each of two consumers takes whole tiles, every second one; a tile
-    has `unit_rows` rows then. stores: results that leave in boxes, through `staging_slots` slots of each consumer;
-    store_plans: how each completes. programmatic: 1 if the kernel is launched while the one before it still runs, and
-    the thread that fills slots waits for that. releases_first: 1 if results may not leave before the last slots of a
-    sum are released, for a next tile."""
+    keeps in shared memory. raster_group: tiles of rows in a band of the order of tiles. turns: 1 if each of two
+    consumers takes whole tiles, every second one; a tile has `unit_rows` rows then. stores: results that leave in
+    boxes, through `staging_slots` slots of each consumer; store_plans: how each completes. programmatic: 1 if the
+    kernel is launched while the one before it still runs, and the thread that fills slots waits for that.
+    releases_first: 1 if results may not leave before the last slots of a sum are released, for a next tile. sum_slots:
+    where all walks only sum, slots of tensor memory for a tile's sums, which a role of its own issues; else 0.
+    Where accumulators are registers, products by their numbers in the program: late, those whose sum is only
+    carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
+    first; and loaded_along, numbers of loads that are asked for while products run."""
 
     row: str
     column: str
@@ -173,11 +178,28 @@ class CascadeDecisions:
     staging_slot_bytes: int = 0
     programmatic: int = 0
     releases_first: int = 0
+    sum_slots: int = 0
+    late: tuple[int, ...] = ()
+    issued_together: tuple[tuple[int, ...], ...] = ()
+    loaded_along: tuple[int, ...] = ()
 
     @property
     def tile_units(self) -> int:
         """Consumers that have rows of one tile."""
         return 1 if self.turns else self.consumers
+
+    @property
+    def warp_rows(self) -> int:
+        """From a warp's rows to the next one's: consumers share a product of all their rows, 16 of each warp's quarter
+        of lanes for each of them."""
+        return WARP_ROWS * self.consumers if self.sum_slots else WARP_ROWS
+
+    @property
+    def unit_step(self) -> int:
+        """From a consumer's first row to the next one's; 0 where each takes whole tiles."""
+        if self.turns:
+            return 0
+        return WARP_ROWS if self.sum_slots else self.unit_rows
 
     @property
     def tile_rows(self) -> int:

@@ -23,6 +23,7 @@ from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
+from tilewright.ir.tile.repeats import bare, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, read_type, value_type
 
@@ -66,10 +67,27 @@ def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
     return tuple(op for op in program.walk() if isinstance(op, ContractOp))
 
 
+class NoTensorMap(TilewrightError):
+    """No tensor map describes an array; `parameter` is its name."""
+
+    def __init__(self, parameter: str, message: str, span: Span | None, remedy: str) -> None:
+        super().__init__(message, span=span, remedy=remedy)
+        self.parameter = parameter
+
+
+def refuse_map(op: Operation, parameter: str, message: str, remedy: str) -> NoReturn:
+    """Raise NoTensorMap at the author's line of an op."""
+    raise NoTensorMap(parameter, message, _line_of(op), remedy)
+
+
 def refuse_at(op: Operation, message: str, remedy: str) -> NoReturn:
     """Raise TilewrightError at the author's line of an op."""
+    raise TilewrightError(message, span=_line_of(op), remedy=remedy)
+
+
+def _line_of(op: Operation) -> Span | None:
     file, _, line = place_of(op).rpartition(":")
-    raise TilewrightError(message, span=Span(file, int(line)) if line.isdecimal() else None, remedy=remedy)
+    return Span(file, int(line)) if line.isdecimal() else None
 
 
 def streamed_axis(program: tile.ProgramOp) -> str:
@@ -150,25 +168,54 @@ def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:
     return max(common, key=lambda axis: (program.extents[axis], order.index(axis)), default=None)
 
 
-def slot_sum(program: tile.ProgramOp, loop: tile.LoopOp) -> Product | None:
-    """The product of a walk that does nothing but sum it, from 0 on, and whose operands are both loads of the walk;
-    None of any other walk."""
-    inside = list(loop.body.block.ops)
+def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]:
+    """The products of a walk that does nothing but sum each of them, from 0 on, by the sums that it carries, and whose
+    operands are all loads of the walk; none of any other walk."""
+    inside, carried = list(loop.body.block.ops), loop.body.block.args[1:]
     found = [op for op in inside if isinstance(op, ContractOp)]
-    others = [op for op in inside if not isinstance(op, ContractOp | tile.LoadOp | tile.BinaryOp | tile.YieldOp)]
-    indices = [op for op in others if not isinstance(op, tile.ShiftOp | tile.BlockOp)]
     sums = [op for op in inside if isinstance(op, tile.BinaryOp)]
-    if len(found) != 1 or indices or len(sums) != 1 or len(loop.carried) != 1:
-        return None
-    (product,), (total,), initial = found, sums, loop.carried[0].owner
-    begins = isinstance(initial, tile.FullOp) and initial.value.value.data == 0.0
-    operands = {total.left, total.right} == {loop.body.block.args[1], product.result}
-    loaded = all(isinstance(each.owner, tile.LoadOp) and each.owner in inside for each in (product.left, product.right))
-    if not (begins and operands and loaded and total.function.data is Function.ADD):
-        return None
-    if product.axis.data != loop.axis.data:
-        return None
-    return next(each for each in products_of(program) if each.op is product)
+    others = (ContractOp, tile.LoadOp, tile.BinaryOp, tile.YieldOp, tile.ShiftOp, tile.BlockOp)
+    end = inside[-1]
+    if not all(isinstance(op, others) for op in inside) or not isinstance(end, tile.YieldOp):
+        return ()
+    if not len(found) == len(sums) == len(carried) == len(end.values):
+        return ()
+    by_result: dict[SSAValue, ContractOp] = {op.result: op for op in found}
+    listed: list[ContractOp] = []
+    for argument, initial, value in zip(carried, loop.carried, end.values, strict=True):
+        total, start = value.owner, initial.owner
+        if not isinstance(total, tile.BinaryOp) or total.function.data is not Function.ADD:
+            return ()
+        if not isinstance(start, tile.FullOp) or start.value.value.data != 0.0:
+            return ()
+        sides = {total.left, total.right}
+        product = next((by_result[each] for each in sides if each in by_result), None)
+        if product is None or sides != {argument, product.result} or product.axis.data != loop.axis.data:
+            return ()
+        operands = (product.left.owner, product.right.owner)
+        if not all(isinstance(each, tile.LoadOp) and each in inside for each in operands):
+            return ()
+        listed.append(product)
+    return tuple(next(each for each in products_of(program) if each.op is op) for op in listed)
+
+
+def all_slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The products of a program all of whose walks only sum; none of any other."""
+    found = [slot_sums(program, loop) for loop in loops(program)]
+    return tuple(each for products in found for each in products) if all(found) else ()
+
+
+def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue]:
+    """What a product is added to, if the program adds it to one value and uses it for nothing else; and what the sum
+    is."""
+    uses = users(op.result)
+    if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
+        total = uses[0]
+        other = total.right if bare(total.left) is op.result else total.left
+        # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
+        if value_type(other).axis_names and axes.kept(bare(other)) == axes.kept(op.result):
+            return other, total.result
+    return None, op.result
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:

@@ -126,13 +126,16 @@ def new_kernel(
     return ModuleOp([kernel]), Build(block)
 
 
-def new_role(build: Build, name: str, unit: str, count: int, first: int, registers: int) -> tuple[Build, SSAValue]:
+def new_role(
+    build: Build, name: str, unit: str, count: int, first: int, registers: int, warp_rows: int | None = None
+) -> tuple[Build, SSAValue]:
     block = Block(arg_types=[INDEX])
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr(name),
         "execution": ExecutionAttr(StringAttr(unit), IntAttr(count), IntAttr(first)),
         "registers": IntAttr(registers),
     }
+    properties |= {} if warp_rows is None else {"warp_rows": IntAttr(warp_rows)}
     build.add(ac.RoleOp.create(properties=properties, regions=[Region(block)]))
     return build.inside(block), block.args[0]
 

@@ -47,6 +47,18 @@ def element_address(major: str, span: int, mn: int, depth: int, leading: int, st
     return (mn % 8) * 2 + (mn // 8) * stride + (depth % 8) * 16 + (depth // 8) * leading
 
 
+@pytest.mark.parametrize("extent", [64, 80, 256])
+def test_operand_of_8_bits_contiguous_along_its_columns(extent: int) -> None:
+    """tcgen05.mma takes 32 depths, of which each is a row of spans of 128 elements."""
+    leading, stride, start, span = 16384, 4096, 512, 128
+    expected = {
+        start + mn % span + mn // span * leading + depth % 8 * span + depth // 8 * stride
+        for mn in range(extent)
+        for depth in range(32)
+    }
+    assert bytes_of(operand_ranges("MN", "128B", extent, leading, stride, (start,), 1)) == expected
+
+
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
 @pytest.mark.parametrize("major", ["K", "MN"])
 @pytest.mark.parametrize("extent", [8, 64, 72, 256])

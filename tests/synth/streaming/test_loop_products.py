@@ -6,9 +6,12 @@ from collections.abc import Mapping
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
+from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.kernels import grouped_kernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
@@ -57,30 +60,35 @@ def turned(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["N", "M"
     y[i, j] = acc + r[j, i].T
 
 
-def traced(kernel: Kernel, element: Element = Element.BF16, dims: Mapping[str, int] = DIMS):
+def traced(kernel: Kernel, element: Element = Element.BF16, dims: Mapping[str, int] = DIMS) -> ModuleOp:
     return trace(kernel, dims, dict.fromkeys((each.name for each in kernel.parameters), element), None)
 
 
-def test_a_sum_is_a_walk_and_means_the_same() -> None:
-    module = traced(product)
+@pytest.mark.parametrize("kernel", [product, gated, computed, turned], ids=lambda each: each.name)
+def test_sums_are_walks_and_mean_the_same(kernel: Kernel) -> None:
+    module = traced(kernel)
     found = as_walk(module)
     assert found is not None and found is not module
     program = the_program(found)
     (loop,) = [op for op in program.walk() if isinstance(op, tile.LoopOp)]
     assert loop.streamed is not None and not dots(program)
-    assert len([op for op in program.walk() if isinstance(op, ContractOp)]) == 1
-    assert len(dots(the_program(module))) == 1, "the program itself is left as it was"
+    count = len(dots(the_program(module)))
+    assert count, "the program itself is left as it was"
+    assert len([op for op in program.walk() if isinstance(op, ContractOp)]) == count
     random = np.random.default_rng(0)
-    shapes = {"x": (5, 7), "w": (6, 7), "b": (6,)}
-    arrays = {name: random.random(shape).astype(ml_dtypes.bfloat16) for name, shape in shapes.items()}
+    shapes = {"x": (5, 7), "w": (6, 7), "v": (6, 7), "b": (6,), "r": (6, 5)}
+    names = [each.name for each in kernel.parameters if each.name != "y"]
+    arrays = {name: random.random(shapes[name]).astype(ml_dtypes.bfloat16) for name in names}
     before, after = (evaluate(each, arrays) for each in (module, found))
     np.testing.assert_array_equal(after["y"], before["y"])
 
 
-@pytest.mark.parametrize(
-    ("kernel", "element"),
-    [(gated, Element.BF16), (computed, Element.BF16), (turned, Element.BF16), (product, Element.F8E4M3)],
-    ids=["two products", "a computed operand", "a transposed value beside", "8 bits"],
-)
-def test_what_is_no_plain_sum_is_left_alone(kernel: Kernel, element: Element) -> None:
-    assert as_walk(traced(kernel, element)) is None
+def test_products_over_groups_are_no_plain_sum() -> None:
+    kernel = grouped_kernel("none", biased=False)
+    module = trace(kernel, {"T": 8, "G": 2, "N": 8, "K": 8}, elements_of(kernel, "bf16"), None)
+    assert as_walk(module) is None
+
+
+def test_a_sum_of_8_bit_products_is_a_walk_too() -> None:
+    found = as_walk(traced(product, Element.F8E4M3))
+    assert found is not None and not dots(the_program(found))

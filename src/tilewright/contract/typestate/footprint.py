@@ -1,4 +1,4 @@
-"""Which bytes of a slot does a copy write, and which does a wgmma read?
+"""Which bytes of a slot does a copy write, and which does a wgmma or tcgen05.mma read?
 
 Both are written as logical ranges, before the swizzle: the exclusive-or permutes 16-byte chunks inside one row of the
 swizzle's span, by the same absolute address bits for writer and reader, so that two logical ranges meet exactly if the
@@ -6,7 +6,7 @@ physical ones do wherever both sides use one swizzle (PTX ISA 5.5.7). wgmma's ca
 9.7.15.5.1: K-major rows lie `span` bytes apart in groups of eight, `stride` bytes from group to group; MN-major groups
 of eight depths lie `stride` bytes apart, each depth one row of `span` bytes, `leading` bytes from one span to the next.
 
-Not handled: elements other than 16 and 8 bits in wgmma (8 bits K-major only), im2col and interleaved maps.
+Not handled: elements other than 16 and 8 bits in products, im2col and interleaved maps.
 Checked by: tests/contract/typestate/test_typestate_footprint.py against an enumeration of elements.
 """
 
@@ -20,8 +20,8 @@ from tilewright.contract.typestate.program import SWIZZLE_SPAN_BYTES, Map
 Ranges = tuple[tuple[int, int], ...]
 """Half-open byte ranges, sorted, merged, disjoint."""
 
-DEPTH = 16
-"""Elements of the contracted axis that one wgmma of a 16-bit type takes: 32 bytes, as 32 of 8 bits are."""
+DEPTH_BYTES = 32
+"""Of the contracted axis, that one wgmma or tcgen05.mma takes: 16 elements of 16 bits, 32 of 8."""
 
 _CORE_BYTES = 16
 """Bytes of one row of a core matrix."""
@@ -82,17 +82,20 @@ def operand_ranges(
     leading_bytes: int,
     stride_bytes: int,
     starts: tuple[int, ...],
+    element_bytes: int = 2,
 ) -> Ranges:
-    """Logical bytes read by wgmmas of one operand.
+    """Logical bytes read by products of one operand.
 
-    extent: rows (of A) or columns (of B) of one wgmma; starts: byte offset in the slot of each wgmma's start address.
+    extent: rows (of A) or columns (of B) of one product; starts: byte offset in the slot of each one's start address.
     Raises ValueError for a major other than "K" and "MN".
     """
     if major not in ("K", "MN"):
         raise ValueError(f"unknown major {major!r}")
     span = SWIZZLE_SPAN_BYTES[swizzle]
-    pieces = _k_major if major == "K" else _mn_major
-    one = merged(pieces(span, extent, leading_bytes, stride_bytes))
+    if major == "K":
+        one = merged(_k_major(span, extent, leading_bytes, stride_bytes))
+    else:
+        one = merged(_mn_major(span, extent * element_bytes, DEPTH_BYTES // element_bytes, leading_bytes, stride_bytes))
     return merged((begin + start, end + start) for start in starts for begin, end in one)
 
 
@@ -102,20 +105,22 @@ def _k_major(span: int, extent: int, leading_bytes: int, stride_bytes: int) -> I
     for row in range(extent):
         begin = (row % 8) * (span or _CORE_BYTES) + (row // 8) * stride_bytes
         if span:
-            yield begin, begin + 2 * DEPTH
+            yield begin, begin + DEPTH_BYTES
         else:
             yield begin, begin + _CORE_BYTES
             yield begin + leading_bytes, begin + leading_bytes + _CORE_BYTES
 
 
-def _mn_major(span: int, extent: int, leading_bytes: int, stride_bytes: int) -> Iterator[tuple[int, int]]:
-    """Depths of `extent` contiguous elements, in pieces of one span (of one core-matrix row without swizzle)."""
+def _mn_major(
+    span: int, extent_bytes: int, depths: int, leading_bytes: int, stride_bytes: int
+) -> Iterator[tuple[int, int]]:
+    """Depths of `extent_bytes` contiguous bytes, in pieces of one span (of one core-matrix row without swizzle)."""
     piece = span or _CORE_BYTES
     between_pieces, between_depths = (leading_bytes, stride_bytes) if span else (stride_bytes, leading_bytes)
-    for depth in range(DEPTH):
+    for depth in range(depths):
         base = (depth % 8) * piece + (depth // 8) * between_depths
-        left = 2 * extent
-        for number in range(-(-2 * extent // piece)):
+        left = extent_bytes
+        for number in range(-(-extent_bytes // piece)):
             begin = base + number * between_pieces
             yield begin, begin + min(piece, left)
             left -= piece

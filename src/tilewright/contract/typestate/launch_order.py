@@ -37,7 +37,7 @@ from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, Iss
 from tilewright.ir.ac.split import SplitPartOp
 from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.team import TeamAfterOp
-from tilewright.ir.ac.tensor_memory import UNIT_OPERATIONS
+from tilewright.ir.ac.tensor_memory import SLOT_OPERATIONS, UNIT_OPERATIONS
 
 _LEAVE_GLOBAL_ALONE = (
     ac.AffineOp, ac.IndexDivideOp, ac.RangeOp, ac.SplitIndexOp, SplitPartOp, ac.CursorStartOp, ac.AdvanceOp,
@@ -46,7 +46,7 @@ _LEAVE_GLOBAL_ALONE = (
     ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
     TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
-    *UNIT_OPERATIONS,
+    *UNIT_OPERATIONS, *SLOT_OPERATIONS,
 )  # fmt: skip
 _LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
 """Whose own steps read nothing of global memory."""

@@ -78,27 +78,25 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class TensorMemory:
-    """A CTA's block of tensor memory: columns, of which each unit has an equal part; at `address` of shared memory the
-    units' barriers, then the word that the allocation writes."""
+    """A CTA's block of tensor memory: columns, of which each unit has an equal part, or each slot of a ring; at
+    `address` of shared memory the units' barriers, if there is no ring, then the word that the allocation writes."""
 
     name: str
     address: int
     columns: int
     units: int
+    part_columns: int
+    ring: str
+    slot_columns: int
     op: TensorMemoryOp
 
     @property
     def bytes(self) -> int:
-        return 8 * (self.units + 1)
-
-    @property
-    def part_columns(self) -> int:
-        """Whole multiples of 32, as `ac.tensor_memory` says."""
-        return self.columns // self.units // 32 * 32
+        return 8 * (len(self.barrier_addresses) + 1)
 
     @property
     def barrier_addresses(self) -> tuple[int, ...]:
-        return tuple(self.address + 8 * unit for unit in range(self.units))
+        return () if self.ring else tuple(self.address + 8 * unit for unit in range(self.units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,8 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """threads: what the role occupies; an elected thread occupies its whole warpgroup."""
+    """threads: what the role occupies; an elected thread occupies its whole warpgroup. warp_rows: how many rows after
+    those of a warp the next one's begin."""
 
     name: str
     unit: str
@@ -174,6 +173,7 @@ class Role:
     registers: int
     op: ac.RoleOp
     operations: Operations
+    warp_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +313,7 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
                 if buffer is not None:
                     buffers[buffer.name] = declared[inner.result] = buffer
             case TensorMemoryOp():
-                memory = _tensor_memory(inner, findings)
+                memory = _tensor_memory(inner, rings, findings)
                 if memory is not None:
                     memories.append(memory)
                     declared[inner.result] = memory
@@ -325,7 +325,7 @@ def read_kernel(op: ac.KernelOp, facts: Target, findings: Findings) -> Kernel:
                 _check_global(inner, findings)
                 declared[inner.result] = inner
             case ac.RoleOp():
-                roles.append(_role(inner))
+                roles.append(_role(inner, facts))
                 sequence.append(inner)
             case ac.BarrierInitOp() | ac.FenceBarrierInitOp() | ac.CtaSyncOp() | ac.ClusterSyncOp():
                 sequence.append(inner)
@@ -387,12 +387,20 @@ def _ring(op: ac.RingOp, findings: Findings) -> Ring:
     return ring
 
 
-def _tensor_memory(op: TensorMemoryOp, findings: Findings) -> TensorMemory | None:
+def _tensor_memory(op: TensorMemoryOp, rings: Mapping[str, Ring], findings: Findings) -> TensorMemory | None:
     kind = type_of(op.result)
     if not isinstance(kind, TensorMemoryType):
         findings.doubt("its result is no tensor memory", op)
         return None
-    return TensorMemory(op.sym_name.data, op.address.data, kind.columns.data, kind.units.data, op)
+    name = op.ring.data if op.ring is not None else ""
+    if name and name not in rings:
+        findings.doubt(f"its columns are slots of {name!r}, which is no ring before it", op)
+        return None
+    columns = kind.columns.data
+    slot_columns = columns // max(rings[name].stages, 1) if name else 0
+    return TensorMemory(
+        op.sym_name.data, op.address.data, columns, kind.units.data, kind.part_columns, name, slot_columns, op
+    )
 
 
 def _buffer(op: ac.BufferOp, findings: Findings) -> Buffer | None:
@@ -502,12 +510,13 @@ def _check_global(op: ac.GlobalOp, findings: Findings) -> None:
         findings.doubt(f"a global array of rank {kind.rank.data}, shape {shape} and {len(op.strides)} strides", op)
 
 
-def _role(op: ac.RoleOp) -> Role:
+def _role(op: ac.RoleOp, facts: Target) -> Role:
     execution = op.execution
     unit, count = execution.unit.data, execution.count.data
     threads = 128 if unit == "thread1" else UNITS[unit] * count
     first, inside = execution.first_thread.data, Operations.inside(op)
-    return Role(op.sym_name.data, unit, count, first, threads, op.registers.data, op, inside)
+    warp_rows = facts.limit("product.warp_rows") if op.warp_rows is None else op.warp_rows.data
+    return Role(op.sym_name.data, unit, count, first, threads, op.registers.data, op, inside, warp_rows)
 
 
 def _check_setup(

@@ -132,7 +132,11 @@ def _check_ring(
     )
     _check_arrivals(kernel, ring, [role for _, role in fillers], together=together, findings=findings)
     _check_releases(ring, [role for _, role in readers], together=set(reading) == {ALL}, findings=findings)
-    _check_contents(ring, filling_of(ring, roles, patterns), roles, findings)
+    memory = kernel.tensor_memory
+    columns = memory.name if memory is not None and memory.ring == ring.name else ""
+    if columns:
+        _check_columns(ring, columns, roles, findings)
+    _check_contents(ring, filling_of(ring, roles, patterns), columns, roles, findings)
 
 
 def _check_arrivals(
@@ -284,8 +288,11 @@ def _check_releases(ring: Ring, readers: Sequence[RoleSummary], *, together: boo
     )
 
 
-def _check_contents(ring: Ring, filling: Filling, roles: Sequence[RoleSummary], findings: Findings) -> None:
-    """Every byte that is read must be brought by every choice of places that fill a slot, and by one of them."""
+def _check_contents(
+    ring: Ring, filling: Filling, columns: str, roles: Sequence[RoleSummary], findings: Findings
+) -> None:
+    """Every byte that is read must be brought by every choice of places that fill a slot, and by one of them. columns:
+    the name of tensor memory, of which `_check_columns` asks."""
     if filling.together:
         for one, other in combinations(filling.sites, 2):
             for first, second in product(one, other):
@@ -300,7 +307,7 @@ def _check_contents(ring: Ring, filling: Filling, roles: Sequence[RoleSummary], 
                         )
     for role in roles:
         for read in role.reads:
-            if read.ring != ring.name:
+            if read.ring != ring.name or read.buffer == columns:
                 continue
             for sites in filling.choices():
                 filled = _together(sites, read.buffer)
@@ -326,6 +333,24 @@ def _check_contents(ring: Ring, filling: Filling, roles: Sequence[RoleSummary], 
                                 "it",
                             ),
                         )
+
+
+def _check_columns(ring: Ring, columns: str, roles: Sequence[RoleSummary], findings: Findings) -> None:
+    """What is read of a slot of tensor memory must be columns that every fill has written. columns: its name."""
+    sites = fill_sites(ring, roles)
+    for role in roles:
+        for read in role.reads:
+            for site in sites if (read.ring, read.buffer) == (ring.name, columns) else ():
+                filled = site.ranges.get(read.buffer, ())
+                if overlap(read.ranges, filled) != read.ranges:
+                    (begin, end), *_ = read.ranges
+                    findings.report(
+                        "TC002",
+                        read.op,
+                        f"{role.role.name} reads columns {begin} to {end - 1} of a slot, of which "
+                        f"{size(overlap(read.ranges, filled))} of {end - begin} are filled",
+                        against=site.op,
+                    )
 
 
 def _together(sites: Sequence[FillSite], buffer: str) -> Ranges:

@@ -23,7 +23,7 @@ from tilewright.contract.typestate.program import integers
 from tilewright.contract.typestate.run_time_sizes import most_of
 from tilewright.contract.typestate.steps.stream import in_one_order
 from tilewright.contract.typestate.summary import RoleSummary, StorePlace
-from tilewright.contract.typestate.token import UNIT, Index
+from tilewright.contract.typestate.token import UNIT, WARP, WARPS, Index
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
 
@@ -37,7 +37,9 @@ def check_places(
         buffers = sorted({place.buffer for place in stored})
         for buffer in buffers:
             places = [place for place in stored if place.buffer == buffer]
-            if any(may_wrap(place, {**_counts(role), **ranges}) for place in places):
+            apart = any(WARP in dict(index.terms) for place in places for index in place.origin)
+            warps = {WARP: WARPS} if apart else {}
+            if any(may_wrap(place, {**_counts(role), **warps, **ranges}) for place in places):
                 findings.doubt(f"{role.role.name} may store to {buffer} at an index past 32 bits", places[0].op)
             seen = spaced(places, role.group_loops)
             if seen.reason:
@@ -47,7 +49,7 @@ def check_places(
             loops = frozenset(atom for place in places for atom in place.loops)
             # Units that take tiles in turn are told apart by the tiles' numbers.
             units = 1 if role.takes_turns else role.role.count
-            reason = overlap_reason(places, {UNIT: units, **_single_tiles(role), **ranges}, loops)
+            reason = overlap_reason(places, {UNIT: units, **warps, **_single_tiles(role), **ranges}, loops)
             if reason:
                 findings.doubt(f"{role.role.name} may store an element of {buffer} twice: {reason}", places[0].op)
 

@@ -23,10 +23,11 @@ WAIT = "wait:"
 
 @dataclass(slots=True)
 class FillSite:
-    """One place that fills slots: bytes announced, the ranges its copies write in each buffer's slot, those of them
-    that threads write through the generic proxy, and the arrivals that it makes on the full barrier."""
+    """One place that fills slots: bytes announced, the ranges its copies write in each buffer's slot (of tensor memory
+    columns that products write), those of them that threads write through the generic proxy, and the arrivals that it
+    makes on the full barrier."""
 
-    op: ac.ArriveExpectOp
+    op: Operation
     ring: str
     bytes: int
     ranges: dict[str, Ranges] = field(default_factory=dict[str, Ranges])

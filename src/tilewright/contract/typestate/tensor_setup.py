@@ -7,6 +7,8 @@ comes before the first role, nothing is allocated after the permit was given up,
 synchronization that follows the last role, by the warp that allocated them. Columns are a power of two and at least 32,
 which the type asks for; each unit has an equal part.
 
+Columns that are slots of a ring have that ring's barriers, and none of their own.
+
 Not handled: several blocks of columns in one kernel. Source: PTX ISA, tcgen05.alloc, dealloc, relinquish_alloc_permit.
 Checked by: tests/contract/typestate/steps/test_tensor_memory.py.
 """
@@ -54,7 +56,7 @@ def has_instructions(kernel: Kernel, findings: Findings) -> bool:
 
 def product_claim(kernel: Kernel, summaries: Sequence[RoleSummary]) -> ProductClaim | None:
     """What units commit on their barriers."""
-    if kernel.tensor_memory is None:
+    if kernel.tensor_memory is None or kernel.tensor_memory.ring:
         return None
     commits = [summary.total(COMMITS) for summary in summaries if summary.total(COMMITS) != Polynomial()]
     return ProductClaim(
@@ -87,7 +89,10 @@ def check_tensor_memory(kernel: Kernel, findings: Findings) -> None:
                 findings.doubt("sets up another thing than the kernel's tensor memory", each)
     for kind, word in ((TensorInitOp, "initialised"), (TensorAllocOp, "allocated"), (TensorDeallocOp, "freed")):
         count = len(places.get(kind, []))
-        if count != 1:
+        if kind is TensorInitOp and memory.ring:
+            if count:
+                findings.doubt("initialises barriers of units, which these columns have not", body[places[kind][0]])
+        elif count != 1:
             where = memory.op if count == 0 else body[places[kind][-1]]
             what = "never" if count == 0 else f"{count} times"
             findings.report("TC001", where, f"tensor memory is {what} {word}")

@@ -20,6 +20,9 @@ from xdsl.ir import Operation
 from tilewright.contract.typestate.polynomial import Polynomial
 
 UNIT = "unit"
+WARP = "warp"
+"""The number of a warp in its unit, where rows of warps do not follow one another."""
+WARPS = 4
 """The atom that is a unit's number within its role."""
 
 
@@ -112,6 +115,15 @@ class TensorOperand:
     k: int
     column: int
     element: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFilling:
+    """A slot of tensor memory that products fill. started: columns of the accumulators that they have begun."""
+
+    ring: str
+    position: Polynomial
+    started: frozenset[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +230,7 @@ Token = (
     | TensorAccumulating
     | TensorSettled
     | TensorOperand
+    | TensorFilling
     | Promoted
     | Scales
     | Computed
@@ -239,7 +252,7 @@ def is_linear(token: Token) -> bool:
 _LINEAR = frozenset(
     {
         Slot, Filling, Reading, Accumulating, Promoted, Computed, Staged, TensorAccumulating, TensorSettled,
-        TensorOperand,
+        TensorOperand, TensorFilling,
     }
 )  # fmt: skip
 
@@ -262,6 +275,8 @@ def describe(token: Token) -> str:
             return f"an accumulator of {token.m} x {token.n} in flight at column {token.column}"
         case TensorSettled():
             return f"an accumulator of {token.m} x {token.n} at column {token.column}"
+        case TensorFilling():
+            return f"a slot of ring {token.ring} that products fill"
         case TensorOperand():
             return f"an operand of {token.m} x {token.k} of {token.element} at column {token.column}"
         case Promoted():

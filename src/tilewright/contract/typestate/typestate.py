@@ -53,6 +53,7 @@ from tilewright.contract.typestate.steps.stream import check_streams, stream_cla
 from tilewright.contract.typestate.steps.team import check_teams, team_step
 from tilewright.contract.typestate.steps.tensor_core import tensor_core_step
 from tilewright.contract.typestate.steps.tensor_memory import finish_tensor_memory, tensor_memory_step
+from tilewright.contract.typestate.steps.tensor_slots import check_warp_rows, tensor_slot_step
 from tilewright.contract.typestate.steps.turn import take_turns, turn_claims, turn_step
 from tilewright.contract.typestate.summary import RoleSummary
 from tilewright.contract.typestate.tensor_setup import check_tensor_memory, has_instructions, product_claim
@@ -145,6 +146,7 @@ _STEPS = (
     launch_order_step,
     range_step,
     tensor_memory_step,
+    tensor_slot_step,
 )
 
 
@@ -167,6 +169,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
         summaries.append(walk.run_role())
         finish_role(walk)
         finish_tensor_memory(walk)
+        check_warp_rows(walk)
     patterns = check_roles(kernel, summaries, shared, findings)
     if boundaries:
         run_boundary_counts(kernel, findings, large=any(CIRCLE in doubt for doubt in findings.doubts))
@@ -240,7 +243,9 @@ def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary], patter
         ranges: list[tuple[int, int]] = []
         for site in sites:
             for name, filled in site.ranges.items():
-                buffer = kernel.buffers[name]
+                buffer = kernel.buffers.get(name)
+                if buffer is None:
+                    continue  # tensor memory
                 begin = buffer.address + stage * buffer.slot_bytes
                 ranges.extend((begin + first, begin + last) for first, last in filled)
         slot_ranges.append(tuple(sorted(ranges)))

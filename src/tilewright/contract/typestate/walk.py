@@ -41,6 +41,7 @@ from tilewright.contract.typestate.token import (
     Slot,
     Staged,
     TensorAccumulating,
+    TensorFilling,
     TensorOperand,
     TensorSettled,
     Token,
@@ -56,7 +57,12 @@ from tilewright.ir.ac.fragment import AccumulatorStartOp, FragmentIssueOp, taken
 from tilewright.ir.ac.promotion import PromotedType, ScalesType
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, VectorType
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
-from tilewright.ir.ac.tensor_memory import TensorAccumulatorType, TensorInflightType, TensorOperandType
+from tilewright.ir.ac.tensor_memory import (
+    TensorAccumulatorType,
+    TensorFillingType,
+    TensorInflightType,
+    TensorOperandType,
+)
 
 Step = Callable[["RoleWalk", Operation], bool]
 """Interprets one operation, or returns False if it isn't of the step's kind."""
@@ -484,6 +490,8 @@ def _agrees(token: Token, kind: Attribute) -> bool:
         return isinstance(kind, TensorOperandType) and shown == (
             kind.m.data, kind.k.data, kind.column.data, kind.element.data
         )  # fmt: skip
+    if isinstance(token, TensorFilling):
+        return isinstance(kind, TensorFillingType) and kind.ring.data == token.ring
     match token, kind:
         case Cursor(), ac.CursorType():
             return kind.ring.data == token.ring

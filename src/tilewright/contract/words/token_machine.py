@@ -33,6 +33,7 @@ from tilewright.contract.words.token_program import (
     CopyByThreads,
     EndIssue,
     Fence,
+    HandOver,
     Look,
     Loop,
     Multiply,
@@ -50,6 +51,7 @@ from tilewright.contract.words.token_program import (
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import COPYING_THREADS
 from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
+from tilewright.ir.ac.tensor_memory import TensorHandOverOp
 
 _OVER_TILES = (
     ac.TilesOp, ac.TurnTilesOp, ac.GroupTilesOp, ac.TurnGroupTilesOp, StreamPartOp, TurnStreamPartOp
@@ -168,6 +170,8 @@ class _Unit:
                 env[step.reading] = machine.read(self, self._slot(step.slot), step)
                 if step.a_slot >= 0:
                     env[step.a_reading] = machine.read(self, self._slot(step.a_slot), step)
+                if step.into >= 0:
+                    env[step.filling] = machine.fill(self, self._slot(step.into), step)
             elif isinstance(step, Commit):
                 self.committed += 1
             elif isinstance(step, Retire):
@@ -176,6 +180,8 @@ class _Unit:
                     env[retired] = self._slot(reading)
             elif isinstance(step, Release):
                 machine.release(self, self._slot(step.slot), step)
+            elif isinstance(step, HandOver):
+                machine.hand_over(self, self._slot(step.slot), step)
             elif isinstance(step, Announce):
                 env[step.result] = machine.announce(self, self._slot(step.slot), step)
             elif isinstance(step, Turns):
@@ -355,6 +361,25 @@ class _Machine:
             self.land()
         return slot
 
+    def fill(self, unit: _Unit, slot: _Slot, step: Multiply) -> _Slot:
+        """Products write a slot, at any time until it is handed over."""
+        state, stage = self._at(unit.cta, slot)
+        if state.readers[stage]:
+            raise self._overwritten(state, stage, slot, step.op)
+        state.content[stage] = -1
+        return slot
+
+    def hand_over(self, unit: _Unit, slot: _Slot, step: HandOver) -> None:
+        """The tensor core arrives once it is done, which is when it pleases."""
+        state, stage = self._at(unit.cta, slot)
+        if self.trace is not None:
+            self.log(unit.name, f"commits the products that fill slot {stage}")
+            self.signalled[unit.name, slot.ring, "full"] = slot.position
+        self.copies.append(_InFlight(unit.cta, slot.ring, stage, slot.position, 0, 1, step.op))
+        state.fills[unit.name] = state.fills.get(unit.name, 0) + 1
+        if self.eager:
+            self.land()
+
     def _overwritten(self, state: _RingState, stage: int, slot: _Slot, op: Operation) -> _Violation:
         reader = min(state.readers[stage])
         return _Violation("MB009", op, f"a copy overwrites slot {stage} of ring {slot.ring} while {reader} reads it")
@@ -370,7 +395,8 @@ class _Machine:
         barrier = state.full[copy.stage]
         barrier.tx -= copy.bytes
         if copy.arrivals and copy.by is not None:
-            self.log("copying threads", f"arrive {copy.arrivals} times on full[{copy.stage}]" + self._in(copy.cta))
+            who = "tensor core" if isinstance(copy.by, TensorHandOverOp) else "copying threads"
+            self.log(who, f"arrive {copy.arrivals} times on full[{copy.stage}]" + self._in(copy.cta))
             if barrier.pending < copy.arrivals:
                 raise _Violation(
                     "MB008", copy.by, f"{copy.arrivals} arrivals on full[{copy.stage}], which takes {barrier.pending}"

@@ -25,8 +25,11 @@ from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.tensor_memory import (
     TensorCommitOp,
+    TensorFillOp,
+    TensorHandOverOp,
     TensorIssueOp,
     TensorIssueStoredOp,
+    TensorReadOp,
     TensorReleaseOp,
     TensorWaitOp,
 )
@@ -102,13 +105,24 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """a_slot, a_reading: of A, where it lies in a slot of its own; else -1."""
+    """a_slot, a_reading: of A, where it lies in a slot of its own; into, filling: the slot that is filled by it, where
+    there is one; else -1."""
 
     op: Operation
     slot: int
     reading: int
     a_slot: int = -1
     a_reading: int = -1
+    into: int = -1
+    filling: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Of a slot, once the products issued so far are done."""
+
+    op: Operation
+    slot: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +215,7 @@ Step = (
     | Fence
     | Look
     | Multiply
+    | HandOver
     | Commit
     | Retire
     | Release
@@ -308,6 +323,16 @@ class TokenProgram:
     def multiply_stored(self, op: TensorIssueStoredOp) -> Multiply:
         return Multiply(op, self.number(op.phase), self.number(op.reading))
 
+    def multiply_into(self, op: TensorFillOp) -> Multiply:
+        slots = self.number(op.phase), self.number(op.reading), self.number(op.a_phase), self.number(op.a_reading)
+        return Multiply(op, *slots, self.number(op.into), self.number(op.filling))
+
+    def hand_over(self, op: TensorHandOverOp) -> HandOver:
+        return HandOver(op, self.number(op.filling))
+
+    def read_sums(self, op: TensorReadOp) -> Look:
+        return Look(op, self.number(op.phase), self.number(op.held), ends=True)
+
     def commit_products(self, op: TensorCommitOp) -> Commit:
         return Commit()
 
@@ -399,6 +424,9 @@ _READ = cast(
         ac.ArriveOp: TokenProgram.release,
         TensorIssueOp: TokenProgram.multiply_slots,
         TensorIssueStoredOp: TokenProgram.multiply_stored,
+        TensorFillOp: TokenProgram.multiply_into,
+        TensorHandOverOp: TokenProgram.hand_over,
+        TensorReadOp: TokenProgram.read_sums,
         TensorCommitOp: TokenProgram.commit_products,
         TensorWaitOp: TokenProgram.await_products,
         TensorReleaseOp: TokenProgram.release_by_products,

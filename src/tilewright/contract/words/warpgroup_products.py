@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from tilewright.contract.typestate.footprint import DEPTH, merged, operand_ranges
+from tilewright.contract.typestate.footprint import DEPTH_BYTES, merged, operand_ranges
 from tilewright.contract.words.operations import attribute_number, number_token, plain_uses
 from tilewright.contract.words.scalar import add
 from tilewright.contract.words.thread_memory import fragment_ranges, span
@@ -25,6 +25,8 @@ from tilewright.frontends.mlir.reader import joined
 from tilewright.frontends.mlir.types import memref
 
 GROUP_THREADS = 128
+_DEPTH = DEPTH_BYTES // 2
+"""Elements of 16 bits."""
 _WGMMA_ROWS = 64
 _SHAPE = re.compile(r"m=(\d+),n=(\d+),k=(\d+)")
 _OPERAND = re.compile(r"\b([AB])\[<(\w+)>,<(\w+)>,<(\w+)>\]")
@@ -139,16 +141,18 @@ def whole_product(walk: Walk, operation: Operation, environment: Environment) ->
     if len(names) != 3 or len(tensors) != 2 or tensors[0] is None or tensors[1] is None:
         raise NotFollowed(line, _NOT_AS_FOLLOWED)
     (rows, depth), (_, columns) = tensors[0].shape, tensors[1].shape
-    if tensors[0].element_bits != 16 or tensors[1].element_bits != 16 or depth % DEPTH or rows % _WGMMA_ROWS:
+    if tensors[0].element_bits != 16 or tensors[1].element_bits != 16 or depth % _DEPTH or rows % _WGMMA_ROWS:
         raise NotFollowed(line, "a product of other elements than of 16 bits, or of a part of a wgmma, is not followed")
     flags = {token.text for token in operation.tokens if token.kind == "word"} | set(operation.attributes)
     walk.step(Step("dot_fence", line))
     left, left_rows = _descriptor(walk, environment, names[0], line)
     right, right_rows = _descriptor(walk, environment, names[1], line)
-    steps = range(depth // DEPTH)
-    starts = tuple(_whole((DEPTH * k + depth * depth * tile) * 2) for tile in range(rows // _WGMMA_ROWS) for k in steps)
+    steps = range(depth // _DEPTH)
+    starts = tuple(
+        _whole((_DEPTH * k + depth * depth * tile) * 2) for tile in range(rows // _WGMMA_ROWS) for k in steps
+    )
     walk.pieces += _read(left, left_rows, "transposeA" in flags, _WGMMA_ROWS, starts)
-    starts = tuple(_whole(tensors[1].shape[0] * DEPTH * k * 2) for k in steps)
+    starts = tuple(_whole(tensors[1].shape[0] * _DEPTH * k * 2) for k in steps)
     walk.pieces += _read(right, right_rows, "transposeB" in flags, columns, starts)
     _committed(walk, line)
     left_pending = attribute_number(operation, "waitGroup") if "waitGroup" in operation.attributes else 1

@@ -28,12 +28,13 @@ from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import contractions
+from tilewright.ir.cascade_facts import NoTensorMap, contractions
 from tilewright.ir.decisions import Decisions, to_attribute
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import reductions, the_program
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.handover import Cut, apart, cuts
+from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.decide import decide
@@ -74,8 +75,24 @@ class _Sequence:
 
 
 def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
-    """The parts of a traced program, in launch order. Raises TilewrightError, at the author's line, where there is no
-    such sequence: what a single kernel is refused for."""
+    """The parts of a traced program, in launch order: behind copies of arrays that no tensor map describes, but those
+    that the author wants described. Raises TilewrightError, at the author's line, where there is no such sequence: what
+    a single kernel is refused for."""
+    try:
+        return _sequence(module, target, wanted)
+    except NoTensorMap as refusal:
+        found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter)
+        if found is None:
+            raise
+        copy, rest = found
+        try:
+            return (decided(copy, target, wanted), *sequence(rest, target, wanted))
+        except NoTensorMap as again:
+            workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
+            raise refusal if again.parameter in workspaces else again from None
+
+
+def _sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
     if not _is_cut(the_program(module)):
         refuse_run_time(the_program(module))
         return (decided(module, target, wanted),)

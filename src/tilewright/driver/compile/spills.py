@@ -26,6 +26,8 @@ from tilewright.targets import Target
 
 _STEP = 16
 """Elements of a contracted axis that one wgmma takes (PTX ISA, wgmma: Matrix shape)."""
+_SUM_STEP = 32
+"""Columns of a tile's sums fewer, at a time."""
 _CONSUMERS = 2
 """That have more registers each than more of them."""
 _NARROWER = (8, 16, 24, 40)
@@ -49,6 +51,12 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
 
 def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
     """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
+    if isinstance(decisions, CascadeDecisions) and decisions.sum_slots:
+        if wanted.tile is None:
+            # Fewer sums of a tile.
+            for columns in range((decisions.tile_columns - 1) // _SUM_STEP * _SUM_STEP, 0, -_SUM_STEP):
+                yield replace(wanted, tile=(decisions.tile_rows, columns))
+        return
     if isinstance(decisions, CascadeDecisions) and wanted.depth is None:
         # Fewer values over the streamed axis at a time, where not fewer consumers do, which have more registers each.
         widths = range(decisions.tile_streamed - _STEP, 0, -_STEP)

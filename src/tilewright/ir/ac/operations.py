@@ -208,7 +208,8 @@ class RoleOp(AcOperation):
     """What `execution` units do, in parallel with the other roles. registers: per thread after setmaxnreg (0: keep).
 
     The region's argument is the unit's index in its role. A role of unit thread1 is one elected thread of the
-    warpgroup that begins at its first thread; the warpgroup's other threads do nothing.
+    warpgroup that begins at its first thread; the warpgroup's other threads do nothing. warp_rows: how many rows after
+    those of a warp the next one's begin, in fragments and whatever is stored of them; 16 where it is left out.
     """
 
     name = "ac.role"
@@ -216,6 +217,7 @@ class RoleOp(AcOperation):
     sym_name = prop_def(StringAttr)
     execution = prop_def(ExecutionAttr)
     registers = prop_def(IntAttr)
+    warp_rows = opt_prop_def(IntAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 

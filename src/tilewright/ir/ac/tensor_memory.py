@@ -5,7 +5,14 @@ A CTA allocates a block of columns before its roles begin and frees it after the
 which the tensor core arrives. The unit's first thread issues, its first warp waits for slots that are only multiplied
 (`issuer` of `ac.mbarrier.wait`), and its four warps read and write the quarter of lanes that the hardware gives each.
 
+Where a role of its own issues, the columns are slots of a ring (`ring` of `ac.tensor.memory`), as shared memory's are.
+One thread waits for an empty slot, fills it with the accumulators of one tile, and hands it over (`ac.tensor.fill`,
+`ac.tensor.hand_over`): the tensor core arrives on its full barrier. The units of another role read and release it
+(`ac.tensor.read`), while the next slot is filled. A product then has the rows of all units: of 128, unit u has in each
+warp's quarter the 16 lanes from 16 u on, rows 32 w + 16 u + 0 to 15 for its warp w (`warp_rows` of `ac.role`).
+
 - `!ac.tensor_memory<columns, units>`: the block, and the barriers. Declared once, used by name.
+- `!ac.tensor_filling<ring>`: a slot of the ring that products fill. Linear.
 - `!ac.tensor_inflight<m, n, column>`: an accumulator that the tensor core owns, from a column of the unit's part on.
   Linear.
 - `!ac.tensor_acc<m, n, column>`: one that nothing in flight writes. Linear: it is read once, and then its columns are
@@ -21,9 +28,9 @@ A unit's rows are those of one tcgen05.mma of M = 64: warp w has rows 16 w to 16
 quarter. Read back by `tcgen05.ld.16x256b` they lie in registers as wgmma would leave them, so that fragments are one
 thing on every architecture.
 
-Source: PTX ISA, Tensor Memory; Data path layout organization, layout F; tcgen05.ld, shapes .16x256b and .16x128b.
-Not handled: CTA pairs, block scales, accumulators of more than 64 rows. Checked by:
-tests/contract/typestate/steps/test_tensor_memory.py and tests/end_to_end/test_blackwell.py.
+Source: PTX ISA, Tensor Memory; Data path layout organization, layouts D and F; tcgen05.ld, shapes .16x256b and
+.16x128b. Not handled: CTA pairs, block scales. Checked by: tests/contract/typestate/steps/test_tensor_memory.py,
+tests/contract/typestate/steps/test_tensor_slots.py and tests/end_to_end/test_blackwell.py.
 """
 
 from __future__ import annotations
@@ -38,6 +45,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     var_operand_def,
@@ -69,7 +77,7 @@ class TensorMemoryType(PlainParameters, TypeAttribute):
                 f"tensor memory is allocated by a power of two of {LEAST_COLUMNS} to {MOST_COLUMNS} columns, "
                 f"not by {columns}"
             )
-        if not 1 <= units <= columns // LEAST_COLUMNS:
+        if units < 1:
             raise VerifyException(f"{columns} columns for {units} units")
 
     @property
@@ -103,18 +111,31 @@ class TensorOperandType(PlainParameters, TypeAttribute):
     element: StringAttr
 
 
+@irdl_attr_definition
+class TensorFillingType(PlainParameters, TypeAttribute):
+    name = "ac.tensor_filling"
+    ring: StringAttr
+
+
 # ---------------------------------------------------------------- of the whole CTA, outside of roles
 
 
 @irdl_op_definition
 class TensorMemoryOp(AcOperation):
     """The columns that a CTA will have, and at `address` of dynamic shared memory 8 bytes for the barrier of each unit,
-    then 8 for the address that the allocation gives."""
+    then 8 for the address that the allocation gives. ring: whose slots they are, in equal parts; then there is no
+    barrier of a unit."""
 
     name = "ac.tensor.memory"
     sym_name = prop_def(StringAttr)
     address = prop_def(IntAttr)
+    ring = opt_prop_def(StringAttr)
     result = result_def(TensorMemoryType)
+
+    def verify_(self) -> None:
+        columns, units = self.result.type.columns.data, self.result.type.units.data
+        if self.ring is None and units > columns // LEAST_COLUMNS:
+            raise VerifyException(f"{columns} columns for {units} units")
 
 
 @irdl_op_definition
@@ -320,6 +341,79 @@ class TensorLoadOp(AcOperation):
         return {"result": FragmentType(kinds[0].m, kinds[0].n, StringAttr("mn"), StringAttr("f32"))} if kinds else {}
 
 
+# ---------------------------------------------------------------- slots of a ring
+
+
+@irdl_op_definition
+class TensorFillOp(AcOperation):
+    """Multiply two slots into an accumulator at a column of a slot of tensor memory: `steps` tcgen05.mma, by one
+    thread. into: an empty slot, or one that products fill already; a_phase, phase: full slots, or such as products read
+    already. accumulate: 0, and the first step overwrites, or 1. What the other properties mean is said at
+    `ac.wgmma.issue`."""
+
+    name = "ac.tensor.fill"
+    m = prop_def(IntAttr)
+    n = prop_def(IntAttr)
+    column = prop_def(IntAttr)
+    accumulate = prop_def(IntAttr)
+    steps = prop_def(IntAttr)
+    element = prop_def(StringAttr)
+    a_major = prop_def(StringAttr)
+    a_leading_bytes = prop_def(IntAttr)
+    a_stride_bytes = prop_def(IntAttr)
+    a_step_bytes = prop_def(ArrayAttr[IntAttr])
+    b_major = prop_def(StringAttr)
+    b_leading_bytes = prop_def(IntAttr)
+    b_stride_bytes = prop_def(IntAttr)
+    b_step_bytes = prop_def(ArrayAttr[IntAttr])
+    memory = operand_def(TensorMemoryType)
+    into = operand_def()
+    a_phase = operand_def()
+    a = operand_def(MemoryType)
+    phase = operand_def()
+    b = operand_def(MemoryType)
+    filling = result_def(TensorFillingType)
+    a_reading = result_def(ReadingType)
+    reading = result_def(ReadingType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        found: dict[str, Attribute] = {}
+        into = (*types_of(PhaseType, operands, "into"), *types_of(TensorFillingType, operands, "into"))
+        found |= {"filling": TensorFillingType(into[0].ring)} if into else {}
+        for operand, result in (("a_phase", "a_reading"), ("phase", "reading")):
+            kinds = (*types_of(PhaseType, operands, operand), *types_of(ReadingType, operands, operand))
+            found |= {result: ReadingType(kinds[0].ring)} if kinds else {}
+        return found
+
+
+@irdl_op_definition
+class TensorHandOverOp(AcOperation):
+    """The tensor core arrives on the slot's full barrier once all products issued so far are done (tcgen05.commit)."""
+
+    name = "ac.tensor.hand_over"
+    filling = operand_def(TensorFillingType)
+
+
+@irdl_op_definition
+class TensorReadOp(AcOperation):
+    """The unit's threads read its rows of an accumulator, at a column of a full slot, into registers: a float32
+    fragment over "mn". The slot is handed on."""
+
+    name = "ac.tensor.read"
+    column = prop_def(IntAttr)
+    memory = operand_def(TensorMemoryType)
+    phase = operand_def(PhaseType)
+    unit = operand_def(IndexType)
+    result = result_def(FragmentType)
+    held = result_def(PhaseType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds = types_of(PhaseType, operands, "phase")
+        return {"held": kinds[0]} if kinds else {}
+
+
 TensorOp = (
     TensorFenceOp
     | TensorIssueOp
@@ -331,13 +425,19 @@ TensorOp = (
     | TensorLoadOp
 )
 """What a unit does."""
+TensorSlotOp = TensorFillOp | TensorHandOverOp | TensorReadOp
+"""What is done in slots of a ring."""
 TensorSetUp = TensorInitOp | TensorAllocOp | TensorRelinquishOp | TensorDeallocOp
 """What the whole CTA does, before and after its roles."""
 UNIT_OPERATIONS: tuple[type[Operation], ...] = (
     TensorFenceOp, TensorIssueOp, TensorStoreOp, TensorIssueStoredOp, TensorReleaseOp, TensorCommitOp, TensorWaitOp,
     TensorLoadOp,
 )  # fmt: skip
+SLOT_OPERATIONS: tuple[type[Operation], ...] = (TensorFillOp, TensorHandOverOp, TensorReadOp)
 OPERATIONS = (
-    TensorMemoryOp, TensorInitOp, TensorAllocOp, TensorRelinquishOp, TensorDeallocOp, *UNIT_OPERATIONS
+    TensorMemoryOp, TensorInitOp, TensorAllocOp, TensorRelinquishOp, TensorDeallocOp, *UNIT_OPERATIONS,
+    *SLOT_OPERATIONS,
 )  # fmt: skip
-TYPES = (TensorMemoryType, TensorInflightType, TensorAccumulatorType, TensorOperandType)
+TYPES = (
+    TensorMemoryType, TensorInflightType, TensorAccumulatorType, TensorOperandType, TensorFillingType
+)  # fmt: skip

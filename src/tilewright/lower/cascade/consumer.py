@@ -38,33 +38,42 @@ from tilewright.ir.cascade import CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     Product,
+    all_slot_sums,
     first_alike,
     loads_of_walk,
     products_of,
-    slot_sum,
+    slot_sums,
+    sum_of,
 )
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import loops
+from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.repeats import bare, users
 from tilewright.ir.tile.types import value_type
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import slot_product, tensor_product
 from tilewright.lower.cascade.place import Place, slot_elements
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
-    bare,
-    computed_of,
     emit_exponentials,
     numbered_axis,
     position_at,
-    users,
     value_inside,
 )
 from tilewright.lower.cascade.results import store_result
-from tilewright.lower.cascade.slots import Ring, b_properties, leaders, matrix_layout, release, wgmma_wait
+from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
+from tilewright.lower.cascade.slots import (
+    Ring,
+    b_properties,
+    leaders,
+    matrix_layout,
+    release,
+    step_elements,
+    wgmma_wait,
+)
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
@@ -127,14 +136,14 @@ class Consumer:
     unit: SSAValue
     place: Place
     cursors: dict[tile.LoadOp, SSAValue]
+    sums: tuple[Sums, SSAValue] | None = None
+    """Where another role issues: the ring of its sums, and the cursor of the next."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
     postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     late: SSAValue | None = None
-    summed: frozenset[tile.LoadOp] = frozenset()
-    """Of walks that only sum: what is brought to be multiplied."""
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
@@ -149,10 +158,6 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
-        sums = [slot_sum(self.program, loop) for loop in loops(self.program)]
-        self.summed = frozenset(
-            load for each in sums if each is not None for load in slot_product.multiplied(self, each)
-        )
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -168,8 +173,15 @@ class Consumer:
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
-        summed = slot_sum(self.program, op)
-        if summed is not None:
+        if self.sums is not None:
+            sums, cursor = self.sums
+            columns = columns_of_sums(self.d, self.axes, slot_sums(self.program, op))
+            found, cursor = read_sums(self.build, sums, self.unit, cursor, columns, self.d.unit_rows)
+            self.values |= dict(zip(op.outputs, found, strict=True))
+            self.sums = sums, cursor
+            return
+        if self.memory is None and len(all_slot_sums(self.program)) == 1:
+            (summed,) = slot_sums(self.program, op)
             self.values[op.outputs[0]] = slot_product.sum_of_walk(self, summed)
             return
         inside = list(op.body.block.ops)
@@ -238,20 +250,9 @@ class Consumer:
         return body.body(list(loop.body.block.ops))
 
     def late_sum(self, loop: tile.LoopOp) -> SSAValue | None:
-        """The last sum of products over the streamed axis that a walk only carries on. None where the walk stores: its
-        stores stand in one loop then, whose iterations tell them apart."""
-        found: SSAValue | None = None
-        if self.memory is not None or any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
-            return None
-        uses = self.uses(loop)
-        for op in loop.body.block.ops:
-            if isinstance(op, ContractOp):
-                other, result = self.start_of(op)
-                carried = not [each for each in users(result) if not isinstance(each, tile.YieldOp)]
-                over_streamed = op.axis.data == self.axes.streamed
-                if over_streamed and other is not None and carried and uses[self.products[op].brought] == 1:
-                    found = result
-        return found
+        """The sum of products that a walk's next iteration issues."""
+        late = (each for number, each in enumerate(self.products.values()) if number in self.d.late)
+        return next((self.start_of(each.op)[1] for each in late if each.op.parent_op() is loop), None)
 
     def body(self, ops: Sequence[Operation]) -> list[SSAValue | Postponed]:
         """One tile of the streamed axis; what it yields."""
@@ -346,7 +347,7 @@ class Consumer:
             self.wait_until(reader)
         if load not in self.held:
             ring, cursor = self.rings[load], self.cursors[load]
-            alone = self.memory is not None and (load in self.summed or not self.is_read(load))
+            alone = self.memory is not None and not self.is_read(load)
             self.held[load] = ring.wait(self.build, cursor, "full", issuer=alone)
             self.cursors[load] = ring.advance(self.build, cursor)
         return self.held[load]
@@ -428,8 +429,11 @@ class Consumer:
 
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
-        part = [] if self.d.turns else [(self.unit, self.d.unit_rows)]
-        return affine(self.build, [(tile_row, self.d.tile_rows), *part], 0)
+        return affine(self.build, [(tile_row, self.d.tile_rows), *self.of_unit()], 0)
+
+    def of_unit(self) -> list[tuple[SSAValue, int]]:
+        """What the unit's number adds to the tile's first row."""
+        return [(self.unit, self.d.unit_step)] if self.d.unit_step else []
 
     def first(self, axis: str) -> SSAValue:
         """The first element of the tile along an axis of columns."""
@@ -471,17 +475,10 @@ class Consumer:
         self.products_of_values(self.together(op))
 
     def together(self, op: ContractOp) -> list[ContractOp]:
-        """The products over the streamed axis that are issued with this one: those behind it whose left operand is
-        computed of nothing that such a product gives in this iteration."""
-        block = op.parent
-        assert block is not None
-        behind = list(block.ops)[block.get_operation_index(op) :]
-        over = [each for each in behind if isinstance(each, ContractOp) and each.axis.data == self.axes.streamed]
-        found: list[ContractOp] = []
-        for each in over:
-            if not any(other.result in computed_of(self.products[each].held, block) for other in over):
-                found.append(each)
-        return found
+        """The products that are issued with this one."""
+        listed = [each.op for each in self.products.values()]
+        groups = ([listed[number] for number in group] for group in self.d.issued_together)
+        return next((group for group in groups if group[0] is op), [op])
 
     def products_of_values(self, ops: Sequence[ContractOp]) -> None:
         """Multiply values in registers, each from a bank of its own, added to what the program adds them to."""
@@ -511,7 +508,8 @@ class Consumer:
         """Elements of the contracted axis in a slot."""
         if over == self.axes.streamed:
             return self.d.tile_streamed
-        whole = -(-self.program.extents[over] // _STEP) * _STEP
+        step = step_elements(ring.decision)
+        whole = -(-self.program.extents[over] // step) * step
         return self.d.slice_depth if ring.decision.sliced else whole
 
     def issue_held(
@@ -565,19 +563,13 @@ class Consumer:
         self.load_along(product.op)
 
     def load_along(self, op: ContractOp) -> None:
-        """Load the numbers of this tile's streamed columns while products run: what brings them takes longer
-        than a product, and they would be waited for in every iteration."""
+        """Load numbers of this tile's streamed columns while products run."""
         block = op.parent
         assert block is not None
-        for load in block.ops:
-            if not isinstance(load, tile.LoadOp):
-                continue
-            plain = first_alike(self.program, load) not in self.rings
-            if (
-                plain
-                and self.axes.kept(load.result) == frozenset({self.axes.streamed})
-                and load.result not in self.values
-            ):
+        listed = loads(self.program)
+        for number in self.d.loaded_along:
+            load = listed[number]
+            if load.parent is block and load.result not in self.values:
                 self.values[load.result] = plain_load(self, load, ahead=True)
 
     def next_slots(self, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
@@ -589,16 +581,8 @@ class Consumer:
         return found
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
-        """What the product is added to, if the program adds it to one value and uses it for nothing else; and what the
-        sum is."""
-        uses = users(op.result)
-        if len(uses) == 1 and isinstance(uses[0], tile.BinaryOp) and uses[0].function.data is Function.ADD:
-            sum_ = uses[0]
-            other = sum_.right if bare(sum_.left) is op.result else sum_.left
-            # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
-            if value_type(other).axis_names and self.axes.kept(bare(other)) == self.axes.kept(op.result):
-                return other, sum_.result
-        return None, op.result
+        """What the product is added to, and what the sum is."""
+        return sum_of(op, self.axes)
 
     def start(self, held: SSAValue) -> SSAValue:
         """An accumulator that begins as a fragment."""

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.cascade import CascadeDecisions, slices_symbol
+from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
@@ -34,6 +34,7 @@ from tilewright.lower.cascade.place import (
     tile_counts,
     tiles_walked,
 )
+from tilewright.lower.cascade.slot_sums import Sums, add_issuer, declare_sums
 from tilewright.lower.cascade.slots import (
     Ring,
     behind_barriers,
@@ -60,7 +61,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
         program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
-        _WARPGROUP * (1 + d.consumers), d.smem_bytes, d.launch_registers,
+        _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     arrays = _declare_arrays(build, program, d, rings)
@@ -69,19 +70,28 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     staging_at, units = staging_address(d), d.consumers
     staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, staging_at, units)
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
-    memory = declare_memory(build, d) if d.tensor_columns else None
+    sums = declare_sums(build, d) if d.sum_slots else None
+    memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
+    allocated = memory if sums is None else sums.memory
     declared = [each.ring for each in rings.values() if not each.decision.joined]
-    for ring in declared + ([turns] if turns is not None else []):
+    for ring in (*declared, *([turns] if turns is not None else []), *([] if sums is None else [sums.ring])):
         build.add(ac.BarrierInitOp.create(operands=[ring]))
-    if memory is not None:
-        set_up(build, memory)
+    if allocated is not None:
+        set_up(build, d, allocated)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
-    _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory), arrays)
-    if memory is not None:
-        take_down(build, memory)
+    if sums is not None:
+        add_issuer(build, program, d, rings, sums, _WARPGROUP)
+    _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory), arrays, sums)
+    if allocated is not None:
+        take_down(build, allocated)
     return module
+
+
+def _first_consumer(d: CascadeDecisions) -> int:
+    """The first thread of the consumers: behind the warpgroups of those that fill and issue."""
+    return _WARPGROUP * (2 if d.sum_slots else 1)
 
 
 def _declare_room(build: Build, name: str, address: int, size_bytes: int, consumers: int) -> SSAValue | None:
@@ -192,15 +202,21 @@ def _add_consumer(
     rings: dict[tile.LoadOp, Ring],
     shared: Shared,
     arrays: dict[str, SSAValue],
+    sums: Sums | None,
 ) -> None:
-    role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, _WARPGROUP, d.consumer_registers)
-    led = leaders(rings)
-    starts = [rings[load].start(role, "full") for load in led]
+    apart = None if d.warp_rows == WARP_ROWS else d.warp_rows
+    role, unit = new_role(
+        build, "consumer", "warpgroup128", d.consumers, _first_consumer(d), d.consumer_registers, apart
+    )  # fmt: skip
+    led = leaders(rings) if sums is None else []
+    starts = [rings[load].start(role, "full") for load in led] if sums is None else [sums.start(role, "full")]
     outer, place, carried = open_tiles(role, program, d, starts, shared.turns)
-    cursors = dict(zip(led, carried, strict=True))
-    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors)
+    cursors = dict(zip(led, carried, strict=False))
+    reads = None if sums is None else (sums, carried[0])
+    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads)
     consumer.run()
-    outer.add(ac.YieldOp.create(operands=[consumer.cursors[load] for load in led]))
+    left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
+    outer.add(ac.YieldOp.create(operands=left))
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
         role.add(bulk_wait(unit, 0, read=True))

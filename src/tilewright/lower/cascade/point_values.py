@@ -1,4 +1,4 @@
-"""Values of a program at one place of a fragment: what they only repeat, who uses them, what is emitted for them.
+"""Values of a program at one place of a fragment: what is emitted for them.
 
 exp is 2^(x log2 e) by the approximate instruction here: an error of x's rounding, and of 2^-22, which the 16-bit
 operands that it ends in do not show.
@@ -12,15 +12,15 @@ import math
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset
-from tilewright.ir.tile.types import value_type
+from tilewright.ir.tile.repeats import bare
+from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.expression import constant, point_value, scalar_function
 
@@ -29,40 +29,10 @@ _MOST_JOINED = 2.0**126
 """Of numbers that are multiplied by log2 e while compiling: the product is a float32."""
 
 
-def bare(value: SSAValue) -> SSAValue:
-    """What a value repeats or renames, or widens exactly."""
-    owner = value.owner
-    while isinstance(owner, tile.BroadcastOp | tile.TransposeOp) or (
-        isinstance(owner, tile.CastOp) and value_type(value).element_kind is Element.F32
-    ):
-        value = owner.operand
-        owner = value.owner
-    return value
-
-
-def users(value: SSAValue) -> list[Operation]:
-    """The ops that use a value, or what only repeats it."""
-    found: dict[Operation, None] = {}
-    for use in value.uses:
-        op = use.operation
-        if len(op.results) == 1 and bare(op.results[0]) is not op.results[0]:
-            found |= dict.fromkeys(users(op.results[0]))
-        else:
-            found[op] = None
-    return list(found)
-
-
-def computed_of(value: SSAValue, block: Block) -> set[SSAValue]:
-    """The value, and what it is computed of in a block."""
-    found: set[SSAValue] = set()
-    open_ = [value]
-    while open_:
-        each = open_.pop()
-        owner = each.owner
-        if each not in found:
-            found.add(each)
-            open_ += owner.operands if isinstance(owner, Operation) and owner.parent is block else ()
-    return found
+def stride_along(tensor: SSAValue, axis: str) -> int:
+    """Elements from one place along an axis to the next, of an array."""
+    kind = tensor_type(tensor)
+    return kind.stride_elements[kind.axis_names.index(axis)]
 
 
 def numbered_axis(op: tile.PositionOp) -> str:

@@ -14,9 +14,10 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name
+from tilewright.ir.tile.repeats import bare
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.cascade.place import part_of_batch, rows_first
-from tilewright.lower.cascade.point_values import bare
+from tilewright.lower.cascade.point_values import stride_along
 from tilewright.lower.staged_store import store_boxes, tail_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def store_result(consumer: Consumer, op: tile.StoreOp) -> None:
     place = part_of_batch(consumer.build, axes, consumer.arrays[name], consumer.place, consumer.d)
     others = [axis for axis in (consumer.axes.streamed, *consumer.axes.columns) if axis in kept]
     column = consumer.first(others[0]) if others else consumer.zero()
-    through = [consumer.shared.rows, consumer.unit] if others and consumer.shared.rows is not None else []
+    # By whole rows, where those lie together.
+    dense = len(others) == 1 and stride_along(op.tensor, others[0]) == 1 and element.bytes > 1
+    through = [consumer.shared.rows, consumer.unit] if dense and consumer.shared.rows is not None else []
     vectors: dict[str, Attribute] = {"vectors": IntAttr(1)} if name in consumer.d.in_vectors else {}
     operands = [held, place, consumer.first_row(), column, *through]
     consumer.build.add(ac.GlobalStoreOp.create(operands=operands, properties=vectors))

@@ -18,7 +18,6 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import counted_loop
-from tilewright.lower.cascade import tensor_product
 from tilewright.lower.cascade.slots import b_properties, matrix_layout, release, wgmma_wait
 from tilewright.lower.distribution.turns import pass_turn
 
@@ -34,10 +33,7 @@ def multiplied(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.
 
 def sum_of_walk(consumer: Consumer, product: Product) -> SSAValue:
     """The sum of the products of a walk's tiles, both operands of which are brought."""
-    loads = multiplied(consumer, product)
-    if consumer.memory is not None:
-        return tensor_product.sum_of_slots(consumer, product, loads, "K", consumer.d.tile_streamed)
-    return sum_of_slots(consumer, product, loads, "K", [])
+    return sum_of_slots(consumer, product, multiplied(consumer, product), "K", [])
 
 
 def sum_of_slots(

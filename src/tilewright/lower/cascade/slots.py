@@ -21,8 +21,7 @@ from tilewright.lower.build import Build, tensor_map
 
 _BARRIER_BYTES = 8
 _STEP_BYTES = 32
-"""Of the contracted axis, what one wgmma takes: 16 elements of 16 bits (PTX ISA, wgmma: Matrix shape)."""
-_STEP_ROWS = 16
+"""Of the contracted axis, what one wgmma or tcgen05.mma takes: 16 elements of 16 bits (PTX ISA: Matrix shape)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +44,24 @@ class Ring:
         )
 
     def wait(self, build: Build, cursor: SSAValue, side: str, *, issuer: bool = False) -> SSAValue:
-        """issuer: only the unit's first warp waits."""
-        alone: dict[str, Attribute] = {"issuer": IntAttr(1)} if issuer else {}
-        return build.value(
-            ac.BarrierWaitOp.create(
-                operands=[self.ring, cursor],
-                properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty")), **alone},
-                result_types=[ac.PhaseType(self.name, StringAttr(side))],
-            )
-        )
+        return wait_for(build, self.ring, self.name, cursor, side, issuer=issuer)
 
     def advance(self, build: Build, cursor: SSAValue) -> SSAValue:
         return build.value(ac.AdvanceOp.create(operands=[cursor], result_types=[ac.CursorType(self.name)]))
+
+
+def wait_for(
+    build: Build, ring: SSAValue, name: StringAttr, cursor: SSAValue, side: str, *, issuer: bool = False
+) -> SSAValue:
+    """The slot of a ring at a cursor. issuer: only the unit's first warp waits."""
+    alone: dict[str, Attribute] = {"issuer": IntAttr(1)} if issuer else {}
+    return build.value(
+        ac.BarrierWaitOp.create(
+            operands=[ring, cursor],
+            properties={"side": StringAttr(side), "invert_parity": IntAttr(int(side == "empty")), **alone},
+            result_types=[ac.PhaseType(name, StringAttr(side))],
+        )
+    )
 
 
 def rows_address(d: CascadeDecisions) -> int:
@@ -102,7 +107,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
             ring_name, ring = before.name, before.ring
         else:
             ring_name = StringAttr(f"{name}_ring")
-            ring = _declare_ring(build, ring_name, each.slots, d.tile_units, barrier)
+            ring = _declare_ring(build, ring_name, each.slots, 1 if d.sum_slots else d.tile_units, barrier)
             barrier += 2 * _BARRIER_BYTES * each.slots
         kind = MemoryType(
             StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.slot_bytes),
@@ -148,18 +153,24 @@ def _names(slots: Sequence[SlotDecision]) -> list[str]:
 
 
 def matrix_layout(slot: SlotDecision, contracted: str, depth: int) -> tuple[str, int, int, list[int]]:
-    """Major, leading and stride offsets of a matrix descriptor of a slot, and the advance to each of the wgmma's steps
-    over `depth` elements of the contracted axis, in bytes.
+    """Major, leading and stride offsets of a matrix descriptor of a slot, and the advance to each of the product's
+    steps over `depth` elements of the contracted axis, in bytes.
 
-    128-byte swizzle (PTX ISA, wgmma canonical layouts). K-major: rows of 128 bytes, eight of them 1024 bytes apart; a
-    step moves 32 bytes along the row, and at its end to the next box. MN-major: the next 64 elements are a box away,
-    and a step moves 16 rows.
+    128-byte swizzle (PTX ISA, wgmma and tcgen05 canonical layouts). K-major: rows of 128 bytes, eight of them 1024
+    bytes apart; a step moves 32 bytes along the row, and at its end to the next box. MN-major: the next 128 bytes are a
+    box away, and a step moves as many rows as it has elements.
     """
-    steps = range(depth // _STEP_ROWS)
+    rows = step_elements(slot)
+    steps = range(depth // rows)
     if slot.inner == contracted:
         spans = [divmod(_STEP_BYTES * step, SPAN_BYTES) for step in steps]
         return "K", 16, 1024, [span * slot.span_bytes + within for span, within in spans]
-    return "MN", slot.span_bytes, 1024, [SPAN_BYTES * _STEP_ROWS * step for step in steps]
+    return "MN", slot.span_bytes, 1024, [SPAN_BYTES * rows * step for step in steps]
+
+
+def step_elements(slot: SlotDecision) -> int:
+    """Of the contracted axis, what one wgmma or tcgen05.mma takes of a slot."""
+    return _STEP_BYTES // slot.element_bytes
 
 
 def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, pending: int = 0) -> tuple[SSAValue, ...]:

@@ -1,8 +1,9 @@
-"""Products of a walk whose accumulators stand in tensor memory: issued by one thread, read back as fragments.
+"""Products whose accumulators stand in tensor memory, where each consumer issues and reads its own.
 
 Each product of a unit begins at 0, is waited for at once, and is read into registers, where threads add it to what it
 is added to. So all of them use the same columns, from the first of the unit's part on; an operand that threads computed
-stands behind these. A slot that no further product of the tile reads is released by the tensor core itself.
+stands behind these. A slot that no further product of the tile reads is released by the tensor core itself. Walks that
+only sum are issued by a role of its own (`slot_sums`).
 
 Checked by: tests/end_to_end/test_blackwell.py.
 """
@@ -61,8 +62,9 @@ def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
     return build.value(TensorMemoryOp.create(properties=properties, result_types=[kind]))
 
 
-def set_up(build: Build, memory: SSAValue) -> None:
-    for op in (TensorInitOp, TensorAllocOp, TensorRelinquishOp):
+def set_up(build: Build, d: CascadeDecisions, memory: SSAValue) -> None:
+    own = () if d.sum_slots else (TensorInitOp,)
+    for op in (*own, TensorAllocOp, TensorRelinquishOp):
         build.add(op.create(operands=[memory]))
 
 

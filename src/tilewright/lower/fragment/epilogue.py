@@ -76,11 +76,12 @@ class Lanes:
     rows: PairedRows = field(default_factory=PairedRows)
 
 
-def lane_offsets(text: Text, thread: str) -> tuple[str, str]:
-    """Row and column of value 0 inside the warpgroup's tile: (16 w + l / 4, 2 (l % 4))."""
+def lane_offsets(text: Text, thread: str, warp_rows: int = 16) -> tuple[str, str]:
+    """Row and column of value 0 inside the warpgroup's tile: (16 w + l / 4, 2 (l % 4)). warp_rows: how many rows after
+    those of a warp the next one's begin."""
     warp = text.into("b32", "shr.u32", thread, 5)
     lane = text.into("b32", "and.b32", thread, 31)
-    row = text.into("b32", "mad.lo.u32", warp, 16, text.into("b32", "shr.u32", lane, 2))
+    row = text.into("b32", "mad.lo.u32", warp, warp_rows, text.into("b32", "shr.u32", lane, 2))
     column = text.into("b32", "shl.b32", text.into("b32", "and.b32", lane, 3), 1)
     return row, column
 
@@ -149,12 +150,14 @@ def varying_axes(fragment: LoadedFragmentPlace) -> str:
     return "".join(axis for axis, extent, size in sizes if size == 1 or isinstance(extent, str) or extent > 1)
 
 
-def load_vector(text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int], thread: str) -> LoadedFragmentPlace:
+def load_vector(
+    text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int], thread: str, warp_rows: int
+) -> LoadedFragmentPlace:
     """The fragment of a vector, or of one number, with every number of this thread's places loaded. shape: rows and
-    columns."""
+    columns; warp_rows: as in `lane_offsets`."""
     rows = [64 * block + 8 * upper for block in range(shape[0] // 64) for upper in (0, 1)]
     columns = [group + odd for group in range(0, shape[1], 8) for odd in (0, 1)]
-    lanes = Lanes(text, *lane_offsets(text, thread))
+    lanes = Lanes(text, *lane_offsets(text, thread, warp_rows))
     match varying_axes(fragment):
         case "":
             places = [(0, 0)]
@@ -361,14 +364,15 @@ def stage_bytes(staging: Staging, block: int) -> None:
 
 
 def lower_global_store(
-    text: Text, places: Places, op: ac.GlobalStoreOp, thread: str, row_origin: str, column_origin: str
+    text: Text, places: Places, op: ac.GlobalStoreOp, thread: str, origin: tuple[str, str], warp_rows: int
 ) -> None:
-    """Every element by a plain store, where its row and column lie inside the array."""
+    """Every element by a plain store, where its row and column lie inside the array. origin: row and column of the
+    unit's first element; warp_rows: as in `lane_offsets`."""
     fragment, destination = places[op.fragment], places[op.destination]
     assert isinstance(fragment, StoredPlace) and isinstance(destination, GlobalPlace)
-    lanes = Lanes(text, *lane_offsets(text, thread))
-    row = text.into("b32", "add.s32", lanes.row, row_origin)
-    column = text.into("b32", "add.s32", lanes.column, column_origin)
+    lanes = Lanes(text, *lane_offsets(text, thread, warp_rows))
+    row = text.into("b32", "add.s32", lanes.row, origin[0])
+    column = text.into("b32", "add.s32", lanes.column, origin[1])
     element_bytes = ELEMENT_BYTES[fragment.element]
     rows, columns = destination.shape
     row_stride, column_stride = (stride * element_bytes for stride in destination.strides)
@@ -398,10 +402,10 @@ def _before_end(text: Text, column: str, offset: int, columns: int | str) -> str
 
 
 def lower_row_store(
-    text: Text, fragment: FragmentPlace, destination: GlobalPlace, thread: str, row_origin: str
+    text: Text, fragment: FragmentPlace, destination: GlobalPlace, thread: str, row_origin: str, warp_rows: int
 ) -> None:
     """A number of each row to an array of rows: of the four threads that share one, the first stores it."""
-    lanes = Lanes(text, *lane_offsets(text, thread))
+    lanes = Lanes(text, *lane_offsets(text, thread, warp_rows))
     first = text.into("pred", "setp.eq.u32", text.into("b32", "and.b32", thread, 3), 0)
     row = text.into("b32", "add.s32", lanes.row, row_origin)
     (rows,), (stride,) = destination.shape, destination.strides

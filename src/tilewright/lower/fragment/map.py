@@ -34,7 +34,7 @@ from tilewright.lower.fragment.register_operand import keep_until_here, operand_
 from tilewright.lower.fragment.shared_columns import share_columns
 from tilewright.lower.fragment.tile_bounds import emit_all_hold, inequalities
 from tilewright.lower.points.elementwise import affine_index, divided
-from tilewright.lower.ptx.lowering import Lowering
+from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     FragmentPlace,
@@ -48,7 +48,7 @@ from tilewright.lower.ptx.places import (
 from tilewright.lower.ptx.scalar import emit_round
 from tilewright.lower.ptx.scalar_region import lower_scalar_op
 
-_BLOCK_ROWS = 64
+_BLOCK_ROWS, _WARPS = 64, 4
 _LEAST_COLUMNS = 8
 """Of which a thread has a value of each of its rows."""
 
@@ -172,7 +172,8 @@ def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] 
     if not places:
         return None
     condition, chosen, _ = value.op.inputs
-    forms = inequalities(condition, places[:2], (kind.m.data, kind.n.data))
+    rows = kind.m.data + (_WARPS - 1) * (lowering.warp_rows - WARP_ROWS)
+    forms = inequalities(condition, places[:2], (rows, kind.n.data))
     if forms is None:
         return None
     row, column = (lowering.index(each) for each in op.places[:2])
@@ -246,7 +247,7 @@ def _width(kind: ac.FragmentType) -> int:
 
 def _region(lowering: Lowering, op: FragmentMapOp) -> _Region:
     text, arguments = lowering.text, op.body.block.args
-    offsets = lane_offsets(text, lowering.warpgroup_thread)
+    offsets = lane_offsets(text, lowering.warpgroup_thread, lowering.warp_rows)
     sources: dict[SSAValue, tuple[Place, Lanes]] = {}
     along: list[str] = []
     for argument, value in zip(arguments, op.inputs, strict=False):

@@ -60,7 +60,7 @@ def store_along_rows(
     instance = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
     instance = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, instance)
     warp = text.into("b32", "shr.u32", thread, 5)
-    row = text.into("b32", "mad.lo.u32", warp, _WARP_ROWS, origin[0])
+    row = text.into("b32", "mad.lo.u32", warp, lowering.warp_rows, origin[0])
     pitch_bytes = destination.strides[0] * element_bytes
     first = displaced_address(text, destination.register, row, pitch_bytes)
     rows = _Rows(
@@ -73,7 +73,7 @@ def store_along_rows(
         text.into("b32", "sub.s32", destination.shape[1], origin[1]),
         pitch_bytes,
     )
-    lanes = Lanes(text, *lane_offsets(text, thread))
+    lanes = Lanes(text, *lane_offsets(text, thread, lowering.warp_rows))
     chunk = _ROW_BYTES // element_bytes
     whole, last = divmod(fragment.columns, chunk)
     plans = {width: _WordPlan.of(rows, width) for width in (chunk if whole else 0, last) if width}

@@ -41,7 +41,7 @@ from tilewright.ir.ac.stream import (
     TurnStreamPartOp,
 )
 from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
-from tilewright.ir.ac.tensor_memory import UNIT_OPERATIONS, TensorMemoryOp, TensorSetUp
+from tilewright.ir.ac.tensor_memory import SLOT_OPERATIONS, UNIT_OPERATIONS, TensorMemoryOp, TensorSetUp
 from tilewright.ir.decisions import rows_of, transpose_of
 from tilewright.ir.sizes import sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
@@ -76,7 +76,7 @@ from tilewright.lower.ptx.async_copy import lower_async_copy
 from tilewright.lower.ptx.cluster_sync import lower_cluster_sync
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.global_access import load_index
-from tilewright.lower.ptx.lowering import Lowering, integers
+from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     BufferPlace,
@@ -101,7 +101,6 @@ from tilewright.lower.ptx.rings import (
     lower_arrive_expect,
     lower_copy_issue,
     lower_copy_store,
-    lower_wait,
 )
 from tilewright.lower.ptx.run_time import (
     CLUSTERS,
@@ -119,9 +118,9 @@ from tilewright.lower.ptx.tensor_memory import (
     enter_role,
     lower_set_up,
     lower_tensor,
-    pass_over,
     synchronize_cta,
 )
+from tilewright.lower.ptx.tensor_slots import lower_barrier_wait, lower_slots
 from tilewright.targets import target as target_named
 
 _Op = TypeVar("_Op", bound=Operation)
@@ -316,6 +315,7 @@ def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
         text.emit("bra", end, guard=f"!{lowering.is_first_thread}")
     number = text.into("b32", "sub.u32", lowering.warpgroup, first // 128)
     lowering.places[argument] = IndexPlace(number)
+    lowering.warp_rows = WARP_ROWS if role.warp_rows is None else role.warp_rows.data
     enter_role(lowering, role)
     _lower_block(lowering, role.body.block)
     text.place(end)
@@ -593,17 +593,6 @@ def _lower_cursor_start(lowering: Lowering, op: ac.CursorStartOp) -> Place:
     return CursorPlace(lowering.text.into("b32", "mov.u32", 0), lowering.text.into("b32", "mov.u32", 0))
 
 
-def _lower_barrier_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> Place:
-    if op.issuer is None or not op.issuer.data:
-        return lower_wait(lowering, op)
-    others = pass_over(lowering.text, lowering)
-    slot = lower_wait(lowering, op)
-    lowering.text.emit("bar.warp.sync", -1)
-    lowering.text.emit("tcgen05.fence::after_thread_sync")
-    lowering.text.place(others)
-    return slot
-
-
 def _lower_release(lowering: Lowering, op: ac.ArriveOp) -> None:
     lower_arrive(lowering, op)
     keep_releases_first(lowering, op)
@@ -636,7 +625,7 @@ def _lower_fragment_load(lowering: Lowering, op: ac.FragmentLoadOp) -> Place:
         return load_shared_columns(lowering, op, fragment)
     if op.ahead is not None and op.ahead.data:
         shape = (kind.m.data, kind.n.data)
-        fragment = load_vector(lowering.text, fragment, shape, lowering.warpgroup_thread)
+        fragment = load_vector(lowering.text, fragment, shape, lowering.warpgroup_thread, lowering.warp_rows)
     return fragment
 
 
@@ -675,13 +664,15 @@ def _lower_store(lowering: Lowering, op: ac.GlobalStoreOp) -> None:
     fragment, destination = lowering.place(op.fragment), lowering.place(op.destination)
     if isinstance(fragment, FragmentPlace) and fragment.axes == "m":
         assert isinstance(destination, GlobalPlace)
-        lower_row_store(lowering.text, fragment, destination, lowering.warpgroup_thread, lowering.index(op.row))
+        lower_row_store(
+            lowering.text, fragment, destination, lowering.warpgroup_thread, lowering.index(op.row), lowering.warp_rows
+        )
         return
     origin = (lowering.index(op.row), lowering.index(op.column))
     if op.through:
         lower_store_through(lowering, op, origin)
     else:
-        lower_global_store(lowering.text, lowering.places, op, lowering.warpgroup_thread, *origin)
+        lower_global_store(lowering.text, lowering.places, op, lowering.warpgroup_thread, origin, lowering.warp_rows)
 
 
 def _lower_next_group_tile(lowering: Lowering, op: ac.NextGroupTileOp) -> None:
@@ -751,7 +742,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ac.GlobalPartOp: _placed(lower_part),
     ac.CursorStartOp: _placed(_lower_cursor_start),
     ac.AdvanceOp: _placed(lower_advance),
-    ac.BarrierWaitOp: _placed(_lower_barrier_wait),
+    ac.BarrierWaitOp: _placed(lower_barrier_wait),
     ac.ArriveExpectOp: _placed(lower_arrive_expect),
     ac.CopyIssueOp: lower_copy_issue,
     ac.TransactionCloseOp: _nothing,
@@ -769,6 +760,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     IssuePassOp: lower_issue_order,
     IssueOrderEndOp: lower_issue_order,
     **dict.fromkeys(UNIT_OPERATIONS, lower_tensor),
+    **dict.fromkeys(SLOT_OPERATIONS, lower_slots),
     FragmentFullOp: lower_fragment,
     FragmentMapOp: lower_fragment,
     FragmentFoldOp: lower_fragment,

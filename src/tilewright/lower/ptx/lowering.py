@@ -14,18 +14,21 @@ from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.places import AccumulatorPlace, IndexPlace, Place, Places, ScalesBase, ScalesPlace, SlotPlace
 from tilewright.lower.ptx.run_time import NONE_PASSED, PassedSizes
 
+WARP_ROWS = 16
+"""Of a unit's fragment, that a warp has of each 64 (PTX ISA, wgmma: Register Fragments)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorRegisters:
-    """Of a role that multiplies in tensor memory. part: address of the unit's columns; own: the same in the lanes of
-    the thread's warp; barrier: address of the unit's barrier; parity: for which it is waited next; issues: predicate of
-    the unit's first warp."""
+    """Of a role that has to do with tensor memory. part: address of the unit's columns, or of the first slot's; own:
+    the same in the lanes of the thread's warp; of a unit that issues and waits by itself besides barrier: address of
+    its barrier; parity: for which it is waited next; issues: predicate of its first warp."""
 
     part: str
-    own: str
-    barrier: str
-    parity: str
-    issues: str
+    own: str = ""
+    barrier: str = ""
+    parity: str = ""
+    issues: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Lowering:
     warpgroup: str = ""
     tensor: TensorRegisters | None = None
     is_first_thread: str = ""
+    warp_rows: int = WARP_ROWS
+    """How many rows after those of a warp the next one's begin, in the role that is lowered."""
     items: dict[Operation, TurnItems] = field(default_factory=dict[Operation, "TurnItems"])
     """Of roles whose units take parts and whole tiles in turn."""
     walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])

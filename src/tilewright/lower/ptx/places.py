@@ -32,18 +32,18 @@ class BufferPlace:
 
 @dataclass(frozen=True, slots=True)
 class TensorMemoryPlace:
-    """A CTA's tensor memory: where in shared memory the units' barriers are; columns, of all units together and of
-    each."""
+    """A CTA's tensor memory: where in shared memory the units' barriers are, of which there are `barriers`; columns, of
+    all together and of each unit's part or slot of a ring."""
 
     address: int
     columns: int
-    units: int
+    barriers: int
     part_columns: int
 
     @property
     def word_address(self) -> int:
         """Of the word that has the address of the columns: behind the barriers."""
-        return self.address + 8 * self.units
+        return self.address + 8 * self.barriers
 
 
 @dataclass(frozen=True, slots=True)

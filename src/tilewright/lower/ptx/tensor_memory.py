@@ -3,7 +3,7 @@
 A CTA's first warp allocates; the address that it gets stands in shared memory, and each role that multiplies loads it
 once. Whatever a unit's first thread issues is guarded by a predicate, so that no warp diverges; a wait of the issuing
 warp alone is passed over by the others as whole warps. The parity of the unit's barrier is a register that every thread
-flips at each wait.
+flips at each wait. Slots of a ring in tensor memory are the subject of `tensor_slots`.
 
 Source: PTX ISA, tcgen05.alloc, .mma, .commit, .ld, .st, .wait, .fence; Instruction descriptor; Shared memory
 descriptor. Checked by: tests/end_to_end/test_blackwell.py.
@@ -23,6 +23,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorCommitOp,
     TensorDeallocOp,
     TensorFenceOp,
+    TensorFillOp,
     TensorInitOp,
     TensorIssueOp,
     TensorIssueStoredOp,
@@ -30,6 +31,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorMemoryOp,
     TensorOp,
     TensorOperandType,
+    TensorReadOp,
     TensorReleaseOp,
     TensorRelinquishOp,
     TensorSetUp,
@@ -38,13 +40,13 @@ from tilewright.ir.ac.tensor_memory import (
 )
 from tilewright.legal.descriptor.tensor_core_descriptor import (
     InstructionDescriptor,
+    Kind,
     Layout,
     OperandElement,
     SharedDescriptor,
     encode_instruction,
     encode_shared,
 )
-from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.lowering import Lowering, TensorRegisters, integers, slot_of
 from tilewright.lower.ptx.places import BufferPlace, FragmentPlace, NoPlace, SlotPlace, TensorMemoryPlace
 from tilewright.lower.ptx.rings import barrier_address
@@ -52,19 +54,37 @@ from tilewright.lower.ptx.tensor_core import offset_descriptor, scale_predicate
 
 _WARP_THREADS, _UNIT_THREADS = 32, 128
 _BARRIER_BYTES = 8
-_STEP_ELEMENTS, _STEP_COLUMNS = 16, 8
-"""Of the contracted axis, what one tcgen05.mma of 16-bit elements takes; as columns of A in tensor memory."""
-_LOAD_COLUMNS, _LOAD_REGISTERS, _LOAD_MOST = 8, 4, 32
-"""Of tcgen05.ld.16x256b.x1, and its largest count."""
+_KINDS: dict[str, tuple[Kind, OperandElement, int]] = {
+    "bf16": ("f16", "bf16", 16),
+    "f16": ("f16", "f16", 16),
+    "f8e4m3": ("f8f6f4", "e4m3", 32),
+    "f8e5m2": ("f8f6f4", "e5m2", 32),
+}
+"""By element: the kind, what that calls it, and how many of the contracted axis one tcgen05.mma takes."""
+_STEP_COLUMNS = 8
+"""Of A in tensor memory, what one tcgen05.mma takes."""
+_LOAD_COLUMNS, _LOAD_REGISTERS, _LOAD_MOST = 8, 4, 16
+"""Of tcgen05.ld.16x256b.x1, and how many at once: of 32, ptxas (12.9) finds registers only where a launch has 146."""
 _STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
 """Of tcgen05.st.16x128b.x1, and its largest count."""
 _LANE_SHIFT = 21
 """A warp's lanes begin at 32 times its number in the unit, in the upper half of an address."""
+_UNIT_LANES = 16
+"""Of each warp's, that a unit has of a product of all units' rows."""
 
 
 def declare_memory(op: TensorMemoryOp) -> TensorMemoryPlace:
     kind = op.result.type
-    return TensorMemoryPlace(op.address.data, kind.columns.data, kind.units.data, kind.part_columns)
+    if op.ring is None:
+        return TensorMemoryPlace(op.address.data, kind.columns.data, kind.units.data, kind.part_columns)
+    return TensorMemoryPlace(op.address.data, kind.columns.data, 0, kind.columns.data // _ring(op).stages.data)
+
+
+def _ring(op: TensorMemoryOp) -> ac.RingOp:
+    """The ring whose slots the columns are."""
+    around = op.parent_block()
+    assert around is not None and op.ring is not None
+    return next(each for each in around.ops if isinstance(each, ac.RingOp) and each.sym_name == op.ring)
 
 
 def memory_of(lowering: Lowering, value: SSAValue) -> TensorMemoryPlace:
@@ -82,7 +102,7 @@ def lower_set_up(lowering: Lowering, op: TensorSetUp) -> None:
     match op:
         case TensorInitOp():
             first = text.into("pred", "setp.eq.u32", lowering.thread, 0)
-            for unit in range(memory.units):
+            for unit in range(memory.barriers):
                 address = f"[{lowering.shared_base}+{memory.address + _BARRIER_BYTES * unit}]"
                 text.emit("mbarrier.init.shared::cta.b64", address, 1, guard=first)
         case TensorAllocOp():
@@ -111,16 +131,24 @@ def synchronize_cta(lowering: Lowering) -> None:
 
 
 def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
-    """Where the unit's part of tensor memory begins, for a role that has one."""
-    used = next((op.memory for op in role.walk() if isinstance(op, TensorWaitOp)), None)
+    """Where the unit's part of tensor memory begins, or the first slot, for a role that has to do with it."""
+    kinds = (TensorWaitOp, TensorFillOp, TensorReadOp)
+    used = next((op for op in role.walk() if isinstance(op, kinds)), None)
     if used is None:
         lowering.tensor = None
         return
-    text, memory = lowering.text, memory_of(lowering, used)
+    text, memory = lowering.text, memory_of(lowering, used.memory)
     unit = lowering.index(role.body.block.args[0])
     base = text.into("b32", "ld.shared.b32", f"[{lowering.shared_base}+{memory.word_address}]")
-    part = text.into("b32", "mad.lo.u32", unit, memory.part_columns, base)
+    if isinstance(used, TensorFillOp):
+        lowering.tensor = TensorRegisters(base)
+        return
     warp = text.into("b32", "shr.u32", lowering.warpgroup_thread, 5)
+    if isinstance(used, TensorReadOp):
+        lanes = text.into("b32", "mad.lo.u32", unit, _UNIT_LANES << 16, base)
+        lowering.tensor = TensorRegisters(base, text.into("b32", "mad.lo.u32", warp, 1 << _LANE_SHIFT, lanes))
+        return
+    part = text.into("b32", "mad.lo.u32", unit, memory.part_columns, base)
     own = text.into("b32", "add.u32", part, text.into("b32", "shl.b32", warp, _LANE_SHIFT))
     barrier = text.into("b32", "mad.lo.u32", unit, _BARRIER_BYTES, lowering.shared_base)
     barrier = text.into("b32", "add.u32", barrier, memory.address)
@@ -150,9 +178,9 @@ def lower_tensor(lowering: Lowering, op: TensorOp) -> None:
             _store(lowering, op)
         case TensorReleaseOp():
             slot = slot_of(lowering, op.reading)
-            _commit(lowering, barrier_address(lowering, slot, slot.ring.stages))
+            commit(lowering, barrier_address(lowering, slot, slot.ring.stages))
         case TensorCommitOp():
-            _commit(lowering, own.barrier)
+            commit(lowering, own.barrier)
         case TensorWaitOp():
             _wait(lowering, op)
         case TensorLoadOp():
@@ -164,9 +192,15 @@ def registers(lowering: Lowering) -> TensorRegisters:
     return lowering.tensor
 
 
-def _commit(lowering: Lowering, address: str) -> None:
+def commit(lowering: Lowering, address: str) -> None:
+    """The tensor core arrives on a barrier once the products issued so far are done."""
     opcode = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
-    lowering.text.emit(opcode, f"[{address}]", guard=lowering.is_first_thread)
+    lowering.text.emit(opcode, f"[{address}]", guard=_first_thread(lowering))
+
+
+def _first_thread(lowering: Lowering) -> str:
+    """The guard by which one thread of the unit issues; none in a role of one thread."""
+    return lowering.is_first_thread if registers(lowering).own else ""
 
 
 def _wait(lowering: Lowering, op: TensorWaitOp) -> None:
@@ -203,11 +237,14 @@ def shared_descriptor(lowering: Lowering, buffer: BufferPlace, leading: int, str
     return text.into("b64", "or.b64", wide, constant - (1 << 64) if constant >> 63 else constant)
 
 
-def _instruction(op: TensorIssueOp | TensorIssueStoredOp, a_major: str) -> int:
-    element = cast("OperandElement", op.element.data)
+_Product = TensorIssueOp | TensorIssueStoredOp | TensorFillOp
+
+
+def instruction(op: _Product, a_major: str) -> int:
+    kind, element, depth = _KINDS[op.element.data]
     return encode_instruction(
         InstructionDescriptor(
-            "f16", op.m.data, op.n.data, _STEP_ELEMENTS, "f32", element, element,
+            kind, op.m.data, op.n.data, depth, "f32", element, element,
             a_major=_major(a_major), b_major=_major(op.b_major.data),
         )
     )  # fmt: skip
@@ -218,16 +255,21 @@ def _major(name: str) -> Literal["k", "mn"]:
 
 
 def _issue(lowering: Lowering, op: TensorIssueOp) -> None:
-    text, a = lowering.text, lowering.place(op.a)
-    assert isinstance(a, BufferPlace)
-    slot = slot_of(lowering, op.a_phase)
-    extra = ""
+    text, extra = lowering.text, ""
     if op.a_instance_bytes.data:
         extra = text.into("b32", "mul.lo.u32", lowering.index(op.unit), op.a_instance_bytes.data)
+    operands = left_operands(lowering, op, extra)
+    multiply(lowering, op, operands, instruction(op, op.a_major.data), registers(lowering).part, op.accumulator is None)
+    lowering.places[op.inflight] = NoPlace()
+
+
+def left_operands(lowering: Lowering, op: TensorIssueOp | TensorFillOp, extra: str) -> list[str]:
+    """A of each step, out of a slot. extra: bytes by which it begins later."""
+    a, slot = lowering.place(op.a), slot_of(lowering, op.a_phase)
+    assert isinstance(a, BufferPlace)
     base = shared_descriptor(lowering, a, op.a_leading_bytes.data, op.a_stride_bytes.data, slot.stage, extra)
-    operands = [offset_descriptor(text, base, advance) for advance in integers(op.a_step_bytes)]
-    _multiply(lowering, op, operands, _instruction(op, op.a_major.data))
     lowering.places[op.a_reading] = slot
+    return [offset_descriptor(lowering.text, base, advance) for advance in integers(op.a_step_bytes)]
 
 
 def _issue_stored(lowering: Lowering, op: TensorIssueStoredOp) -> None:
@@ -235,26 +277,27 @@ def _issue_stored(lowering: Lowering, op: TensorIssueStoredOp) -> None:
     assert isinstance(kind, TensorOperandType)
     part, first = registers(lowering).part, kind.column.data
     operands = [f"[{text.into('b32', 'add.u32', part, first + _STEP_COLUMNS * step)}]" for step in range(op.steps.data)]
-    _multiply(lowering, op, operands, _instruction(op, "K"))
+    multiply(lowering, op, operands, instruction(op, "K"), part, op.accumulator is None)
+    lowering.places[op.inflight] = NoPlace()
 
 
-def _multiply(
-    lowering: Lowering, op: TensorIssueOp | TensorIssueStoredOp, operands: list[str], instruction: int
+def multiply(
+    lowering: Lowering, op: _Product, operands: list[str], instruction: int, columns: str, overwrites: bool
 ) -> None:
-    """operands: A of each step, a descriptor or an address."""
+    """operands: A of each step, a descriptor or an address; columns: address of those among which the accumulator
+    is."""
     text, b = lowering.text, lowering.place(op.b)
     assert isinstance(b, BufferPlace)
     slot: SlotPlace = slot_of(lowering, op.phase)
     base = shared_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
-    sums = text.into("b32", "add.u32", registers(lowering).part, op.column.data)
+    sums = text.into("b32", "add.u32", columns, op.column.data)
     kind = text.into("b32", "mov.b32", instruction)
     advances = integers(op.b_step_bytes)
     for step, operand in enumerate(operands):
         descriptor = offset_descriptor(text, base, advances[step])
-        scale = scale_predicate(text, overwrite=op.accumulator is None and step == 0)
-        opcode = "tcgen05.mma.cta_group::1.kind::f16"
-        text.emit(opcode, f"[{sums}]", operand, descriptor, kind, scale, guard=lowering.is_first_thread)
-    lowering.places[op.inflight] = NoPlace()
+        scale = scale_predicate(text, overwrite=overwrites and step == 0)
+        opcode = f"tcgen05.mma.cta_group::1.kind::{_KINDS[op.element.data][0]}"
+        text.emit(opcode, f"[{sums}]", operand, descriptor, kind, scale, guard=_first_thread(lowering))
     lowering.places[op.reading] = slot
 
 
@@ -273,15 +316,22 @@ def _pieces(count: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _load(lowering: Lowering, op: TensorLoadOp) -> None:
-    kind, text = op.accumulator.type, lowering.text
+    kind = op.accumulator.type
     assert isinstance(kind, TensorAccumulatorType)
-    values = [text.register("f32") for _ in range(kind.n.data // 2)]
-    for first, count in _pieces(kind.n.data // _LOAD_COLUMNS, _LOAD_MOST):
-        address = _own(lowering, kind.column.data + _LOAD_COLUMNS * first)
+    own = registers(lowering).own
+    lowering.places[op.result] = loaded(lowering, own, kind.column.data, kind.n.data)
+
+
+def loaded(lowering: Lowering, own: str, column: int, columns: int) -> FragmentPlace:
+    """Columns from one on, as a fragment. own: address of the first of all in the warp's lanes."""
+    text = lowering.text
+    values = [text.register("f32") for _ in range(columns // 2)]
+    for first, count in _pieces(columns // _LOAD_COLUMNS, _LOAD_MOST):
+        address = text.into("b32", "add.u32", own, column + _LOAD_COLUMNS * first)
         names = values[_LOAD_REGISTERS * first : _LOAD_REGISTERS * (first + count)]
         text.emit(f"tcgen05.ld.sync.aligned.16x256b.x{count}.b32", _vector(names), f"[{address}]")
     text.emit("tcgen05.wait::ld.sync.aligned")
-    lowering.places[op.result] = FragmentPlace((tuple(values),), kind.n.data, "mn", "f32")
+    return FragmentPlace((tuple(values),), columns, "mn", "f32")
 
 
 def _store(lowering: Lowering, op: TensorStoreOp) -> None:
@@ -289,24 +339,12 @@ def _store(lowering: Lowering, op: TensorStoreOp) -> None:
     assert isinstance(fragment, FragmentPlace) and fragment.is_packed
     (words,) = fragment.blocks
     for first, count in _pieces(len(words) // _STORE_REGISTERS, _STORE_MOST):
-        address = _own(lowering, op.column.data + _STORE_COLUMNS * first)
+        address = text.into("b32", "add.u32", registers(lowering).own, op.column.data + _STORE_COLUMNS * first)
         names = words[_STORE_REGISTERS * first : _STORE_REGISTERS * (first + count)]
         text.emit(f"tcgen05.st.sync.aligned.16x128b.x{count}.b32", f"[{address}]", _vector(names))
     text.emit("tcgen05.wait::st.sync.aligned")
     lowering.places[op.result] = NoPlace()
 
 
-def _own(lowering: Lowering, column: int) -> str:
-    """A column's address in the warp's own lanes."""
-    return lowering.text.into("b32", "add.u32", registers(lowering).own, column)
-
-
 def _vector(names: list[str] | tuple[str, ...]) -> str:
     return "{" + ", ".join(names) + "}"
-
-
-def pass_over(text: Text, lowering: Lowering) -> str:
-    """Begin what the issuing warp alone does; the label that ends it."""
-    label = text.label("others")
-    text.emit("bra", label, guard=f"!{registers(lowering).issues}")
-    return label

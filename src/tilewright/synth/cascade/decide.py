@@ -7,7 +7,11 @@ read. Two consumers share a CTA's slots, and each computes while the other's pro
 smaller tiles take less time in all, as where there are fewer tiles than multiprocessors. Three of them keep more warps
 busy where threads compute an operand between two products, if so few registers do.
 
-Not handled: operands of 8 bits, operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py.
+Where sums stay in tensor memory and all walks only sum, a role of its own issues products of all consumers' rows, and
+the consumers read a tile's sums while those of the next are made: as many columns are allocated twice, if they fit.
+
+Not handled: operands that no tensor map describes, of 8 bits those that threads compute, and all where the tensor core
+keeps too few bits of their sums. Checked by: tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.base.element import Element
 from tilewright.base.plural import counted
 from tilewright.ir.cascade import (
     RASTER_GROUP,
@@ -39,8 +44,9 @@ from tilewright.ir.cascade_facts import (
     multiplied_loads,
     products_of,
     refuse_at,
+    refuse_map,
     rows_loaded,
-    slot_sum,
+    streamed_axis,
 )
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES
@@ -49,11 +55,15 @@ from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
+from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
+from tilewright.synth.cascade.sum_time import sum_cycles
+from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.operand.async_plan import plan_store
@@ -78,12 +88,16 @@ _LOOKED_UP, _REGISTERS_LOOKED_UP = 2, 4
 ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
-_STEP = 16
-"""Elements of a contracted axis that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape, 16-bit elements)."""
+_STEP_BYTES = 32
+"""Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
+_SUM_BITS = 24
+"""Of a sum, as float32 has them. Fewer make it one in two levels (`synth.tile.accumulation`), which is not here."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
+_SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
+"""Of a tile whose sums stay in tensor memory, besides the most that there can be."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _SWIZZLED_ROWS = 8
@@ -119,12 +133,13 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     _check_values(program, axes)
     _check_stores(program, axes)
-    sums = slot_sums(program)
+    sums = slot_sums(program, target)
     brought = multiplied_loads(program, axes)
-    brought += tuple(load for each in sums if (load := _held_load(program, each)) is not None and load not in brought)
+    held = (_held_load(program, each) for each in sums)
+    brought = tuple(dict.fromkeys((*brought, *(load for load in held if load is not None))))
     for load in brought:
-        _check_brought(program, load, wanted)
-    tiniest = _Tile(1, target.limit("product.columns_step"), SPAN_BYTES // 2)
+        _check_brought(program, load, wanted, target)
+    tiniest = _Tile(1, target.limit("product.columns_step"), _span(brought))
     brought += tuple(
         load
         for load in rows_loaded(program, axes)
@@ -138,7 +153,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             refuse_at(
                 load, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
-    if len(sums) == 1 and only_sums(program) and not target.supports("tensor_memory"):
+    if sums and not target.supports("tensor_memory"):
         return _of_sum(program, axes, brought, sums[0], target, wanted)
     in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
     shared = _shared_columns(program, axes, brought, target)
@@ -146,8 +161,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
-        # The first that fits, and of its columns the first of each other kind.
-        if any(choice.columns != each.tile_columns or _alike(choice, each) for each in found):
+        # The first that fits, and of its columns the first of each other kind; of sums, whose time is known, each.
+        near = [each for each in found if not sums or choice.columns == each.tile_columns]
+        if any(choice.columns != each.tile_columns or _alike(choice, each) for each in near):
             continue
         decisions = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
         if isinstance(decisions, str):
@@ -192,10 +208,23 @@ def _walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> 
     )
 
 
-def slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
-    """The products of walks that only sum them, both of whose operands come to slots."""
-    found = [slot_sum(program, loop) for loop in loops(program)]
-    return tuple(each for each in found if each is not None)
+def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> bool:
+    """Whether both operands of a product come to slots."""
+    return product.op.axis.data != streamed_axis(program) or product in slot_sums(program, target)
+
+
+def _span(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements in a span of the swizzle, of the narrowest array that comes to slots."""
+    return SPAN_BYTES // _least_bytes(brought)
+
+
+def _step(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements of a contracted axis that every product takes whole steps of."""
+    return _STEP_BYTES // _least_bytes(brought)
+
+
+def _least_bytes(brought: Sequence[tile.LoadOp]) -> int:
+    return min(read_type(load.tensor).element_kind.bytes for load in brought)
 
 
 def _of_sum(
@@ -229,11 +258,6 @@ def _of_sum(
     )  # fmt: skip
 
 
-def only_sums(program: tile.ProgramOp) -> bool:
-    """Whether every product is the sum of a walk."""
-    return len(slot_sums(program)) == len(products_of(program))
-
-
 def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
     owner = product.held.owner
     return first_alike(program, owner) if isinstance(owner, tile.LoadOp) else None
@@ -256,11 +280,13 @@ def _decided(
         return "slots larger than shared memory"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
     kept += _looked_up_registers(slots, target)
-    launch, producer, consumer = register_budget(choice.consumers, target, producer=kept)
+    others = 2 if slot_sums(program, target) else 1
+    launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     needed = _registers(program, axes, choice, brought, bool(shared), target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
-    allocated, operand = _tensor_columns(program, axes, choice, target)
+    wide = _wide(program, axes, choice, target)
+    allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
@@ -271,6 +297,9 @@ def _decided(
     words = (
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
     )
+    if sum_slots:
+        issued = BLOCK_ROWS * choice.consumers
+        words += (f"a role issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked:
         longest = counted(walked[0].longest, "tile")
@@ -285,13 +314,17 @@ def _decided(
         f"{tiles} tiles on {order.ctas} CTAs",
         *words,
     )
-    bytes_of_cta = smem_bytes(slots, choice.consumers, target) + room
+    bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, target) + room
+    listed = loads(program)
+    cut = {listed[each.load] for each in slots if each.sliced}
+    plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut)
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
-        _SLICE_SPANS * SPAN_BYTES // 2 if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
+        _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
-        programmatic=_begins_early(program, brought, wanted),
+        programmatic=_begins_early(program, brought, wanted), sum_slots=sum_slots, late=plan.late,
+        issued_together=plan.issued_together, loaded_along=plan.loaded_along,
     )  # fmt: skip
 
 
@@ -302,20 +335,9 @@ def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wan
     return int(alone and wanted.programmatic is not False)
 
 
-def _tensor_columns(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> tuple[int, int]:
-    """Columns of tensor memory that all consumers take together, and where in a consumer's part left operands begin
-    that threads computed: behind the widest accumulator, two elements in a cell. (0, 0) where accumulators are
-    registers."""
-    if not target.supports("tensor_memory"):
-        return 0, 0
-    over = {product.op.axis.data == axes.streamed for product in products_of(program)}
-    columns = max(choice.columns, *(_whole(program, axis, target) for axis in axes.further), 0)
-    widest = max(columns if walks else choice.streamed for walks in over)
-    computed = [each for each in products_of(program) if each not in slot_sums(program)]
-    stored = choice.streamed // 2 if any(each.op.axis.data == axes.streamed for each in computed) else 0
-    step = target.limit("tensor_memory.allocation_columns_min")
-    least = choice.consumers * -(-(widest + stored) // step) * step
-    return 1 << (least - 1).bit_length(), widest
+def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
+    """Columns of a tile, along each axis of columns."""
+    return {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
 
 
 def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
@@ -339,20 +361,12 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
     tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
     tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
-    if only_sums(program):
-        return -(-tiles // d.ctas) * _sum_cycles(d, target)
+    if d.sum_slots:
+        return sum_cycles(program, axes, d, target)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
-
-
-def _sum_cycles(d: CascadeDecisions, target: Target) -> float:
-    """Of a tile of sums alone, for each element of the contracted axis: the tensor core's, or those in which its
-    operands come from the L2 cache."""
-    multiplied = 2 * d.tile_rows * d.tile_columns / target.limit("product.bf16_flop_per_cycle_per_multiprocessor")
-    fetched = (d.tile_rows + d.tile_columns) * d.slots[0].element_bytes
-    return max(multiplied, fetched / target.limit("device.l2_bytes_per_cycle_per_multiprocessor"))
 
 
 def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDecision, ...]) -> int:
@@ -366,7 +380,7 @@ def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDe
 
 def _whole(program: tile.ProgramOp, axis: str, target: Target) -> int:
     """Columns of a tile that has all of an axis."""
-    unit = target.limit("product.columns_step")
+    unit = target.limit("tcgen05.n_step_128_rows" if slot_sums(program, target) else "product.columns_step")
     return -(-program.extents[axis] // unit) * unit
 
 
@@ -407,8 +421,8 @@ def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
         if kept != {axes.row} and kept not in beside:
             shown = axes_text(tensor_type(op.tensor).axis_names)
             refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
-        if tensor_type(op.tensor).element_kind.bytes == 1:
-            refuse_at(op, "a result of 8 bits is not compiled here yet", "store 16 bits or float32")
+        if tensor_type(op.tensor).element_kind is Element.S8:
+            refuse_at(op, "a result of 8-bit integers is not compiled here yet", "store 16 bits or float32")
 
 
 def _shared_columns(
@@ -445,16 +459,25 @@ def _stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wante
             sizes[column] = tensor.extents[tensor.axis_names.index(column)]
         whole = not any(each * size % _VECTOR_BYTES for each in sizes.values())
         begins = name not in wanted.misaligned and tensor.refinement.alignment_bytes % _VECTOR_BYTES == 0
-        found[name] = found.get(name, True) and dense and whole and begins
+        found[name] = found.get(name, True) and dense and whole and begins and size > 1
     return found
 
 
-def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted) -> None:
-    name = parameter_name(program, read_tensor(load.tensor))
-    if read_type(load.tensor).element_kind.bytes != 2:
+def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, target: Target) -> None:
+    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
+    if element not in DOT_ELEMENTS:
+        refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
+    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS:
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
+    computed = (
+        each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target)
+    )
+    if element.bytes == 1 and any(computed):
+        refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
-        refuse_at(load, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before")
+        refuse_map(
+            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before"
+        )
 
 
 def _registers(
@@ -467,7 +490,7 @@ def _registers(
 ) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis. shared: whether the
     numbers of its columns are in shared memory."""
-    wide = {axes.column: choice.columns // 2} | {axis: _whole(program, axis, target) // 2 for axis in axes.further}
+    wide = {axis: columns // 2 for axis, columns in _wide(program, axes, choice, target).items()}
     narrow, carried = choice.streamed // 2, 0
     for loop in loops(program):
         columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
@@ -476,10 +499,9 @@ def _registers(
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
     packed = (read + held) * (narrow // 2)
-    if only_sums(program):
-        # An accumulator in tensor memory is read once, to be stored; one in registers is rounded as it is.
-        widest = max(wide.values())
-        return widest + widest // 2 + _OTHER_REGISTERS
+    if slot_sums(program, target):
+        # Nothing is carried but in tensor memory, and a walk's sums are read once, to be stored.
+        return summed_columns(program, axes, _wide(program, axes, choice, target)) // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     other = min(other, _OTHER_OF_SHARED) if shared else other
     scored = narrow * max(scores, 1) + packed
@@ -493,8 +515,8 @@ def _tiles(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target, wanted: Wanted
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
-    most = target.limit("product.columns_max")
-    span = SPAN_BYTES // 2
+    most, summed = target.limit("product.columns_max"), bool(slot_sums(program, target))
+    span, least = _span(brought), _step(brought)
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
     if axes.column:
@@ -502,14 +524,17 @@ def _tiles(
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
-    step = span if axes.streamed in inner else _STEP
+        if summed and cut:
+            narrower = [each for each in _SUM_COLUMNS if each < whole]
+            columns = [wanted.tile[1]] if wanted.tile is not None else [*columns[:1], *narrower]
+    step = span if axes.streamed in inner else least
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
-    widths = [width for width in range(widest, 0, -_STEP) if width % step == 0 and width <= reach]
-    if only_sums(program):
-        widths = [step if step > _STEP else min(span, reach)]  # more slots rather than longer ones
+    widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]
+    if summed:
+        widths = [step if step > least else min(span, reach)]  # more slots rather than longer ones
     if whole:
         widths = [reach] if reach <= most else []
     elif wanted.depth is not None:
@@ -517,8 +542,10 @@ def _tiles(
     else:
         widths = _of_whole_blocks(widths, [size for load in brought for size in _blocks_of(load, axes.streamed)])
     few = program.extents[axes.row] <= BLOCK_ROWS
-    several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole else (_CONSUMERS, 1)
+    several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole and not summed else (_CONSUMERS, 1)
     counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else several
+    if summed and wanted.tile is not None:
+        counts = (wanted.tile[0] // BLOCK_ROWS,)
     for each in columns:
         for consumers in counts:
             for width in widths:
@@ -549,19 +576,20 @@ def _slots(
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
+    sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
     for count in _SLOTS:
         found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
-        if smem_bytes(found, choice.consumers, target) + room <= target.limit("cta.shared_bytes_max"):
+        if smem_bytes(found, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max"):
             return found
     return None
 
 
-def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, target: Target) -> int:
-    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory a
-    barrier for each consumer and the address."""
+def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, target: Target) -> int:
+    """Of a CTA: slots, room for stores along rows, two barriers for each slot; for accumulators in tensor memory two
+    for each slot of sums, or a barrier for each consumer, and the address."""
     barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots if not each.joined)
     if target.supports("tensor_memory"):
-        barriers += (consumers + 1) * target.limit("mbarrier.bytes")
+        barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
     return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
 
 
@@ -584,7 +612,7 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        refuse_at(load, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
+        refuse_map(load, name, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
     found = map_dimensions(load, axes)
     assert found is not None, "nothing is in the way of a map"
     return _slot(program, axes, load, found, choice, count, target)
@@ -641,12 +669,12 @@ def _slot(
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     inner, outer = base_axis(axis_of(found.inner.where)), base_axis(axis_of(found.outer.where))
     width = element.bytes
-    span = SPAN_BYTES // width
+    span, step = SPAN_BYTES // width, _STEP_BYTES // width
     sizes = {axes.row: choice.rows, axes.column: choice.columns, axes.streamed: choice.streamed}
     sizes |= {axis: _whole(program, axis, target) for axis in axes.further}
     sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
-    extents = {axis: sizes.get(axis, -(-program.extents[axis] // _STEP) * _STEP) for axis in (inner, outer)}
+    extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
     dimensions = (found.inner, found.outer, *found.further)
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
     rows = math.gcd(extents[outer], *blocks_along(read_dimensions(load.tensor), outer))

@@ -258,16 +258,22 @@ def least_microseconds(
     return (parameters_of(target).start_cycles + max(loop, l2)) * 1e6 / target.limit("device.clock_hertz")
 
 
-def multiply_cycles(tile: tuple[int, int, int], loaded_rows: int, element_bytes: int, target: Target) -> float:
-    """Of a slice of (rows, columns, depth). Each wgmma of 64 rows reads those and all columns from shared memory.
+def multiply_cycles(
+    tile: tuple[int, int, int], loaded_rows: int, element_bytes: int, target: Target, product_rows: int | None = None
+) -> float:
+    """Of a slice of (rows, columns, depth). Each product reads its rows and all columns from shared memory.
 
-    loaded_rows: rows of which an operand is read from there, of every product.
+    loaded_rows: rows of which an operand is read from there, of every product. product_rows: of one product, 64 where
+    nothing is said; of fewer than reach the tensor core's full rate it takes as long as one that does.
     """
     rows, columns, depth = tile
+    of_product = target.limit("product.rows") if product_rows is None else product_rows
+    filled = of_product / max(of_product, target.limit("product.full_rate_rows"))
     kind = "bf16" if element_bytes == 2 else "f8"
-    tensor = 2 * rows * columns * depth / target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor")
+    rate = target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor") * filled
+    tensor = 2 * rows * columns * depth / rate
     shared_bytes = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
-    read_bytes = (loaded_rows + rows / target.limit("product.rows") * columns) * depth * element_bytes
+    read_bytes = (loaded_rows + rows / of_product * columns) * depth * element_bytes
     return max(tensor, read_bytes / shared_bytes)
 
 

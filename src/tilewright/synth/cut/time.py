@@ -32,6 +32,7 @@ from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import axes_of, dots, loads, loops, reductions, stores
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cost.roofline import ARITHMETIC_PER_CYCLE, SPECIAL, compulsory_bytes, product_extents
 from tilewright.synth.cost.time_model import multiply_cycles, parameters_of, predicted_time
 from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
@@ -149,12 +150,12 @@ def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> floa
     if d.walked:
         (part,) = d.walked
         iterations = sum(walked_part(part.begin, part.end, most, row)[1] for row in range(rows)) / rows
-    tiles = _tiles(program, d)
+    tiles, p = _tiles(program, d), parameters_of(target)
     each = sum(iterations * _iteration(program, axes, loop, d, target) for loop in loops(program))
     stored = sum(_array_bytes(op.tensor) for op in stores(program)) / tiles
-    p = parameters_of(target)
     each += p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)
-    loop_time = math.ceil(tiles / d.ctas) * each * _cycle(target)
+    of_cta = sum_cycles(program, axes, d, target) if d.sum_slots else math.ceil(tiles / d.ctas) * each
+    loop_time = of_cta * _cycle(target)
     rate = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * target.limit("device.multiprocessors")
     walked = sum(iterations * _fetched_bytes(program, loop, d) for loop in loops(program))
     cached = tiles * (walked + sum(each.slot_bytes for each in d.slots if each.resident)) / rate * _cycle(target)

@@ -15,15 +15,16 @@ _MOST_CONSUMER_REGISTERS = 240
 
 
 def register_budget(
-    consumers: int, target: Target, resident: int = 1, producer: int = _PRODUCER_REGISTERS
+    consumers: int, target: Target, resident: int = 1, producer: int = _PRODUCER_REGISTERS, others: int = 1
 ) -> tuple[int, int, int]:
     """(at launch, producer, consumer) registers a thread: the producer gives most of its own to the consumers.
 
-    resident: CTAs that must fit a multiprocessor together. producer: what it keeps.
+    resident: CTAs that must fit a multiprocessor together. producer: what it keeps. others: warpgroups that keep as
+    much as the producer, itself among them.
     """
     step = target.limit("setmaxnreg.registers_step")
-    threads = target.limit("warpgroup.threads") * (1 + consumers) * resident
+    threads = target.limit("warpgroup.threads") * (others + consumers) * resident
     launch = min(_MOST_LAUNCH_REGISTERS, target.limit("multiprocessor.registers") // threads // step * step)
-    spare = launch * (1 + consumers) - producer
+    spare = launch * (others + consumers) - producer * others
     consumer = min(_MOST_CONSUMER_REGISTERS, spare // consumers // step * step)
     return launch, producer, consumer

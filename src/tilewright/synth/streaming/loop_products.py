@@ -1,12 +1,13 @@
 """When is a loop over products a walk that only sums, and what does it look like as one?
 
-A loop whose body multiplies two loads into an accumulator that begins at 0, and does nothing else, is the sum of a
-contraction over the loop's axis. Written so, tile by tile, it is a walk like those that `synth.streaming` derives, and
-the general generator (`synth.cascade`, `lower.cascade`) takes it: for targets on which loops have no generator of their
-own. What it means is unchanged: the same loads, the same axis, the same sum.
+A loop that multiplies into accumulators which begin at 0, and does nothing else with them, is a sum of contractions
+over the loop's axis for each. Written so, tile by tile, it is a walk like those that `synth.streaming` derives, and the
+general generator (`synth.cascade`, `lower.cascade`) takes it: for targets on which loops have no generator of their
+own. What it means is unchanged: the same values, the same axis, the same sums. Both operands may be loads, or one of
+them computed of loads, element by element.
 
-Not handled, and None: several products in a loop, scales, operands that are computed, transposed values elsewhere,
-groups, run-time extents, operands that are not of 16 bits. Checked by: tests/synth/streaming/test_loop_products.py.
+Not handled, and None: scales, groups, run-time extents; in the loop, transposed values but whole operands. Checked by:
+tests/synth/streaming/test_loop_products.py.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import dots, grouping, the_program
-from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.ir.tile.product import DOT_ELEMENTS
+from tilewright.ir.tile.types import value_type
 
-_IN_A_LOOP = (tile.LoadOp, tile.ShiftOp, tile.BlockOp, tile.TransposeOp, tile.DotOp, tile.YieldOp)
-_ELEMENT_BYTES = 2
+_IN_A_LOOP = (
+    tile.LoadOp, tile.ShiftOp, tile.BlockOp, tile.TransposeOp, tile.DotOp, tile.YieldOp, tile.UnaryOp, tile.BinaryOp,
+    tile.CastOp, tile.BroadcastOp, tile.ConstantOp, tile.FullOp,
+)  # fmt: skip
 
 
 def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
@@ -30,21 +34,22 @@ def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
     if not _is_sum(the_program(module)):
         return None
     found = module.clone()
-    (dot,) = dots(the_program(found))
-    loop = dot.parent_op()
+    listed = dots(the_program(found))
+    loop = listed[0].parent_op()
     assert isinstance(loop, tile.LoopOp)
-    left, right = _loaded(dot.left), _loaded(dot.right)
-    if swapped:
-        left, right = right, left
-    axes, place = value_type(dot.result).axis_names, dot.place.data
-    product = ContractOp(left, right, dot.contracted, axes, place)
-    total = tile.BinaryOp(Function.ADD, dot.accumulator, product.result, place)
     block = loop.body.block
-    block.insert_ops_before([product, total], dot)
-    dot.result.replace_all_uses_with(total.result)
-    dot.detach()
-    dot.erase()
-    for op in [op for op in block.ops if isinstance(op, tile.TransposeOp)]:
+    for dot in listed:
+        left, right = _untransposed(dot.left), _untransposed(dot.right)
+        if swapped:
+            left, right = right, left
+        axes, place = value_type(dot.result).axis_names, dot.place.data
+        product = ContractOp(left, right, dot.contracted, axes, place)
+        total = tile.BinaryOp(Function.ADD, dot.accumulator, product.result, place)
+        block.insert_ops_before([product, total], dot)
+        dot.result.replace_all_uses_with(total.result)
+        dot.detach()
+        dot.erase()
+    for op in reversed([op for op in block.ops if isinstance(op, tile.TransposeOp)]):
         op.detach()
         op.erase()
     loop.properties["streamed"] = UnitAttr()
@@ -54,25 +59,32 @@ def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
 
 def _is_sum(program: tile.ProgramOp) -> bool:
     products = dots(program)
-    if len(products) != 1 or products[0].scales or grouping(program) is not None or program.run_time:
+    if not products or any(each.scales for each in products) or grouping(program) is not None or program.run_time:
         return False
-    (dot,) = products
-    loop = dot.parent_op()
-    loops = [op for op in program.body.block.ops if isinstance(op, tile.LoopOp)]
-    if loops != [loop] or not isinstance(loop, tile.LoopOp) or loop.streamed is not None or len(loop.carried) != 1:
+    loop = products[0].parent_op()
+    if [op for op in program.body.block.ops if isinstance(op, tile.LoopOp)] != [loop]:
         return False
-    inside = list(loop.body.block.ops)
-    if not all(isinstance(op, _IN_A_LOOP) for op in inside) or dot.accumulator is not loop.body.block.args[1]:
+    if not isinstance(loop, tile.LoopOp) or loop.streamed is not None or len(loop.carried) != len(products):
         return False
-    initial, end = loop.carried[0].owner, inside[-1]
-    if not isinstance(initial, tile.FullOp) or initial.value.value.data != 0.0:
+    inside, arguments = list(loop.body.block.ops), loop.body.block.args[1:]
+    end = inside[-1]
+    if not isinstance(end, tile.YieldOp) or any(each.parent_op() is not loop for each in products):
         return False
-    if not isinstance(end, tile.YieldOp) or list(end.values) != [dot.result]:
+    if not all(isinstance(op, _IN_A_LOOP) for op in inside):
         return False
-    transposes = [op for op in program.walk() if isinstance(op, tile.TransposeOp)]
-    if any(op.parent_op() is not loop or not _feeds(op.result, dot) for op in transposes):
+    # Each accumulator is one product's, which is all that is done with it.
+    pairs = {each.accumulator: each.result for each in products}
+    if [pairs.get(argument) for argument in arguments] != list(end.values):
         return False
-    return all(_is_loaded(each) for each in (dot.left, dot.right))
+    if any(len(list(value.uses)) != 1 for pair in pairs.items() for value in pair):
+        return False
+    initials = [value.owner for value in loop.carried]
+    if not all(isinstance(each, tile.FullOp) and each.value.value.data == 0.0 for each in initials):
+        return False
+    transposes = [op for op in inside if isinstance(op, tile.TransposeOp)]
+    if not all(any(_feeds(op.result, each) for each in products) for op in transposes):
+        return False
+    return all(_is_taken(each) for each in products)
 
 
 def _feeds(value: SSAValue, dot: tile.DotOp) -> bool:
@@ -83,12 +95,14 @@ def _feeds(value: SSAValue, dot: tile.DotOp) -> bool:
     )
 
 
-def _is_loaded(value: SSAValue) -> bool:
-    owner = _loaded(value).owner
-    return isinstance(owner, tile.LoadOp) and tensor_type(owner.tensor).element_kind.bytes == _ELEMENT_BYTES
+def _is_taken(dot: tile.DotOp) -> bool:
+    """Whether one operand is loaded, and the other one, too, or computed."""
+    elements = {value_type(each).element_kind for each in (dot.left, dot.right)}
+    loaded = [isinstance(_untransposed(each).owner, tile.LoadOp) for each in (dot.left, dot.right)]
+    return elements <= set(DOT_ELEMENTS) and any(loaded)
 
 
-def _loaded(value: SSAValue) -> SSAValue:
+def _untransposed(value: SSAValue) -> SSAValue:
     """A value without the transpositions around it: the axes of a contraction are identified by name."""
     while isinstance(value.owner, tile.TransposeOp):
         value = value.owner.operand

@@ -37,6 +37,7 @@ from tilewright.contract.typestate.steps.transpose import require_transposed
 from tilewright.contract.typestate.store_places import may_alias
 from tilewright.contract.typestate.summary import StorePlace
 from tilewright.contract.typestate.token import (
+    WARP,
     Fragment,
     Index,
     Settled,
@@ -236,8 +237,9 @@ def _store_plain(walk: RoleWalk, op: ac.GlobalStoreOp) -> None:
             element = parse_element(fragment.element)
             size = element.bytes if element is not None else 0
             strides = tuple(stride * size for stride in integers(destination.strides))
+            row, rows = rows_of_warp(walk, row, fragment.m)
             origin = seen.placed((row, column)[:rank])
-            extents = seen.widened((fragment.m, fragment.n)[:rank])
+            extents = seen.widened((rows, fragment.n)[:rank])
             origin, around = finished_place(walk, op, origin, most_each(destination.shape, op))
             place = StorePlace(op, destination.buffer.data, origin, extents, around, strides)
             walk.summary.places.append(place)
@@ -256,6 +258,14 @@ def _require_vectors(walk: RoleWalk, op: ac.GlobalStoreOp, seen: ArrayView, colu
         name = seen.op.buffer.data
         walk.findings.doubt(f"stores units of 16 bytes that may be torn, or begin inside one, to {name}", op)
     walk.findings.assume(f"{seen.op.buffer.data} begins at a multiple of {_STORE_UNIT_BYTES} bytes")
+
+
+def rows_of_warp(walk: RoleWalk, row: Index, rows: int) -> tuple[Index, int]:
+    """First row and rows of what is stored together: of each warp by itself, where they do not follow one another."""
+    together = walk.kernel.facts.limit("product.warp_rows")
+    if walk.role.warp_rows == together:
+        return row, rows
+    return Index((*row.terms, (WARP, walk.role.warp_rows)), row.constant), together
 
 
 def require_rows(walk: RoleWalk, op: Operation, through: Sequence[SSAValue]) -> None:

@@ -99,6 +99,8 @@ def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
         walk.findings.doubt("the first warp alone waits, of a unit or on a side where that is not understood", op)
     if walk.role.unit == "warp32":
         walk.findings.doubt("a ring used by a unit that is neither one thread nor a warpgroup", op)
+    if side == "full" and _in_tensor_memory(walk, ring.name):
+        walk.state.synced = False  # the unit's threads pass one by one
     event = f"{WAIT}{ring.name}:{side}"
     waited = walk.state.count(event)
     if (ring.name, side) in walk.shared:
@@ -316,7 +318,24 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
         walk.report("CL003", op, f"releases to {op.peers.data} CTAs of a cluster of {walk.kernel.cluster_ctas}")
     if op.peers.data > 1:
         walk.findings.assume(PEER_RELEASES)
+    if _in_tensor_memory(walk, slot.ring) and walk.role.unit != "thread1" and not walk.state.synced:
+        walk.report(
+            "TC003",
+            op,
+            f"releases {describe(slot)}, and the unit's threads have not met since they last read or waited",
+            steps=(
+                "one warp of the unit is delayed in tensor memory, or before its wait",
+                "the unit's first thread runs ahead, and releases the slot",
+                "the tensor core writes what that warp still reads, or the barrier passes the phase it waits for",
+            ),
+        )
     release_slot(walk, op, slot, op.peers.data)
+
+
+def _in_tensor_memory(walk: RoleWalk, ring: str) -> bool:
+    """Whether a ring's slots are columns of tensor memory."""
+    memory = walk.kernel.tensor_memory
+    return memory is not None and memory.ring == ring
 
 
 def release_slot(walk: RoleWalk, op: Operation, slot: Slot, peers: int = 1) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from tilewright.base.element import parse_element
 from tilewright.contract.typestate.footprint import operand_ranges
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
@@ -22,7 +23,7 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp
-from tilewright.ir.ac.tensor_memory import TensorIssueOp, TensorIssueStoredOp
+from tilewright.ir.ac.tensor_memory import TensorFillOp, TensorIssueOp, TensorIssueStoredOp
 
 MAJORS = {
     "bf16": frozenset({"K", "MN"}),
@@ -146,7 +147,7 @@ def _operands(walk: RoleWalk, op: ac.WgmmaIssueOp, slot: Token | None, a_slot: T
 
 def read_operand(
     walk: RoleWalk,
-    op: ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp | TensorIssueOp | TensorIssueStoredOp,
+    op: ac.WgmmaIssueOp | ComputedIssueOp | FragmentIssueOp | TensorIssueOp | TensorIssueStoredOp | TensorFillOp,
     slot: Token | None,
     buffer: Buffer,
     shape: tuple[str, int, int, int],
@@ -165,14 +166,17 @@ def read_operand(
         walk.findings.doubt(f"unknown major {major!r}", op)
         return
     span, period = SWIZZLE_SPAN_BYTES[buffer.swizzle], SWIZZLE_PERIOD_BYTES[buffer.swizzle]
-    fields = "shared_descriptor" if isinstance(op, TensorIssueOp | TensorIssueStoredOp) else "matrix_descriptor"
+    in_tensor_memory = isinstance(op, TensorIssueOp | TensorIssueStoredOp | TensorFillOp)
+    fields = "shared_descriptor" if in_tensor_memory else "matrix_descriptor"
     end = walk.kernel.facts.limit(f"{fields}.offset_limit_bytes")
     unit = walk.kernel.facts.limit(f"{fields}.offset_multiple_bytes")
     for name, value in (("leading", leading), ("stride", stride)):
         if not 0 <= value < end or value % unit:
             walk.report("WG008", op, f"{buffer.name}: a {name} offset of {value} bytes")
             return
-    if span and (stride % period or (major == "MN" and 2 * extent > span and leading % period)):
+    element = parse_element(buffer.element)
+    element_bytes = 2 if element is None else element.bytes
+    if span and (stride % period or (major == "MN" and element_bytes * extent > span and leading % period)):
         walk.report("WG008", op, f"{buffer.name}: offsets of {leading} and {stride} bytes leave the swizzle's period")
         return
     if span and any(base % period for base in bases):
@@ -185,7 +189,7 @@ def read_operand(
             walk.report("WG008", op, f"{buffer.name}: an advance of {step} bytes leaves its rows")
             return
     starts = tuple(sorted({base + step for base in bases for step in steps}))
-    ranges = operand_ranges(major, buffer.swizzle, extent, leading, stride, starts)
+    ranges = operand_ranges(major, buffer.swizzle, extent, leading, stride, starts, element_bytes)
     if ranges[0][0] < 0 or ranges[-1][1] > buffer.slot_bytes:
         walk.report(
             "WG006",

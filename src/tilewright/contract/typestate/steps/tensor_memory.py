@@ -15,9 +15,9 @@ The tensor core executes one thread's products in order, and a commit covers all
 that a wait for the last commit is a wait for everything that was issued before it. A slot that is released by a commit
 is released when its readers are done, whenever that is.
 
-Set-up is in `contract.typestate.tensor_setup`. Not handled: CTA pairs, operands of 8 bits. Source: PTX ISA, Tensor
-Memory; tcgen05: Memory Consistency Model; tcgen05.mma: Matrix shape, kind::f16. Checked by:
-tests/contract/typestate/steps/test_tensor_memory.py.
+Set-up is in `contract.typestate.tensor_setup`, accumulators in slots of a ring in `steps.tensor_slots`. Not handled:
+CTA pairs, operands of 8 bits that threads compute. Source: PTX ISA, Tensor Memory; tcgen05: Memory Consistency Model;
+tcgen05.mma: Matrix shape, kind::f16, kind::f8f6f4. Checked by: tests/contract/typestate/steps/test_tensor_memory.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.ring import release_slot
-from tilewright.contract.typestate.steps.tensor_core import MAJORS, read_operand
+from tilewright.contract.typestate.steps.tensor_core import read_operand
 from tilewright.contract.typestate.token import (
     Reading,
     Slot,
@@ -50,8 +50,13 @@ from tilewright.ir.ac.tensor_memory import (
     TensorStoreOp,
     TensorWaitOp,
 )
+from tilewright.targets import Target
 
-ELEMENTS = ("bf16", "f16")
+ELEMENTS = ("bf16", "f16", "f8e4m3", "f8e5m2")
+"""Of slots. Either axis may be contiguous (PTX ISA, tcgen05: Instruction descriptor, transpose bits)."""
+STORED_ELEMENTS = ("bf16", "f16")
+"""Of operands that threads write."""
+MAJORS = ("K", "MN")
 COMMITS = "commits"
 """Counts a unit's commits on its own barrier."""
 _STEP_ELEMENTS, _STEP_COLUMNS = 16, 8
@@ -62,7 +67,7 @@ def tensor_memory_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it concerns tensor memory."""
     if not isinstance(op, TensorOp):
         return False
-    if walk.role.unit != "warpgroup128":
+    if walk.role.unit != "warpgroup128" and not (isinstance(op, TensorReleaseOp) and walk.role.unit == "thread1"):
         walk.report("TC002", op, f"{op.name} in a role of {walk.role.unit}")
     if any(isinstance(other, ac.TurnLoop) for other in walk.role.op.body.block.ops):
         walk.findings.doubt("in a role whose units take turns", op)
@@ -86,10 +91,31 @@ def tensor_memory_step(walk: RoleWalk, op: Operation) -> bool:
     return True
 
 
-def _memory(walk: RoleWalk, op: TensorOp, value: SSAValue) -> TensorMemory | None:
+def memory_of(walk: RoleWalk, op: Operation, value: SSAValue) -> TensorMemory | None:
+    """What an operation takes for tensor memory."""
     declared = walk.kernel.declared.get(value)
     if not isinstance(declared, TensorMemory):
         walk.findings.doubt("takes something that is no tensor memory", op)
+        return None
+    return declared
+
+
+def columns_step(facts: Target, m: int, element: str, b_major: str) -> int:
+    """Of what the columns of a tcgen05.mma are a multiple, and the least of them."""
+    if m > facts.limit("product.rows"):
+        return facts.limit("tcgen05.n_step_128_rows")
+    if element not in STORED_ELEMENTS and b_major == "MN":
+        return facts.limit("tcgen05.n_step_transposed_bytes")
+    return facts.limit("product.columns_step")
+
+
+def _memory(walk: RoleWalk, op: TensorOp, value: SSAValue) -> TensorMemory | None:
+    """Of a unit that issues and reads by itself: each has an equal part."""
+    declared = memory_of(walk, op, value)
+    if declared is None:
+        return None
+    if declared.ring:
+        walk.report("TC002", op, f"takes a part of columns that are slots of ring {declared.ring}")
         return None
     if declared.units != walk.role.count:
         walk.report("TC002", op, f"{walk.role.count} units share tensor memory that has parts for {declared.units}")
@@ -216,11 +242,11 @@ def _release(walk: RoleWalk, op: TensorReleaseOp) -> None:
 
 def _shape(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp) -> bool:
     facts, m, n = walk.kernel.facts, op.m.data, op.n.data
-    least, most, step = (facts.limit(f"product.columns_{name}") for name in ("min", "max", "step"))
+    step, most = columns_step(facts, m, op.element.data, op.b_major.data), facts.limit("product.columns_max")
     advances = integers(op.b_step_bytes)
-    if m != facts.limit("product.rows") or not least <= n <= most or n % step or op.element.data not in ELEMENTS:
+    if m != facts.limit("product.rows") or not step <= n <= most or n % step or op.element.data not in ELEMENTS:
         walk.report("TC002", op, f"no tcgen05.mma of one unit computes {m} x {n} of {op.element.data}")
-    elif op.b_major.data not in MAJORS[op.element.data]:
+    elif op.b_major.data not in MAJORS:
         walk.findings.doubt(f"major {op.b_major.data} of {op.element.data}", op)
     elif op.steps.data < 1 or len(advances) != op.steps.data:
         walk.findings.doubt(f"{op.steps.data} steps with {len(advances)} advances", op)
@@ -250,7 +276,7 @@ def _issue(walk: RoleWalk, op: TensorIssueOp) -> None:
     a = walk.buffer_of(op, op.a)
     steps = integers(op.a_step_bytes)
     if _shape(walk, op):
-        if op.a_major.data not in MAJORS[op.element.data] or len(steps) != op.steps.data:
+        if op.a_major.data not in MAJORS or len(steps) != op.steps.data:
             walk.findings.doubt(f"{len(steps)} advances of A, major {op.a_major.data}", op)
         else:
             rows = walk.kernel.facts.limit("product.rows")
@@ -260,8 +286,8 @@ def _issue(walk: RoleWalk, op: TensorIssueOp) -> None:
                 read_operand(walk, op, a_slot, a, shape, bases, steps)
             _read_b(walk, op, slot)
     _accumulate(walk, op)
-    walk.give(op, op.a_reading, _reading(walk, op, a_slot))
-    walk.give(op, op.reading, _reading(walk, op, slot))
+    walk.give(op, op.a_reading, reading_of(walk, op, a_slot))
+    walk.give(op, op.reading, reading_of(walk, op, slot))
 
 
 def _read_b(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp, slot: Token | None) -> None:
@@ -271,7 +297,8 @@ def _read_b(walk: RoleWalk, op: TensorIssueOp | TensorIssueStoredOp, slot: Token
         read_operand(walk, op, slot, buffer, shape, [0], integers(op.b_step_bytes))
 
 
-def _reading(walk: RoleWalk, op: Operation, slot: Token | None) -> Reading | None:
+def reading_of(walk: RoleWalk, op: Operation, slot: Token | None) -> Reading | None:
+    """The slot that a product reads."""
     if not isinstance(slot, Slot):
         if slot is not None:
             walk.report("LV008", op, f"{op.name} cannot read {describe(slot)}")
@@ -290,7 +317,11 @@ def _store(walk: RoleWalk, op: TensorStoreOp) -> None:
             walk.report("LV008", op, f"{op.name} cannot write {describe(fragment)}")
         walk.give(op, op.result, None)
         return
-    if (fragment.m, fragment.axes) != (rows, "mn") or fragment.element not in ELEMENTS or fragment.n % _STEP_ELEMENTS:
+    if (
+        (fragment.m, fragment.axes) != (rows, "mn")
+        or fragment.element not in STORED_ELEMENTS
+        or fragment.n % _STEP_ELEMENTS
+    ):
         walk.findings.doubt(f"writes {fragment.m} x {fragment.n} of {fragment.element} over {fragment.axes!r}", op)
     # Warps that run ahead write while others may still read an accumulator: its columns are held until all have read.
     walk.state.held |= {_columns(walk, op, memory, column, fragment.n // _CELL_ELEMENTS)}
@@ -311,7 +342,7 @@ def _issue_stored(walk: RoleWalk, op: TensorIssueStoredOp) -> None:
         walk.state.held -= {columns}
         walk.state.busy |= {columns}
     _accumulate(walk, op)
-    walk.give(op, op.reading, _reading(walk, op, slot))
+    walk.give(op, op.reading, reading_of(walk, op, slot))
 
 
 def _load(walk: RoleWalk, op: TensorLoadOp) -> None:

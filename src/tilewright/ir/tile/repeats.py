@@ -1,0 +1,48 @@
+"""What does a value of a program only repeat, who uses it, and what is it computed of?
+
+Checked by: tests/synth/cascade/test_issue_plan.py and tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.base.element import Element
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.types import value_type
+
+
+def bare(value: SSAValue) -> SSAValue:
+    """What a value repeats or renames, or widens exactly."""
+    owner = value.owner
+    while isinstance(owner, tile.BroadcastOp | tile.TransposeOp) or (
+        isinstance(owner, tile.CastOp) and value_type(value).element_kind is Element.F32
+    ):
+        value = owner.operand
+        owner = value.owner
+    return value
+
+
+def users(value: SSAValue) -> list[Operation]:
+    """The ops that use a value, or what only repeats it."""
+    found: dict[Operation, None] = {}
+    for use in value.uses:
+        op = use.operation
+        if len(op.results) == 1 and bare(op.results[0]) is not op.results[0]:
+            found |= dict.fromkeys(users(op.results[0]))
+        else:
+            found[op] = None
+    return list(found)
+
+
+def computed_of(value: SSAValue, block: Block) -> set[SSAValue]:
+    """The value, and what it is computed of in a block."""
+    found: set[SSAValue] = set()
+    open_ = [value]
+    while open_:
+        each = open_.pop()
+        owner = each.owner
+        if each not in found:
+            found.add(each)
+            open_ += owner.operands if isinstance(owner, Operation) and owner.parent is block else ()
+    return found

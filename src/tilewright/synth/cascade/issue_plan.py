@@ -1,0 +1,100 @@
+"""Which products of a walk are issued together, which is left to the next iteration, and what is loaded meanwhile?
+
+Of accumulators in registers. A product over the streamed axis whose sum is only carried on is issued by the next
+iteration, behind that one's first product, so that the tensor core works on it while threads compute; of several the
+last one is. Where a walk stores there is none: its stores stand in one loop, whose iterations tell them apart. Products
+over the streamed axis whose operands are computed of none another's result, as two gradients are, are issued together,
+each from a bank of A's registers of its own. Numbers of the streamed columns that no slot brings are loaded while the
+first product runs: what brings them takes longer than a product, and they would be waited for in every iteration.
+
+Checked by: tests/synth/cascade/test_issue_plan.py and tests/lower/cascade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tilewright.ir.cascade_facts import (
+    CascadeAxes,
+    Product,
+    first_alike,
+    load_number,
+    loads_of_walk,
+    products_of,
+    sum_of,
+)
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import loops
+from tilewright.ir.tile.repeats import computed_of, users
+
+
+@dataclass(frozen=True, slots=True)
+class IssuePlan:
+    """As `CascadeDecisions` has it."""
+
+    late: tuple[int, ...]
+    issued_together: tuple[tuple[int, ...], ...]
+    loaded_along: tuple[int, ...]
+
+
+def issue_plan(
+    program: tile.ProgramOp, axes: CascadeAxes, brought: Collection[tile.LoadOp], sliced: Collection[tile.LoadOp]
+) -> IssuePlan:
+    """brought: loads that come to slots, of those that are alike the first; sliced: those whose slots have slices."""
+    products = products_of(program)
+    late, together, along = list[int](), list[tuple[int, ...]](), list[int]()
+    for loop in loops(program):
+        inside = {number: each for number, each in enumerate(products) if each.op.parent_op() is loop}
+        late += _late(program, axes, loop, inside, brought)
+        together += _together(axes, inside)
+        whole = [each for each in inside.values() if each.op.axis.data != axes.streamed]
+        if any(each.held.owner not in sliced for each in whole):
+            along += _along(program, axes, loop, brought)
+    return IssuePlan(tuple(late), tuple(together), tuple(dict.fromkeys(along)))
+
+
+def _late(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    loop: tile.LoopOp,
+    inside: dict[int, Product],
+    brought: Collection[tile.LoadOp],
+) -> list[int]:
+    if any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops):
+        return []
+    uses = loads_of_walk(loop, list(inside.values()), brought)
+    found: list[int] = []
+    for number, each in inside.items():
+        other, result = sum_of(each.op, axes)
+        carried = all(isinstance(user, tile.YieldOp) for user in users(result))
+        if each.op.axis.data == axes.streamed and other is not None and carried and uses[each.brought] == 1:
+            found = [number]
+    return found
+
+
+def _together(axes: CascadeAxes, inside: dict[int, Product]) -> list[tuple[int, ...]]:
+    over = {number: each for number, each in inside.items() if each.op.axis.data == axes.streamed}
+    found: list[tuple[int, ...]] = []
+    for first in over:
+        behind = {number: each for number, each in over.items() if number >= first}
+        results = [each.op.result for each in behind.values()]
+        group = tuple(number for number, each in behind.items() if not _is_computed_of(each, results))
+        if len(group) > 1 and not any(set(group) <= set(other) for other in found):
+            found.append(group)
+    return found
+
+
+def _is_computed_of(product: Product, results: Collection[object]) -> bool:
+    block = product.op.parent
+    assert block is not None
+    return any(value in results for value in computed_of(product.held, block))
+
+
+def _along(
+    program: tile.ProgramOp, axes: CascadeAxes, loop: tile.LoopOp, brought: Collection[tile.LoadOp]
+) -> list[int]:
+    plain = [
+        op for op in loop.body.block.ops if isinstance(op, tile.LoadOp) and first_alike(program, op) not in brought
+    ]
+    return [load_number(program, op) for op in plain if axes.kept(op.result) == frozenset({axes.streamed})]

@@ -1,0 +1,61 @@
+"""What are the two programs of one whose array no tensor map describes: a copy of it, and the program of the copy?
+
+A tensor map wants rows that begin at multiples of 16 bytes, and an array that does. A copy into a workspace that is
+dense but for that, axis by axis in the array's own order, changes no number. The program after is the same, of an array
+with other strides, so there is nothing to certify but the copy.
+
+Not handled, and None: arrays that are stored to, gathered or read by blocks of an axis, extents that only a launch
+knows. Checked by: tests/synth/cut/test_laid_out.py.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, Region
+from xdsl.rewriter import Rewriter
+
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import blocks_of
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.rules import violations
+from tilewright.ir.tile.types import TensorType, tensor_type
+from tilewright.synth.cut.handover import free_name, padded_strides
+
+
+def laid_out(module: ModuleOp, name: str) -> tuple[ModuleOp, ModuleOp] | None:
+    """The copy of an array, and the program that takes the copy for it; None where an array is not copied so."""
+    program = the_program(module)
+    names = [each.data for each in program.parameters]
+    if name not in names or program.run_time:
+        return None
+    argument = program.body.block.args[names.index(name)]
+    kind = tensor_type(argument)
+    loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
+    if not loaded or any(blocks_of(axis) is not None for axis in kind.axis_names):
+        return None
+    strides = padded_strides(kind.extents, kind.element_kind)
+    workspace = TensorType.of(kind.axis_names, kind.extents, strides, kind.element_kind)
+    if tuple(strides) == kind.stride_elements and kind.refinement == workspace.refinement:
+        return None  # a copy would be described no better
+    taken = free_name(f"{program.sym_name.data}_{name}", names)
+    after = module.clone()
+    written = the_program(after)
+    names[names.index(name)] = taken
+    written.properties["parameters"] = ArrayAttr([StringAttr(each) for each in names])
+    Rewriter.replace_value_with_new_type(written.body.block.args[names.index(taken)], workspace)
+    return _copy(program, name, taken, (kind, workspace)), after
+
+
+def _copy(program: tile.ProgramOp, name: str, taken: str, kinds: tuple[TensorType, TensorType]) -> ModuleOp:
+    place, axes = program.place.data, kinds[0].axis_names
+    block = Block(arg_types=list(kinds))
+    for argument, hint in zip(block.args, (name, taken), strict=True):
+        argument.name_hint = hint
+    grid = tile.GridOp(axes, place)
+    load = tile.LoadOp(block.args[0], grid.indices, place)
+    block.add_ops([grid, load, tile.StoreOp(load.result, block.args[1], grid.indices, place), tile.ReturnOp()])
+    sizes = dict(zip(axes, kinds[0].extents, strict=True))
+    copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place)
+    module = ModuleOp([copy])
+    assert next(violations(copy), None) is None, "a copy is a program"
+    return module

@@ -1,0 +1,66 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
+"""Copies of arrays that no tensor map describes: the two programs mean what the one did, and are compiled."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.lower import cascade_programs
+
+import tilewright.frontends.tile.language as tw
+from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.sequence import sequence
+from tilewright.frontends.tile.reference import evaluate
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import ElementwiseDecisions
+from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.types import tensor_type
+from tilewright.synth.cut.laid_out import laid_out
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import target
+
+DIMS = {"M": 6, "N": 5, "K": 7}
+
+
+@tw.kernel
+def by_blocks(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["M", "K/7"], y: tw.Tensor["M", "N"]):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot((x[i, k] * s[i, k // 7]).to(tw.bf16), w[j, k], over=k)
+
+
+def test_the_copy_and_the_program_of_the_copy_mean_the_same() -> None:
+    module = trace(matmul_kernel, DIMS, elements_of(matmul_kernel, "bf16"), None)
+    found = laid_out(module, "b")
+    assert found is not None
+    copy, rest = found
+    (workspace,) = {each.data for each in the_program(rest).parameters} - {"a", "c"}
+    kind = next(
+        tensor_type(each) for each in the_program(rest).body.block.args if tensor_type(each).stride_elements[0] == 8
+    )
+    assert kind.axis_names == ("K", "N"), "rows of 5 elements begin at multiples of 16 bytes"
+    random = np.random.default_rng(0)
+    arrays = {name: random.random(shape).astype(ml_dtypes.bfloat16) for name, shape in (("a", (6, 7)), ("b", (7, 5)))}
+    copied = evaluate(copy, {"b": arrays["b"]})
+    after = evaluate(rest, {"a": arrays["a"], **copied})
+    assert list(copied) == [workspace]
+    np.testing.assert_array_equal(after["c"], evaluate(module, arrays)["c"])
+    assert laid_out(rest, workspace) is None, "it is described as well as an array can be"
+
+
+def test_what_is_read_by_blocks_or_stored_is_not_copied() -> None:
+    module = trace(by_blocks, DIMS, elements_of(by_blocks, "bf16"), None)
+    assert laid_out(module, "s") is None and laid_out(module, "y") is None and laid_out(module, "z") is None
+
+
+@pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])
+def test_copies_come_before_the_kernel(name: str) -> None:
+    """Attention on either target, with heads of 60 elements, which are no multiple of 16 bytes."""
+    kernel = cascade_programs.attention
+    dims = {"B": 1, "H": 1, "Q": 70, "T": 136, "E": 60, "F": 64}
+    module = trace(kernel, dims, elements_of(kernel, "bf16"), None)
+    parts = sequence(module, target(name), Wanted())
+    assert [type(part.decisions) for part in parts] == [ElementwiseDecisions, ElementwiseDecisions, CascadeDecisions]
+    with pytest.raises(TilewrightError, match="no tensor map brings k"):
+        sequence(module, target(name), Wanted(mapped=("k",)))
