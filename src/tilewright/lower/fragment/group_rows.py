@@ -70,7 +70,9 @@ def store_in_vectors(
     # Lane l has vector l % 8 of row l / 8 of every four.
     lane_row, vector = text.into("b32", "shr.u32", lane, 3), text.into("b32", "and.b32", lane, _ROW_LANES - 1)
     warp_row = text.into("b32", "mul.lo.u32", warp, _WARP_ROWS)
-    row = text.into("b32", "add.u32", text.into("b32", "add.u32", warp_row, lane_row), origin[0])
+    apart = lowering.warp_rows != _WARP_ROWS
+    first_row = text.into("b32", "mul.lo.u32", warp, lowering.warp_rows) if apart else warp_row
+    row = text.into("b32", "add.u32", text.into("b32", "add.u32", first_row, lane_row), origin[0])
     part = text.into("b32", "mad.lo.u32", text.into("b32", "add.u32", warp_row, lane_row), _ROW_BYTES, instance)
     vector_elements = VECTOR_BYTES // element_bytes
 
@@ -95,7 +97,7 @@ def store_in_vectors(
     left = text.into("b32", "sub.s32", row_end, row)
     columns = text.into("b32", "mov.u32", destination.shape[1])
     columns_left = text.into("b32", "sub.s32", columns, column)
-    lanes = Lanes(text, *lane_offsets(text, thread))
+    lanes = Lanes(text, *lane_offsets(text, thread, lowering.warp_rows))
     for block in range(fragment.row_blocks):
         inside = [
             text.into("pred", "setp.gt.s32", left, _BLOCK_ROWS * block + number)

@@ -323,16 +323,16 @@ def _decided(
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
-        programmatic=_begins_early(program, brought, wanted), sum_slots=sum_slots, late=plan.late,
+        programmatic=_begins_early(program, brought, wanted, sum_slots), sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along,
     )  # fmt: skip
 
 
-def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted) -> int:
+def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted, sum_slots: int = 0) -> int:
     """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, and
-    store only what comes of slots."""
+    store only what comes of slots. What comes of them through a role that issues, the proof does not follow."""
     alone = all(first_alike(program, load) in brought for load in loads(program))
-    return int(alone and wanted.programmatic is not False)
+    return int(alone and wanted.programmatic is not False and not sum_slots)
 
 
 def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
