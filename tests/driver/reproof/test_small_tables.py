@@ -1,6 +1,7 @@
 # ruff: noqa: F821, E741  (axis names are quoted in annotations; O is the output)
 """Tables in the proof of the text: what they hold, and texts in which they decide more than where is read."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -86,8 +87,8 @@ def test_tables_say_where_is_read(name):
 
 def index_load(text: str) -> tuple[str, str]:
     """The line that loads an index, and its register."""
-    line = next(each for each in text.split("\n") if "ld.global.nc.b32" in each)
-    return line, line.split("ld.global.nc.b32")[1].split(",")[0].strip()
+    found = next(match for match in re.finditer(r".*ld\.global(?:\.nc)?\.b32 (%\w+),.*", text))
+    return found.group(), found.group(1)
 
 
 def _reason(verdict: Verdict) -> str:

@@ -180,9 +180,9 @@ class Consumer:
             self.values |= dict(zip(op.outputs, found, strict=True))
             self.sums = sums, cursor
             return
-        if self.memory is None and len(all_slot_sums(self.program)) == 1:
-            (summed,) = slot_sums(self.program, op)
-            self.values[op.outputs[0]] = slot_product.sum_of_walk(self, summed)
+        summed = all_slot_sums(self.program) if self.memory is None else ()
+        if len(summed) == 1 and self.rings.keys() >= {*slot_product.multiplied(self, summed[0])}:
+            self.values[op.outputs[0]] = slot_product.sum_of_walk(self, summed[0])
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from tilewright.ir.cascade_facts import CascadeAxes, Product, all_slot_sums, products_of
 from tilewright.ir.cascade_facts import slot_sums as sums_of_walk
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import loops
+from tilewright.ir.tile.facts import loads, loops
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.targets import Target
 
 SUM_SLOTS = 2
@@ -23,9 +24,12 @@ SUM_SLOTS = 2
 
 def slot_sums(program: tile.ProgramOp, target: Target) -> tuple[Product, ...]:
     """The products of a program all of whose walks do nothing but sum products of two slots; where sums are registers,
-    only of one product."""
+    only of one product, and of arrays as they lie."""
     found = all_slot_sums(program)
-    return found if target.supports("tensor_memory") or len(found) == 1 else ()
+    if target.supports("tensor_memory"):
+        return found
+    gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
+    return found if len(found) == 1 and not gathered else ()
 
 
 def summed_columns(program: tile.ProgramOp, axes: CascadeAxes, wide: Mapping[str, int]) -> int:
