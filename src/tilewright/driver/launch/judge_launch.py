@@ -525,10 +525,13 @@ def _repeats(
         text.flow.blocks[each].end - 1 for each in inside if not inside.issuperset(text.flow.blocks[each].successors)
     ]
     first_exit = min(leaving, default=0) if loop.head == min(loop.positions) else 0
-    whole = [index for index, at in enumerate(places) if at < first_exit]
+    natural = text.flow.loops[number]
+    last = frozenset(text.flow.passed(natural, last=True))
+    whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
     against = objections(
-        body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below
-    )
+        body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
+        passed=text.flow.passed(natural),
+    )  # fmt: skip
     if against:
         first = against[0]
         return Repeated(
