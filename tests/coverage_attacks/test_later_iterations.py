@@ -63,6 +63,10 @@ _BUGGY = {
     "a multiple that overflows": (
         "mul.lo.u32 %r_x, %r_i, 65536; shr.u32 %r_y, %r_x, 16; setp.ne.u32 %p_a, %r_y, %r_i; @%p_a bra H; "
     ),
+    "at the end of loops of one length": (
+        "add.u32 %r_x, %r_i, 5; setp.lt.u32 %p_a, %r_x, %r_n; @%p_a bra F; setp.eq.u32 %p_c, %r_i, 40; @%p_c bra H; "
+        "F: mov.u32 %r_y, 0; "
+    ),
     "where the longest run ended": "setp.eq.u32 %p_a, %r_i, 64; @%p_a bra H; ",
 }
 
@@ -117,6 +121,10 @@ _FIXED = {
     ),
     "the last but one": (
         "add.u32 %r_x, %r_i, 1; setp.ge.u32 %p_a, %r_x, %r_n; @%p_a bra F; st.shared.u32 [%r_buf], %r_b; "
+        "F: mov.u32 %r_y, 0; "
+    ),
+    "at the end of all loops": (
+        "add.u32 %r_x, %r_i, 5; setp.lt.u32 %p_a, %r_x, %r_n; @%p_a bra F; setp.eq.u32 %p_c, %r_b, 40; @%p_c bra H; "
         "F: mov.u32 %r_y, 0; "
     ),
     "left behind": "setp.gt.u32 %p_a, %r_i, 9; setp.eq.and.u32 %p_c, %r_b, 2, %p_a; @%p_c bra H; ",

@@ -530,7 +530,7 @@ def _repeats(
     whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
     against = objections(
         body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
-        passed=text.flow.passed(natural),
+        passed=text.flow.passed(natural), chosen=_at_choice(report, number, places, chosen),
     )  # fmt: skip
     if against:
         first = against[0]
@@ -559,6 +559,23 @@ def _repeats(
     first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
     decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period))
     return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
+
+
+def _at_choice(report: ProtocolReport, number: int, places: Sequence[int], chosen: frozenset[str]) -> list[int]:
+    """Which of some places in a loop are executed in iterations that a launch decides about. chosen: the registers that
+    inputs reach."""
+    text = report.sliced.text
+    flow, facts = text.flow, text.facts
+    natural = flow.loops[number]
+    branches = [at for at in flow.positions(natural.blocks) if facts[at].kind == "control"]
+    decided = [flow.region(at) for at in branches if not chosen.isdisjoint(facts[at].reads)]
+    blocks = frozenset[int]().union(*decided) - frozenset(flow.passed(natural))
+    guards = [flow.instructions[at].guard for at in places]
+    return [
+        index
+        for index, (at, guard) in enumerate(zip(places, guards, strict=True))
+        if flow.block_of[at] in blocks or (guard is not None and guard.register.name in chosen)
+    ]
 
 
 def _settled(snapshots: Sequence[Snapshot], names: Collection[str], period: int) -> int:

@@ -27,8 +27,8 @@ compares them with the assumption after it:
   nothing by a state;
 - a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
   So in each lane and each iteration of the last period the sides must have met and be apart for good (it is how
-  pipelines stop to fetch). Of several ways out of a loop, those that a launch decides are covered by launches; a
-  counter that comes to a constant must have done so;
+  pipelines stop to fetch), and it must be made in iterations that no launch chooses. Of several ways out of a loop,
+  those that a launch decides are covered by launches; a counter that comes to a constant must have done so;
 - what blocks leave in a register gains the same in all of them, since the order of the text is not that of control.
 
 Sums, products and left shifts are exact modulo their width. What reads a counter otherwise (a comparison, a right
@@ -197,7 +197,7 @@ def objections(
     body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
     direct: frozenset[str] = frozenset(), open_registers: frozenset[str] | None = None,
     *, ended: bool = True, blocks: Sequence[int] = (), whole: Collection[int] = (),
-    below: frozenset[int] = frozenset(), passed: Sequence[int] = (),
+    below: frozenset[int] = frozenset(), passed: Sequence[int] = (), chosen: Collection[int] = (),
 ) -> tuple[Objection, ...]:  # fmt: skip
     """What in a loop keeps `found` from holding for every trip count.
 
@@ -207,7 +207,8 @@ def objections(
     the loop in this run; blocks: the basic block of each instruction of the body, one for all if there are none;
     whole: the places in the body of what is executed in the last iteration, too, before any way out; below: divisions
     whose dividend is less than their divisor, by index in `body`; passed: the blocks that every iteration goes
-    through that comes to its end, in order.
+    through that comes to its end, in order; chosen: the places in the body of what a launch decides about in which
+    iterations it is executed.
     """
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
@@ -242,6 +243,7 @@ def objections(
                     ended,
                     index in whole,
                     {name for name, at in stepped.items() if _is_before(at, places[index])},
+                    index in chosen,
                 )
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
@@ -630,12 +632,13 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "
 def _comparison(
     item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], period: int,
     writes: Mapping[str, int], exits: frozenset[str], direct: frozenset[str], open_registers: frozenset[str] | None,
-    ended: bool, executed: bool, stepped: Collection[str],
+    ended: bool, executed: bool, stepped: Collection[str], at_choice: bool,
 ) -> int:  # fmt: skip
     """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register. Raises
     Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one that a launch decides
     and by which a branch leaves it is a condition of its own; any other must have ended the run. executed: it was made
-    in the last iteration as well; stepped: what each iteration wrote before it made it."""
+    in the last iteration as well; stepped: what each iteration wrote before it made it; at_choice: a launch
+    decides in which iterations it is made."""
     one, other = item.operands[1], item.operands[2]
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
@@ -666,6 +669,10 @@ def _comparison(
         return 0
     if any(writes.get(name, 0) > 1 for name in sides):
         raise Inexact("it compares a counter with what several instructions write")
+    if at_choice:
+        raise Inexact(
+            "it compares a counter in iterations that a launch chooses, and may not have in the one that matters"
+        )
     check_apart(one, other, drift, snapshots, period)
     return 0
 
