@@ -65,14 +65,14 @@ _Row = tuple[int, list[Any], _Barriers]
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
-    does so every `period` iterations from iteration `first` on; said: in words; decides: where what it leaves decides
-    something behind it."""
+    does so every `period` iterations from iteration `first` on; said: in words; decides: the positions at which what it
+    leaves decides something behind it."""
 
     reason: str | None
     period: int = 1
     first: int = 0
     said: str = ""
-    decides: Span | None = None
+    decides: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -80,6 +80,9 @@ class Flow:
                 yield block
                 waiting.extend(each for each in self.blocks[block].successors if each != stop)
 
+    def is_in_a_loop(self, position: int) -> bool:
+        return any(self.block_of[position] in loop.blocks for loop in self.loops)
+
     def passed(self, loop: NaturalLoop, *, last: bool = False) -> list[int]:
         """The blocks that every iteration of a loop goes through, in order. last: the iteration that leaves it, too."""
         head = self.block_of[loop.head]
