@@ -105,12 +105,14 @@ def cover(
     answers: dict[tuple[object, ...], Impossible | Undecided] = {}
     questions = 0
     while True:
+        every = sites(exploration, _clean(exploration))
         missing = (
-            *_missing(exploration, name),
-            *_further(exploration, loop_span),
+            # A loop that is known to repeat itself has fewer numbers of iterations that stand for others.
+            *_further(exploration, every, loop_span),
+            *_missing(exploration, every, name),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
-            *joint_decisions(exploration, _clean(exploration), lasting, name, answers),
-            *_left_by_loops(exploration, lasting, span, loop_span),
+            *joint_decisions(exploration, _clean(exploration), lasting, name, answers, _always(exploration, every)),
+            *_left_by_loops(exploration, every, lasting, span, loop_span),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
@@ -213,7 +215,7 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
                 key = condition.node.number, *(each.node.number for each in needed)
                 site.examples.setdefault(key, (condition, needed))
                 site.exits.setdefault(condition.node.number, {-1 if last is None else last.node.number: last})
-                outside = tuple(each for each in way[-_BEFORE:] if each.kind == "branch" and each.loop < 0)
+                outside = tuple(filter(_is_branch_outside, way[-_BEFORE:]))
                 site.ways.setdefault(key, {})[tuple(each.node.number for each in outside)] = outside
             if condition.kind != "value" and condition.loop < 0:
                 chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
@@ -224,10 +226,9 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
     return found
 
 
-def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Missing]:
+def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callable[[Input], str]) -> list[Missing]:
     found: list[Missing] = []
     chosen = _clean(exploration)
-    every = sites(exploration, chosen)
     for site in every.values():
         position = site.place[0]
         if site.kind == "value":
@@ -255,6 +256,16 @@ def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Mis
             found.append(Missing(position, reason, key, _not_yet(ask) if moves else ask))
     found += _trips(exploration, name)
     return found
+
+
+def _always(exploration: Exploration, every: Mapping[Place, Site]) -> frozenset[Place]:
+    """The decisions that came out the same in all launches: `_missing` asks whether they may do otherwise."""
+    return frozenset(
+        place
+        for place, site in every.items()
+        if site.kind != "value" and place[0] not in exploration.idle
+        if len(outcomes := site.seen.keys() | site.constant) == 1 and b"split" not in outcomes
+    )
 
 
 _Ask = Callable[[], Reached | Impossible | Undecided]
@@ -394,10 +405,19 @@ def _trips(exploration: Exploration, name: Callable[[Input], str]) -> list[Missi
     return missing
 
 
-def _further(exploration: Exploration, loop_span: Callable[[int], Span]) -> list[Missing]:
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """How a loop was left after the most iterations on one way: with the conditions before, and of these what was
+    decided outside of loops."""
+
+    condition: Condition
+    before: tuple[Condition, ...]
+    outside: tuple[Condition, ...]
+
+
+def _further(exploration: Exploration, every: Mapping[Place, Site], loop_span: Callable[[int], Span]) -> list[Missing]:
     """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
-    last: dict[int, Missing] = {}
-    most: dict[int, int] = {}
+    last: dict[int, dict[tuple[object, ...], _Left]] = {}
     deciding: set[int] = set()
     for each in exploration.tried:
         if not (each.clean or each.judged.too_long):
@@ -405,35 +425,63 @@ def _further(exploration: Exploration, loop_span: Callable[[int], Span]) -> list
         ways: dict[tuple[int, int], list[Condition]] = {}
         for condition in distinct(each.judged.conditions):
             way = ways.setdefault((condition.cta, condition.warp), [])
-            loop = condition.loop
-            if loop >= 0 and condition.outcome.size == 1:
-                deciding.add(loop)
-                leaves = (label(condition.outcome) == HOLDS) != condition.stays
-                if leaves and each.clean and condition.iteration >= most.get(loop, 0):
-                    most[loop] = condition.iteration
-                    last[loop] = asking(
-                        exploration, -1, _not_repeating(exploration, loop, loop_span), condition, tuple(way[-_BEFORE:]),
-                        (label(condition.outcome),),
-                    )  # fmt: skip
+            if condition.loop >= 0 and condition.outcome.size == 1:
+                deciding.add(condition.loop)
+                if leaves(condition) and each.clean:
+                    before = tuple(way[-_BEFORE:])
+                    outside = tuple(_outside(exploration, every, [*filter(_is_branch_outside, before)]))
+                    known = last.setdefault(condition.loop, {})
+                    key = tuple(map(decided, outside))
+                    if key not in known or known[key].condition.iteration <= condition.iteration:
+                        known[key] = _Left(condition, before, outside)
             way.append(condition)
     found: list[Missing] = []
     for loop in sorted(deciding):
         repeated = exploration.repetition(loop)
         if repeated is not None and repeated.reason is None:
             continue
-        if loop in last and exploration.longest(loop) < ENOUGH_ITERATIONS:
-            found.append(last[loop])
+        short = repeated is None or repeated.short
+        said = _not_repeating(exploration, loop, loop_span)
+        if loop in last and exploration.longest(loop) < (MOST_ITERATIONS if short else ENOUGH_ITERATIONS):
+            some = sorted(last[loop].values(), key=lambda each: -each.condition.iteration)
+            numbers = tuple((each.condition.node.number, tuple(map(decided, each.outside))) for each in some)
+            found.append(Missing(-1, said, ("further", loop, *numbers), _stays_longer(exploration, some)))
         else:
-            found.append(Missing(-1, _not_repeating(exploration, loop, loop_span), ("further", loop), Undecided))
+            found.append(Missing(-1, said, ("further", loop), Undecided))
     return found
 
 
+def _stays_longer(exploration: Exploration, some: Sequence[_Left]) -> _Ask:
+    """Whether a launch iterates a loop more often than it was on any of the ways to it: few ways lead to a loop, and
+    what the launch decides on them may bound it."""
+
+    def ask() -> Reached | Impossible | Undecided:
+        for each in some:
+            condition = each.condition
+            needed = exploration.ways.needed(each.before, condition.position, condition)
+            answer: Reached | Impossible | Undecided = Undecided()
+            for before in ((), each.outside):
+                sought = Sought(condition, (*before, *needed), (label(condition.outcome),))
+                answer = reach_any(exploration.table, exploration.dimensions, (sought,), tuple(exploration.barred))
+                if isinstance(answer, Impossible):
+                    break
+            if not isinstance(answer, Impossible):
+                return answer
+        return Impossible()
+
+    return ask
+
+
+def _is_branch_outside(condition: Condition) -> bool:
+    return condition.kind == "branch" and condition.loop < 0
+
+
 def _left_by_loops(
-    exploration: Exploration, lasting: frozenset[int], span: Callable[[int], Span], loop_span: Callable[[int], Span]
+    exploration: Exploration, every: Mapping[Place, Site], lasting: frozenset[int], span: Callable[[int], Span],
+    loop_span: Callable[[int], Span],
 ) -> list[Missing]:  # fmt: skip
     """Loops after which something decides that depends on how often they iterated, beside what inputs decide otherwise:
     not all numbers of iterations were seen with all other decisions."""
-    every = sites(exploration, _clean(exploration))
     decisions = [each for tried in _clean(exploration) for each in tried.judged.conditions if each.kind != "value"]
     found: list[Missing] = []
     for loop in sorted({each.loop for each in decisions if each.loop >= 0}):

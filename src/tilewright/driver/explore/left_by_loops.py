@@ -39,7 +39,6 @@ def decided_behind(
     """The branches and guards behind loop `number` that leave a trace and depend on some registers of the loop, by
     their positions."""
     flow, text, sliced = report.sliced.text.flow, report.sliced.text, report.sliced
-    lasting = lasting_choices(sliced, steers.registers)
     inside = {flow.block_of[position] for position in report.loops[number].positions}
     exits = {each for block in inside for each in flow.blocks[block].successors if each not in inside}
     waiting = [(block, names) for block in sorted(exits)]
@@ -54,7 +53,7 @@ def decided_behind(
             return (flow.blocks[block].begin,)
         for at in range(flow.blocks[block].begin, flow.blocks[block].end):
             facts, guard = text.facts[at], flow.instructions[at].guard
-            if at in sliced.executed and at in lasting and guard is not None and guard.register.name in left:
+            if at in sliced.executed and guard is not None and guard.register.name in left:
                 found.add(at)
             reads = at in sliced.executed and facts.kind == "compute" and not left.isdisjoint(facts.reads)
             if reads:
@@ -62,4 +61,4 @@ def decided_behind(
             elif guard is None:
                 left -= facts.writes
         waiting += [(each, left) for each in flow.blocks[block].successors]
-    return tuple(sorted(found))
+    return tuple(sorted(lasting_choices(sliced, steers.registers, frozenset(found))))

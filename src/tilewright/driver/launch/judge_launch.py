@@ -66,13 +66,14 @@ _Row = tuple[int, list[Any], _Barriers]
 class Repeated:
     """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
     does so every `period` iterations from iteration `first` on; said: in words; decides: the positions at which what it
-    leaves decides something behind it."""
+    leaves decides something behind it; short: after more iterations it may be seen to repeat itself."""
 
     reason: str | None
     period: int = 1
     first: int = 0
     said: str = ""
     decides: tuple[int, ...] = ()
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -516,7 +517,8 @@ def _repeats(
     held = sorted(name for name in written if all(name in snapshot for snapshot in snapshots[1:]))
     found = repetition(snapshots[1:], held)
     if found is None:
-        return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
+        said = f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations"
+        return Repeated(said, short=True)
     direct, exits = _exits(report, number)
     latch = latch_of(text.flow, text.flow.loops[number])
     below = frozenset(at for at, place in enumerate(places) if latch is not None and latch.is_below(text.flow, place))
