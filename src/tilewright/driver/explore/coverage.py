@@ -105,10 +105,10 @@ def cover(
     answers: dict[tuple[object, ...], Impossible | Undecided] = {}
     questions = 0
     while True:
-        every = sites(exploration, _clean(exploration))
+        every = sites(exploration, _clean(exploration), lasting)
         missing = (
             # A loop that is known to repeat itself has fewer numbers of iterations that stand for others.
-            *_further(exploration, every, loop_span),
+            *_further(exploration, every, lasting, loop_span),
             *_missing(exploration, every, name),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
             *joint_decisions(exploration, _clean(exploration), lasting, name, answers, _always(exploration, every)),
@@ -175,8 +175,11 @@ def _bounds(exploration: Exploration) -> list[tuple[int, int, int]]:
     return [(each.smallest, each.largest, each.multiple) for each in exploration.dimensions.values()]
 
 
-def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]:
-    """Every decision that depends on inputs, with the outcomes that launches showed."""
+def sites(
+    exploration: Exploration, tried: Iterable[Tried], lasting: frozenset[int] = frozenset()
+) -> dict[Place, Site]:  # fmt: skip
+    """Every decision that depends on inputs, with the outcomes that launches showed. lasting: decisions that leave a
+    trace, which alone tell ways apart: those of all of them together are asked for (`joint_decisions`)."""
     found: dict[Place, Site] = {}
     constant: dict[tuple[int, int, int], set[bytes]] = {}
     for each in tried:
@@ -215,7 +218,7 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
                 key = condition.node.number, *(each.node.number for each in needed)
                 site.examples.setdefault(key, (condition, needed))
                 site.exits.setdefault(condition.node.number, {-1 if last is None else last.node.number: last})
-                outside = tuple(filter(_is_branch_outside, way[-_BEFORE:]))
+                outside = _chosen(way[-_BEFORE:], lasting)
                 site.ways.setdefault(key, {})[tuple(each.node.number for each in outside)] = outside
             if condition.kind != "value" and condition.loop < 0:
                 chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
@@ -415,7 +418,9 @@ class _Left:
     outside: tuple[Condition, ...]
 
 
-def _further(exploration: Exploration, every: Mapping[Place, Site], loop_span: Callable[[int], Span]) -> list[Missing]:
+def _further(
+    exploration: Exploration, every: Mapping[Place, Site], lasting: frozenset[int], loop_span: Callable[[int], Span]
+) -> list[Missing]:  # fmt: skip
     """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
     last: dict[int, dict[tuple[object, ...], _Left]] = {}
     deciding: set[int] = set()
@@ -429,7 +434,7 @@ def _further(exploration: Exploration, every: Mapping[Place, Site], loop_span: C
                 deciding.add(condition.loop)
                 if leaves(condition) and each.clean:
                     before = tuple(way[-_BEFORE:])
-                    outside = tuple(_outside(exploration, every, [*filter(_is_branch_outside, before)]))
+                    outside = tuple(_outside(exploration, every, _chosen(before, lasting)))
                     known = last.setdefault(condition.loop, {})
                     key = tuple(map(decided, outside))
                     if key not in known or known[key].condition.iteration <= condition.iteration:
@@ -472,8 +477,9 @@ def _stays_longer(exploration: Exploration, some: Sequence[_Left]) -> _Ask:
     return ask
 
 
-def _is_branch_outside(condition: Condition) -> bool:
-    return condition.kind == "branch" and condition.loop < 0
+def _chosen(way: Sequence[Condition], lasting: frozenset[int]) -> tuple[Condition, ...]:
+    """What a warp decided by branches that leave a trace and no loop."""
+    return tuple(each for each in way if each.kind == "branch" and each.loop < 0 and each.position in lasting)
 
 
 def _left_by_loops(
