@@ -279,6 +279,17 @@ def _asked(exploration: Exploration, every: Mapping[Place, Site], site: Site, so
     what a branch outside of loops always decides by one expression tells ways apart: these are seen together."""
 
     def ask() -> Reached | Impossible | Undecided:
+        answer = in_iteration()
+        lasting = _in_any_iteration(exploration, every, sought.before)
+        if not isinstance(answer, Impossible) or len(lasting) == len(sought.before):
+            return answer
+        # In an iteration that no launch has chosen so far, other decisions lead here.
+        further = replace(sought, before=lasting)
+        anywhere = reach_any(exploration.table, exploration.dimensions, (further,), tuple(exploration.barred))
+        known = isinstance(anywhere, Reached) and not exploration.is_new(anywhere.values)
+        return Undecided() if known else anywhere
+
+    def in_iteration() -> Reached | Impossible | Undecided:
         table, dimensions, barred = exploration.table, exploration.dimensions, tuple(exploration.barred)
         answer = reach_any(table, dimensions, (sought,), barred)
         if site.loop >= 0 or not isinstance(answer, Reached) or exploration.is_new(answer.values):
@@ -291,6 +302,23 @@ def _asked(exploration: Exploration, every: Mapping[Place, Site], site: Site, so
         return Impossible()
 
     return ask
+
+
+def _in_any_iteration(
+    exploration: Exploration, every: Mapping[Place, Site], needed: Sequence[Condition]
+) -> tuple[Condition, ...]:  # fmt: skip
+    """Those of the decisions on a way that lead there in whatever iteration of the loops around them: what each
+    iteration decides by an expression of its own is left out, unless it is how the first one goes on."""
+    flow = exploration.ways.flow
+
+    def lasts(each: Condition) -> bool:
+        around = [loop for loop in flow.loops if flow.block_of[each.position] in loop.blocks]
+        site = every.get(place_of(each))
+        if not around or (site is not None and len(site.expressions) == 1):
+            return True
+        return each.loop >= 0 and not leaves(each) and not each.iteration and len(around) == 1
+
+    return tuple(filter(lasts, needed))
 
 
 def _outside(exploration: Exploration, every: Mapping[Place, Site], way: Sequence[Condition]) -> list[Condition]:

@@ -530,9 +530,10 @@ def _repeats(
     natural = text.flow.loops[number]
     last = frozenset(text.flow.passed(natural, last=True))
     whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
+    at_choice = _at_choice(report, number, places, chosen)
     against = objections(
         body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
-        passed=text.flow.passed(natural), chosen=_at_choice(report, number, places, chosen),
+        passed=text.flow.passed(natural), chosen=at_choice,
     )  # fmt: skip
     if against:
         first = against[0]
@@ -559,7 +560,9 @@ def _repeats(
     every = "iteration" if found.period == 1 else f"{found.period} iterations"
     # The first snapshot, which is left out, is taken after one iteration.
     first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
-    decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period))
+    # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
+    left = {name for index in at_choice for name in text.facts[places[index]].writes & steers.registers}
+    decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period) | left)
     return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
 
 
