@@ -36,11 +36,6 @@ _CHOSEN = {
         "setp.lt.u32 %p_a, %r_m, 100; @%p_a bra C; add.u32 %r_s, %r_s, 2; C: ",
         "setp.ne.u32 %p_a, %r_m, 777; @%p_a bra M; setp.eq.u32 %p_c, %r_s, 604; @%p_c bra H; ", 1,
     ),
-    "up to which it counts": (
-        "setp.gt.u32 %p_a, %r_s, %r_n; @%p_a bra C; add.u32 %r_s, %r_s, 5; C: ",
-        "add.u32 %r_s, %r_s, %r_m; setp.ge.u32 %p_a, %r_m, 3; @%p_a bra M; setp.eq.u32 %p_c, %r_s, 776; @%p_c bra H; ",
-        1,
-    ),
 }  # fmt: skip
 
 
