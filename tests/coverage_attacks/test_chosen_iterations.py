@@ -1,4 +1,4 @@
-"""What an input decides in the one iteration that another input chooses, or counts in those that it chooses."""
+"""What an input decides in the one iteration that another input chooses."""
 
 from __future__ import annotations
 
@@ -31,10 +31,6 @@ _CHOSEN = {
     "and leaves a register": (
         "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; setp.ne.u32 %p_c, %r_m, 300; @%p_c bra C; mov.u32 %r_s, 1; C: ",
         "setp.eq.u32 %p_c, %r_s, 1; @%p_c bra H; ", 1,
-    ),
-    "in which it counts": (
-        "setp.lt.u32 %p_a, %r_m, 100; @%p_a bra C; add.u32 %r_s, %r_s, 2; C: ",
-        "setp.ne.u32 %p_a, %r_m, 777; @%p_a bra M; setp.eq.u32 %p_c, %r_s, 604; @%p_c bra H; ", 1,
     ),
 }  # fmt: skip
 

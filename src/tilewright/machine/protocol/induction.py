@@ -29,8 +29,7 @@ compares them with the assumption after it:
   So in each lane and each iteration of the last period the sides must have met and be apart for good (it is how
   pipelines stop to fetch), and it must be made in iterations that no launch chooses. Of several ways out of a loop,
   those that a launch decides are covered by launches; a counter that comes to a constant must have done so;
-- what blocks leave in a register gains the same in all of them, since the order of the text is not that of control;
-- what steps a register where a launch chooses must have done so in the run, or other launches repeat otherwise.
+- what blocks leave in a register gains the same in all of them, since the order of the text is not that of control.
 
 Sums, products and left shifts are exact modulo their width. What reads a counter otherwise (a comparison, a right
 shift, a quotient, a wider conversion) is an objection where the counter overflows within 2^20 periods, as one does that
@@ -273,54 +272,7 @@ def objections(
                     Objection(item, f"{name} gains {gains[name]} a period by the rules, {assumed[name]} in the run")
                 )
                 del assumed[name]
-    always = [index for index, place in enumerate(places) if place is not None]
-    problems += _idle_counters(body, snapshots, open_registers, chosen, always)
     return tuple(problems)
-
-
-def _idle_counters(
-    body: Sequence[Instruction], snapshots: Sequence[Snapshot], open_registers: frozenset[str] | None,
-    chosen: Collection[int], always: Sequence[int],
-) -> list[Objection]:  # fmt: skip
-    """What steps a register where a launch chooses, and did not in this run: others step it, and repeat otherwise.
-    always: what each iteration executes, which may begin a register anew."""
-    reads: dict[str, set[str]] = {}
-    sources = [{name for operand in item.operands[1:] for name in _registers(operand)} for item in body]
-    for item, read in zip(body, sources, strict=True):
-        if item.row in ("selp", "and", "rem", "xor") and any(isinstance(each, Immediate) for each in item.operands):
-            continue  # a stage or a phase, which comes back
-        for name in _targets(item):
-            reads.setdefault(name, set()).update(read)
-    anew = {
-        name
-        for index in always
-        for name in _targets(body[index])
-        if body[index].guard is None and not _rests_on(name, sources[index], reads)
-    }
-    found: list[Objection] = []
-    for index, item in enumerate(body):
-        guard = () if item.guard is None else (item.guard.register.name,)
-        others = {name for name in (*sources[index], *guard) if name not in _targets(item)}
-        if index not in chosen and open_registers is not None and open_registers.isdisjoint(others):
-            continue
-        for name in _targets(item):
-            values = [np.asarray(snapshot[name]) for snapshot in snapshots if name in snapshot]
-            idle = all(np.array_equal(each, values[0]) for each in values)
-            if idle and name not in anew and _rests_on(name, reads.get(name, ()), reads):
-                found.append(Objection(item, f"it steps {name} where a launch chooses, and did not in this run"))
-    return found
-
-
-def _rests_on(name: str, read: Collection[str], reads: Mapping[str, Collection[str]]) -> bool:
-    """Whether something is computed from a register, through what the loop computes."""
-    seen: set[str] = set()
-    waiting = [*read]
-    while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            waiting += reads.get(each, ())
-    return name in seen
 
 
 def _is_before(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
