@@ -59,11 +59,21 @@ _BUGGY = {
         "and.b32 %r_x, %r_i, 3; mul.lo.u32 %r_y, %r_x, 1000; setp.gt.u32 %p_a, %r_i, %r_y; "
         "setp.eq.and.u32 %p_c, %r_x, 3, %p_a; @%p_c bra H; "
     ),
+    "a bit that is set at last": "or.b32 %r_x, %r_i, 1024; setp.eq.u32 %p_a, %r_x, %r_i; @%p_a bra H; ",
+    "a multiple that overflows": (
+        "mul.lo.u32 %r_x, %r_i, 65536; shr.u32 %r_y, %r_x, 16; setp.ne.u32 %p_a, %r_y, %r_i; @%p_a bra H; "
+    ),
+    "at the end of loops of one length": (
+        "add.u32 %r_x, %r_i, 5; setp.lt.u32 %p_a, %r_x, %r_n; @%p_a bra F; setp.eq.u32 %p_c, %r_i, 40; @%p_c bra H; "
+        "F: mov.u32 %r_y, 0; "
+    ),
     "where the longest run ended": "setp.eq.u32 %p_a, %r_i, 64; @%p_a bra H; ",
 }
 
 
-_QUICK = frozenset({"shifted out", "predicate of two comparisons", "counter on one way", "threshold of a stage"})
+_QUICK = frozenset(
+    {"shifted out", "predicate of two comparisons", "counter on one way", "threshold of a stage", "the last but one"}
+)
 
 
 def _of(kernels: dict[str, str]) -> list[object]:
@@ -105,6 +115,18 @@ _FIXED = {
         "setp.eq.u32 %p_a, %r_b, 7; @%p_a bra H; setp.eq.u32 %p_a, %r_b, 0; @%p_a st.shared.u32 [%r_buf], %r_i; "
     ),
     "a register that is written twice": "add.u32 %r_x, %r_i, 7; and.b32 %r_x, %r_x, 1; setp.eq.u32 %p_a, %r_x, 2; ",
+    "a bit below a multiple": (
+        "shl.b32 %r_x, %r_i, 3; or.b32 %r_x, %r_x, 5; shr.s32 %r_y, %r_x, 31; and.b32 %r_x, %r_x, 3; "
+        "add.u32 %r_x, %r_x, %r_y; setp.ne.u32 %p_a, %r_x, 1; @%p_a bra H; "
+    ),
+    "the last but one": (
+        "add.u32 %r_x, %r_i, 1; setp.ge.u32 %p_a, %r_x, %r_n; @%p_a bra F; st.shared.u32 [%r_buf], %r_b; "
+        "F: mov.u32 %r_y, 0; "
+    ),
+    "at the end of all loops": (
+        "add.u32 %r_x, %r_i, 5; setp.lt.u32 %p_a, %r_x, %r_n; @%p_a bra F; setp.eq.u32 %p_c, %r_b, 40; @%p_c bra H; "
+        "F: mov.u32 %r_y, 0; "
+    ),
     "left behind": "setp.gt.u32 %p_a, %r_i, 9; setp.eq.and.u32 %p_c, %r_b, 2, %p_a; @%p_c bra H; ",
 }
 

@@ -123,8 +123,8 @@ def test_exact_arithmetic_of_counters_is_accepted(text: str, values: list[int]) 
     ("text", "reason"),
     [
         ("mul.lo.s32 %r2, %r1, %r1;", "product of two counters"),
-        ("xor.b32 %r2, %r1, 4;", "no rule"),
-        ("shl.b32 %r2, %r1, 30; cvt.u64.u32 %d1, %r1; shl.b64 %d1, %d1, 32; xor.b64 %d2, %d1, 1;", "no rule"),
+        ("xor.b32 %r2, %r1, 4;", "set or turned over"),
+        ("shl.b32 %r2, %r1, 30; cvt.u64.u32 %d1, %r1; shl.b64 %d1, %d1, 32; max.u64 %d2, %d1, 1;", "no rule"),
         ("and.b32 %r2, %r1, 1023;", "masked by 0x3ff"),
         ("div.u32 %r2, %r1, 1000;", "divided by 1000"),
         ("bfe.u32 %r2, %r1, 6, 2;", "bits below 8"),
@@ -286,6 +286,18 @@ def test_a_number_that_a_launch_chooses_must_have_been_met_in_the_run() -> None:
     chosen = frozenset({"%r8", "%r9"})
     assert objections(body, _found(snapshots), snapshots, ENDS, ENDS, chosen)
     assert not objections(body, _found(snapshots), snapshots, ENDS, ENDS, chosen, whole=range(3))
+
+
+def test_a_counter_may_be_stepped_before_it_is_compared_for_the_last_time() -> None:
+    snapshots = _snapshots(r1=COUNTS[:-1], r9=[40] * 39, r8=[40] * 39, p1=[True] * 39, p2=[False] * 39)
+    body = _body("add.s32 %r1, %r1, 1; setp.ge.s32 %p2, %r1, %r8; setp.lt.s32 %p1, %r1, %r9;")
+    known = snapshots, ENDS, ENDS, frozenset({"%r8", "%r9"})
+    blocks, found = (0, 0, 0), _found(snapshots)
+    assert not objections(body, found, *known, blocks=blocks, whole=range(3), passed=(0,))
+    assert objections(body, found, *known, blocks=blocks, whole=range(3))  # it may be stepped afterwards
+    assert objections(body, found, *known, blocks=(1, 0, 0), whole=range(3), passed=(0,))  # or not in all iterations
+    earlier = _body("setp.ge.s32 %p2, %r1, %r8; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r9;")
+    assert objections(earlier, found, *known, blocks=blocks, whole=range(3), passed=(0,))
 
 
 _QUOTIENT = """

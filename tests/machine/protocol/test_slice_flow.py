@@ -89,6 +89,26 @@ ret;""")
     assert found.loops == () and [line(found, at) for at in found.irreducible] == [14]
 
 
+def test_an_iteration_goes_through_some_blocks_for_sure() -> None:
+    found = flow("""HEAD:
+mov.u32 %r1, 0;
+@%p0 bra OUT;
+@%p1 bra SKIP;
+mov.u32 %r2, 0;
+SKIP:
+mov.u32 %r3, 0;
+@%p2 bra HEAD;
+OUT:
+ret;""")
+    (loop,) = found.loops
+
+    def lines(blocks: list[int]) -> list[int]:
+        return [line(found, found.blocks[each].begin) for each in blocks]
+
+    assert lines(found.passed(loop)) == [8, 10, 13]
+    assert lines(found.passed(loop, last=True)) == [8]
+
+
 def test_an_indirect_branch_may_go_to_each_label_of_its_table() -> None:
     found = flow("""TABLE: .branchtargets ONE, TWO;
 brx.idx %r0, TABLE;

@@ -77,8 +77,8 @@ class Mark:
 @dataclass(slots=True)
 class BulkThread:
     """Bulk groups of one thread. read_waited: groups whose sources it knows to have been read. waits: how often it has
-    waited; waited_after: the last wait came after the last group; told: of each wait, the warp's event, how many groups
-    were done, and whether only read."""
+    waited; waited_after: the last wait came after the last group; known_read, known_done: of each wait that showed that
+    more groups were read, or done, how many, and at which event of the warp."""
 
     read_track: int
     write_track: int
@@ -88,7 +88,8 @@ class BulkThread:
     last_span: Span | None = None
     waits: int = 0
     waited_after: bool = False
-    told: list[tuple[int, int, bool]] = field(default_factory=lambda: [])
+    known_read: list[tuple[int, int]] = field(default_factory=lambda: [])
+    known_done: list[tuple[int, int]] = field(default_factory=lambda: [])
 
 
 @dataclass(slots=True)

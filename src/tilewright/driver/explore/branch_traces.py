@@ -27,11 +27,14 @@ _Stores = tuple[tuple[str, tuple[str, ...], Operand], ...]
 """Of each store, how it stores and where."""
 
 
-def lasting_choices(sliced: Slice, steering: Collection[str]) -> frozenset[int]:
-    """Branches and guards after which something differs. steering: registers whose values steer the protocol."""
+def lasting_choices(
+    sliced: Slice, steering: Collection[str], among: frozenset[int] | None = None
+) -> frozenset[int]:  # fmt: skip
+    """Branches and guards after which something differs. steering: registers whose values steer the protocol; among:
+    positions that are asked about, None for all."""
     flow, facts = sliced.text.flow, sliced.text.facts
     found: set[int] = set()
-    for position in sliced.executed:
+    for position in sliced.executed if among is None else sliced.executed & among:
         if flow.instructions[position].guard is None:
             continue
         if facts[position].kind != "control":

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tilewright.base.span import Span
+from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided, leaves
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,
     FAILS,
@@ -42,7 +43,7 @@ from tilewright.driver.explore.exploration import (
 from tilewright.driver.explore.joint_decisions import joint_decisions
 from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups
 from tilewright.driver.explore.path_search import label
-from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided
+from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.driver.explore.unequal_loops import bound_of, unequal_loops
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, frontier, rendered
 from tilewright.machine.symbolic.tracker import Condition
@@ -59,17 +60,24 @@ _BEFORE = 200
 class Site:
     """A decision as the launches showed it. seen: its outcomes, each by an example; examples: one for each expression
     and what needs to be decided on the way to it, with the conditions of its warp before it; constant: outcomes
-    of it where it depended on no input, as in a loop that another launch did not enter."""
+    of it where it depended on no input, as in a loop that another launch did not enter; expressions: those that
+    decided, by number; exits: by such a number, the decisions by which the last loop before it was left; ways: of each
+    example, what its warp had decided before, outside of loops."""
 
     place: Place
     kind: str
     loop: int
     stays: bool
     seen: dict[bytes, Condition] = field(default_factory=dict[bytes, Condition])
-    examples: dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]] = field(
-        default_factory=dict[tuple[object, ...], tuple[Condition, tuple[Condition, ...]]]
+    examples: dict[Example, tuple[Condition, tuple[Condition, ...]]] = field(
+        default_factory=dict[Example, tuple[Condition, tuple[Condition, ...]]]
     )
     constant: set[bytes] = field(default_factory=set[bytes])
+    expressions: set[int] = field(default_factory=set[int])
+    exits: dict[int, dict[int, Condition | None]] = field(default_factory=dict[int, dict[int, Condition | None]])
+    ways: dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]] = field(
+        default_factory=dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +105,14 @@ def cover(
     answers: dict[tuple[object, ...], Impossible | Undecided] = {}
     questions = 0
     while True:
+        every = sites(exploration, _clean(exploration), lasting)
         missing = (
-            *_missing(exploration, name),
-            *_further(exploration, loop_span),
+            # A loop that is known to repeat itself has fewer numbers of iterations that stand for others.
+            *_further(exploration, every, lasting, loop_span),
+            *_missing(exploration, every, name),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
-            *joint_decisions(exploration, _clean(exploration), lasting, name, answers),
-            *_left_by_loops(exploration, lasting, loop_span),
+            *joint_decisions(exploration, _clean(exploration), lasting, name, answers, _always(exploration, every)),
+            *_left_by_loops(exploration, every, lasting, span, loop_span),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
@@ -165,8 +175,11 @@ def _bounds(exploration: Exploration) -> list[tuple[int, int, int]]:
     return [(each.smallest, each.largest, each.multiple) for each in exploration.dimensions.values()]
 
 
-def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]:
-    """Every decision that depends on inputs, with the outcomes that launches showed."""
+def sites(
+    exploration: Exploration, tried: Iterable[Tried], lasting: frozenset[int] = frozenset()
+) -> dict[Place, Site]:  # fmt: skip
+    """Every decision that depends on inputs, with the outcomes that launches showed. lasting: decisions that leave a
+    trace, which alone tell ways apart: those of all of them together are asked for (`joint_decisions`)."""
     found: dict[Place, Site] = {}
     constant: dict[tuple[int, int, int], set[bytes]] = {}
     for each in tried:
@@ -176,8 +189,17 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
         before: dict[tuple[int, int], list[Condition]] = {}
         # What branches outside of loops decided so far.
         chosen: dict[tuple[int, int], frozenset[tuple[int, bytes]]] = {}
-        for condition in distinct(each.judged.conditions):
+        left: dict[tuple[int, int], Condition] = {}
+        fresh = {id(condition) for condition in distinct(each.judged.conditions)}
+        for condition in each.judged.conditions:
             place = place_of(condition)
+            last = left.get(place[1:3])
+            if leaves(condition):
+                left[place[1:3]] = condition
+            if place in found and condition.node.number in found[place].exits:
+                found[place].exits[condition.node.number][-1 if last is None else last.node.number] = last
+            if id(condition) not in fresh:
+                continue
             site = found.get(place)
             if site is None:
                 site = found[place] = Site(place, condition.kind, condition.loop, condition.stays)
@@ -185,6 +207,7 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
             way = before.setdefault(warp, [])
             outcome = label(condition.outcome)
             site.seen.setdefault(outcome, condition)
+            site.expressions.add(condition.node.number)
             if condition.kind == "value":
                 # One for each set of branches on the way: what loops do to it is for their repetition to show.
                 key = outcome, chosen.get(warp, frozenset())
@@ -194,6 +217,9 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
                 needed = exploration.ways.needed(way[-_BEFORE:], condition.position, condition)
                 key = condition.node.number, *(each.node.number for each in needed)
                 site.examples.setdefault(key, (condition, needed))
+                site.exits.setdefault(condition.node.number, {-1 if last is None else last.node.number: last})
+                outside = _chosen(way[-_BEFORE:], lasting)
+                site.ways.setdefault(key, {})[tuple(each.node.number for each in outside)] = outside
             if condition.kind != "value" and condition.loop < 0:
                 chosen[warp] = chosen.get(warp, frozenset()) | {(condition.position, outcome)}
             way.append(condition)
@@ -203,10 +229,10 @@ def sites(exploration: Exploration, tried: Iterable[Tried]) -> dict[Place, Site]
     return found
 
 
-def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Missing]:
+def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callable[[Input], str]) -> list[Missing]:
     found: list[Missing] = []
     chosen = _clean(exploration)
-    for site in sites(exploration, chosen).values():
+    for site in every.values():
         position = site.place[0]
         if site.kind == "value":
             found += _values(exploration, chosen, site, name)
@@ -222,16 +248,115 @@ def _missing(exploration: Exploration, name: Callable[[Input], str]) -> list[Mis
         # What later iterations decide by the same instruction is another expression, which no run had.
         moves = site.loop >= 0 and not entering and len({each.node.number for each, _ in site.examples.values()}) > 1
         where = "goes on in the loop" if entering else "leaves the loop" if site.loop >= 0 else "goes the other way"
-        for some in in_groups([Sought(*each, (outcome,)) for each in site.examples.values()]):
-            said = cut(rendered(some[0].condition.node, name))
+        groups = [] if site.loop >= 0 else _groups(exploration, every, site)
+        for group in (*groups, *({key: None} for key in site.examples if not any(key in group for group in groups))):
+            first = next(iter(group))
+            said = cut(rendered(site.examples[first][0].node, name))
             reason = f"no launch tried {where}: it would need {_not(said, outcome == FAILS)}"
-            asked = asking_any(exploration, position, reason, some)
-            found.append(replace(asked, ask=_not_yet(asked.ask)) if moves else asked)
+            asks = [_asked(exploration, every, site, Sought(*site.examples[key], (outcome,)), key) for key in group]
+            ask = _after_any_count(exploration, [each for each in group.values() if each is not None], outcome, asks)
+            key = ("way", outcome, *((key, tuple(site.ways.get(key, ()))) for key in group))
+            found.append(Missing(position, reason, key, _not_yet(ask) if moves else ask))
     found += _trips(exploration, name)
     return found
 
 
-def _not_yet(ask: Callable[[], Reached | Impossible | Undecided]) -> Callable[[], Reached | Impossible | Undecided]:
+def _always(exploration: Exploration, every: Mapping[Place, Site]) -> frozenset[Place]:
+    """The decisions that came out the same in all launches: `_missing` asks whether they may do otherwise."""
+    return frozenset(
+        place
+        for place, site in every.items()
+        if site.kind != "value" and place[0] not in exploration.idle
+        if len(outcomes := site.seen.keys() | site.constant) == 1 and b"split" not in outcomes
+    )
+
+
+_Ask = Callable[[], Reached | Impossible | Undecided]
+
+
+def _asked(exploration: Exploration, every: Mapping[Place, Site], site: Site, sought: Sought, key: Example) -> _Ask:
+    """Whether a launch decides otherwise, in whatever way it comes, or else in each of the ways that were seen. Only
+    what a branch outside of loops always decides by one expression tells ways apart: these are seen together."""
+
+    def ask() -> Reached | Impossible | Undecided:
+        answer = in_iteration()
+        lasting = _in_any_iteration(exploration, every, sought.before)
+        if not isinstance(answer, Impossible) or len(lasting) == len(sought.before):
+            return answer
+        # In an iteration that no launch has chosen so far, other decisions lead here.
+        further = replace(sought, before=lasting)
+        anywhere = reach_any(exploration.table, exploration.dimensions, (further,), tuple(exploration.barred))
+        known = isinstance(anywhere, Reached) and not exploration.is_new(anywhere.values)
+        return Undecided() if known else anywhere
+
+    def in_iteration() -> Reached | Impossible | Undecided:
+        table, dimensions, barred = exploration.table, exploration.dimensions, tuple(exploration.barred)
+        answer = reach_any(table, dimensions, (sought,), barred)
+        if site.loop >= 0 or not isinstance(answer, Reached) or exploration.is_new(answer.values):
+            return answer
+        for way in site.ways[key].values():
+            before = (*_outside(exploration, every, way), *sought.before)
+            again = reach_any(table, dimensions, (replace(sought, before=before),), barred)
+            if not isinstance(again, Impossible):
+                return again
+        return Impossible()
+
+    return ask
+
+
+def _in_any_iteration(
+    exploration: Exploration, every: Mapping[Place, Site], needed: Sequence[Condition]
+) -> tuple[Condition, ...]:  # fmt: skip
+    """Those of the decisions on a way that lead there in whatever iteration of the loops around them: what each
+    iteration decides by an expression of its own is left out, unless it is how the first one goes on."""
+    flow = exploration.ways.flow
+
+    def lasts(each: Condition) -> bool:
+        around = [loop for loop in flow.loops if flow.block_of[each.position] in loop.blocks]
+        site = every.get(place_of(each))
+        if not around or (site is not None and len(site.expressions) == 1):
+            return True
+        return each.loop >= 0 and not leaves(each) and not each.iteration and len(around) == 1
+
+    return tuple(filter(lasts, needed))
+
+
+def _outside(exploration: Exploration, every: Mapping[Place, Site], way: Sequence[Condition]) -> list[Condition]:
+    """What a warp decided outside of loops, by the one expression that always decides there."""
+    flow = exploration.ways.flow
+    return [
+        each for each in way if len(every[place_of(each)].expressions) == 1 and not flow.is_in_a_loop(each.position)
+    ]
+
+
+def _groups(exploration: Exploration, every: Mapping[Place, Site], site: Site) -> list[dict[Example, Behind]]:
+    """Decisions behind one loop, each with what all ways decide that lead to it or led to it."""
+    groups = by_loop(site.examples, site.exits)
+    for group in groups:
+        for key, each in group.items():
+            ways = [_outside(exploration, every, way) for way in site.ways[key].values()]
+            shared = [one for one in ways[0] if all(decided(one) in map(decided, way) for way in ways)]
+            group[key] = replace(each, needed=(*shared, *each.needed))
+    return groups
+
+
+def _after_any_count(exploration: Exploration, behind: Sequence[Behind], outcome: bytes, asks: Sequence[_Ask]) -> _Ask:
+    """Whether a launch decides otherwise, of decisions asked about one by one, or, behind a loop, together."""
+
+    def ask() -> Reached | Impossible | Undecided:
+        answer: Reached | Impossible | Undecided = Impossible()
+        for each in asks:
+            answer = each()
+            if not isinstance(answer, Impossible):
+                break
+        if isinstance(answer, Impossible) or not behind:
+            return answer
+        return after_any_count(exploration, behind, (outcome,)) or answer
+
+    return ask
+
+
+def _not_yet(ask: _Ask) -> _Ask:
     """The question where that it is impossible in the iterations that were run says nothing of later ones."""
 
     def asked() -> Reached | Impossible | Undecided:
@@ -311,10 +436,21 @@ def _trips(exploration: Exploration, name: Callable[[Input], str]) -> list[Missi
     return missing
 
 
-def _further(exploration: Exploration, loop_span: Callable[[int], Span]) -> list[Missing]:
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """How a loop was left after the most iterations on one way: with the conditions before, and of these what was
+    decided outside of loops."""
+
+    condition: Condition
+    before: tuple[Condition, ...]
+    outside: tuple[Condition, ...]
+
+
+def _further(
+    exploration: Exploration, every: Mapping[Place, Site], lasting: frozenset[int], loop_span: Callable[[int], Span]
+) -> list[Missing]:  # fmt: skip
     """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
-    last: dict[int, Missing] = {}
-    most: dict[int, int] = {}
+    last: dict[int, dict[tuple[object, ...], _Left]] = {}
     deciding: set[int] = set()
     for each in exploration.tried:
         if not (each.clean or each.judged.too_long):
@@ -322,31 +458,61 @@ def _further(exploration: Exploration, loop_span: Callable[[int], Span]) -> list
         ways: dict[tuple[int, int], list[Condition]] = {}
         for condition in distinct(each.judged.conditions):
             way = ways.setdefault((condition.cta, condition.warp), [])
-            loop = condition.loop
-            if loop >= 0 and condition.outcome.size == 1:
-                deciding.add(loop)
-                leaves = (label(condition.outcome) == HOLDS) != condition.stays
-                if leaves and each.clean and condition.iteration >= most.get(loop, 0):
-                    most[loop] = condition.iteration
-                    last[loop] = asking(
-                        exploration, -1, _not_repeating(exploration, loop, loop_span), condition, tuple(way[-_BEFORE:]),
-                        (label(condition.outcome),),
-                    )  # fmt: skip
+            if condition.loop >= 0 and condition.outcome.size == 1:
+                deciding.add(condition.loop)
+                if leaves(condition) and each.clean:
+                    before = tuple(way[-_BEFORE:])
+                    outside = tuple(_outside(exploration, every, _chosen(before, lasting)))
+                    known = last.setdefault(condition.loop, {})
+                    key = tuple(map(decided, outside))
+                    if key not in known or known[key].condition.iteration <= condition.iteration:
+                        known[key] = _Left(condition, before, outside)
             way.append(condition)
     found: list[Missing] = []
     for loop in sorted(deciding):
         repeated = exploration.repetition(loop)
         if repeated is not None and repeated.reason is None:
             continue
-        if loop in last and exploration.longest(loop) < ENOUGH_ITERATIONS:
-            found.append(last[loop])
+        short = repeated is None or repeated.short
+        said = _not_repeating(exploration, loop, loop_span)
+        if loop in last and exploration.longest(loop) < (MOST_ITERATIONS if short else ENOUGH_ITERATIONS):
+            some = sorted(last[loop].values(), key=lambda each: -each.condition.iteration)
+            numbers = tuple((each.condition.node.number, tuple(map(decided, each.outside))) for each in some)
+            found.append(Missing(-1, said, ("further", loop, *numbers), _stays_longer(exploration, some)))
         else:
-            found.append(Missing(-1, _not_repeating(exploration, loop, loop_span), ("further", loop), Undecided))
+            found.append(Missing(-1, said, ("further", loop), Undecided))
     return found
 
 
+def _stays_longer(exploration: Exploration, some: Sequence[_Left]) -> _Ask:
+    """Whether a launch iterates a loop more often than it was on any of the ways to it: few ways lead to a loop, and
+    what the launch decides on them may bound it."""
+
+    def ask() -> Reached | Impossible | Undecided:
+        for each in some:
+            condition = each.condition
+            needed = exploration.ways.needed(each.before, condition.position, condition)
+            answer: Reached | Impossible | Undecided = Undecided()
+            for before in ((), each.outside):
+                sought = Sought(condition, (*before, *needed), (label(condition.outcome),))
+                answer = reach_any(exploration.table, exploration.dimensions, (sought,), tuple(exploration.barred))
+                if isinstance(answer, Impossible):
+                    break
+            if not isinstance(answer, Impossible):
+                return answer
+        return Impossible()
+
+    return ask
+
+
+def _chosen(way: Sequence[Condition], lasting: frozenset[int]) -> tuple[Condition, ...]:
+    """What a warp decided by branches that leave a trace and no loop."""
+    return tuple(each for each in way if each.kind == "branch" and each.loop < 0 and each.position in lasting)
+
+
 def _left_by_loops(
-    exploration: Exploration, lasting: frozenset[int], loop_span: Callable[[int], Span]
+    exploration: Exploration, every: Mapping[Place, Site], lasting: frozenset[int], span: Callable[[int], Span],
+    loop_span: Callable[[int], Span],
 ) -> list[Missing]:  # fmt: skip
     """Loops after which something decides that depends on how often they iterated, beside what inputs decide otherwise:
     not all numbers of iterations were seen with all other decisions."""
@@ -366,13 +532,41 @@ def _left_by_loops(
             and (each.loop < 0 or bound_of(each.node) is None or bound_of(each.node) not in bounds)
             for each in decisions
         )
-        if repeated.decides is not None and others:
+        if repeated.decides and others:
             said = (
-                f"{repeated.decides}: how often the loop at {loop_span(loop)} iterated decides here, and not every "
-                "number of iterations was tried with every other decision"
+                f"{span(repeated.decides[0])}: how often the loop at {loop_span(loop)} iterated decides here, and not "
+                "every number of iterations was tried with every other decision"
             )
-            found.append(Missing(-1, said, ("left", loop), Undecided))
+            alike = [each for each in every.values() if each.kind != "value" and each.place[0] in repeated.decides]
+            key = "left", loop, *(sorted(site.examples, key=str) for site in alike)
+            ask = _always_alike(exploration, every, loop, repeated.decides, alike)
+            found.append(Missing(-1, said, tuple(map(str, key)), ask))
     return found
+
+
+def _always_alike(
+    exploration: Exploration, every: Mapping[Place, Site], loop: int, decides: Sequence[int], some: Sequence[Site]
+) -> _Ask:  # fmt: skip
+    """Whether what a loop decides behind it comes out the same after every number of iterations. some: the sites."""
+
+    def ask() -> Reached | Impossible | Undecided:
+        if {site.place[0] for site in some} != {*decides}:
+            return Undecided()
+        for site in some:
+            outcomes = tuple(site.seen.keys() | site.constant)
+            groups = [
+                each for each in by_loop(site.examples, site.exits) if next(iter(each.values())).exit.loop == loop
+            ]
+            # Of what another way leads to, the loop says nothing.
+            exits = [left for key in site.examples for left in site.exits[key[0]].values()]
+            count = sum(left is not None and left.loop == loop for left in exits)
+            if len(outcomes) != 1 or len(groups) != 1 or len(groups[0]) != count:
+                return Undecided()
+            if not isinstance(after_any_count(exploration, [*groups[0].values()], outcomes), Impossible):
+                return Undecided()
+        return Impossible()
+
+    return ask
 
 
 def _not_repeating(exploration: Exploration, loop: int, loop_span: Callable[[int], Span]) -> str:

@@ -176,7 +176,7 @@ class Exploration:
     )
     # Launches that were given up before the most iterations of a loop.
     _impatient: set[tuple[tuple[Input, int], ...]] = field(default_factory=set[tuple[tuple[Input, int], ...]])
-    # The clean launches, with what each decided.
+    # The clean launches and those that were given up, with what each decided.
     _decided: list[tuple[Tried, tuple[Condition, ...]]] = field(
         default_factory=list[tuple[Tried, tuple[Condition, ...]]]
     )
@@ -196,8 +196,8 @@ class Exploration:
         return key not in self._known or key in self._impatient
 
     def retraced(self, values: Assignment) -> Tried | None:
-        """A clean launch that decided everything as this one would: this one takes the same steps, and shows the same
-        (`machine.symbolic.tracker`)."""
+        """A launch that is clean, or was given up, and that decided everything as this one would: this one takes the
+        same steps, and shows the same (`machine.symbolic.tracker`)."""
         if any(each.kind in ("memory", "ticket", "work") for each in self.dimensions):
             return None  # which words and tickets there are depends on the launch
         columns = {given: np.array([value], np.uint64) for given, value in self._whole(values)[0].items()}
@@ -274,8 +274,9 @@ class Exploration:
             self._impatient.discard(key)
             if judged.too_long and iterations_most < ITERATIONS_MOST:
                 self._impatient.add(key)
-            if known.clean:
+            if known.clean or (judged.too_long and key not in self._impatient):
                 self._decided.append((known, tuple(distinct(judged.conditions))))
+            if known.clean:
                 self._reached.update(map(_goal_of, judged.conditions))
             if judged.asserted is None:
                 self._goals(known)

@@ -26,6 +26,7 @@ Checked by: tests/coverage_attacks/test_joint_decisions.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.driver.explore.behind_loops import leaves
 from tilewright.driver.explore.exploration import FAILS, Exploration, Place, Tried, distinct, place_of
 from tilewright.driver.explore.later_iterations import later_iterations
 from tilewright.driver.explore.missing import Missing, cut
@@ -65,11 +67,12 @@ _SAID_MOST = 5
 @dataclass(frozen=True, slots=True)
 class _Letter:
     """A decision of a word: by a condition, negations apart; the conditions of its warp before; and whether it is an
-    operand, which may have more values than two."""
+    operand, which may have more values than two. others: how many other expressions its warp decided there before."""
 
     condition: Condition
     before: tuple[Condition, ...]
     operand: bool = False
+    others: int = 0
 
     @property
     def key(self) -> tuple[int, int]:
@@ -100,11 +103,13 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class _Branching:
-    """A place in the tree of words: a word that comes to it, how many letters come before, the outcomes of the next."""
+    """A place in the tree of words: a word that comes to it, how many letters come before, the outcomes of the next;
+    stayed: by what its warp stayed in a loop up to the iteration that it is in."""
 
     word: _Word
     place: int
     outcomes: frozenset[bytes]
+    stayed: tuple[Condition, ...] = ()
 
     @property
     def last(self) -> _Letter:
@@ -117,13 +122,14 @@ class _Branching:
 
 def joint_decisions(
     exploration: Exploration, chosen: Sequence[Tried], lasting: Collection[int], name: Callable[[Input], str],
-    answers: Mapping[tuple[object, ...], Impossible | Undecided],
+    answers: Mapping[tuple[object, ...], Impossible | Undecided], always: Collection[Place] = (),
 ) -> list[Missing]:  # fmt: skip
     """Ways of decisions together that no launch of `chosen` took. lasting: decisions that leave a trace; answers: what
-    was found of earlier gaps, by their keys."""
+    was found of earlier gaps, by their keys; always: those that come out the same in all launches, and no gap is left
+    where another might do otherwise: they tell no ways apart."""
     parting: dict[int, Missing] = {}
     recurring = _recurring(exploration, chosen, lasting)
-    words = [_word(exploration, tried, lasting, recurring, name, parting) for tried in chosen]
+    words = [_word(exploration, tried, lasting, recurring, name, parting, always) for tried in chosen]
     seen: dict[Place, set[bytes]] = {}
     for condition in (each for tried in chosen for each in tried.judged.conditions):
         seen.setdefault(place_of(condition), set()).add(label(condition.outcome))
@@ -173,10 +179,11 @@ def _recurring(exploration: Exploration, chosen: Sequence[Tried], lasting: Colle
 
 def _word(
     exploration: Exploration, tried: Tried, lasting: Collection[int], recurring: Collection[int],
-    name: Callable[[Input], str], parting: dict[int, Missing],
+    name: Callable[[Input], str], parting: dict[int, Missing], always: Collection[Place],
 ) -> _Word:  # fmt: skip
     """What a launch decided. recurring: positions of which the first decision of each warp is part of the word;
-    parting: gets decisions by which lanes part in ways that launches may do otherwise."""
+    parting: gets decisions by which lanes part in ways that launches may do otherwise; always: decisions that are no
+    part of the word."""
     ways: dict[tuple[int, int], list[Condition]] = {}
     for condition in distinct(tried.judged.conditions):
         ways.setdefault((condition.cta, condition.warp), []).append(condition)
@@ -185,9 +192,12 @@ def _word(
     evaluation = _evaluation(exploration, tried)
     for _, way in sorted(ways.items()):
         visited: set[tuple[int, int]] = set()
+        decided_there: Counter[tuple[int, int]] = Counter()
         for index, condition in enumerate(way):
             position, where = condition.position, (condition.position, condition.slot)
-            if condition.kind != "value" and position not in lasting:
+            others = decided_there[where]
+            decided_there[where] += 1
+            if condition.kind != "value" and (position not in lasting or place_of(condition) in always):
                 continue
             again = where in visited and position in recurring
             visited.add(where)
@@ -199,7 +209,8 @@ def _word(
             for letter in _letters(evaluation, condition, way[max(0, index - _BEFORE) : index]):
                 if again:
                     if condition.loop < 0:
-                        word.later.setdefault(position, {}).setdefault(letter.condition.node.number, letter)
+                        known = word.later.setdefault(position, {})
+                        known.setdefault(letter.condition.node.number, replace(letter, others=others))
                         word.outcomes.setdefault(position, set()).add(letter.outcome)
                 elif letter.key not in decided:
                     decided.add(letter.key)
@@ -267,7 +278,12 @@ def _later(exploration: Exploration, words: Sequence[_Word], name: Callable[[Inp
             asked = [
                 _missing(
                     exploration,
-                    _Branching(_Word(word.values, [*word.letters, letter]), len(word.letters), frozenset(outcomes)),
+                    _Branching(
+                        _Word(word.values, [*word.letters, letter]),
+                        len(word.letters),
+                        frozenset(outcomes),
+                        _stayed(exploration, letter),
+                    ),
                     (*key, number),
                     name,
                 )
@@ -275,6 +291,21 @@ def _later(exploration: Exploration, words: Sequence[_Word], name: Callable[[Inp
             ]
             found.append(replace(asked[0], key=("joint", *(each.key for each in asked)), ask=_any_of(asked)))
     return found
+
+
+def _stayed(exploration: Exploration, letter: _Letter) -> tuple[Condition, ...]:
+    """By what a warp stayed in the loops around a decision, each since its last visit began, where each iteration has
+    decided by an expression of its own: then all who decide by this one are in this iteration."""
+    flow = exploration.ways.flow
+    block = flow.block_of[letter.condition.position]
+    around = {number for number, loop in enumerate(flow.loops) if block in loop.blocks}
+    visits = {each.loop: each.visit for each in letter.before if each.loop in around}
+    stayed = tuple(
+        each
+        for each in letter.before
+        if each.loop in around and each.visit == visits[each.loop] and each.kind == "branch" and not leaves(each)
+    )
+    return stayed if len(stayed) == letter.others else ()
 
 
 def _of_operand(
@@ -351,7 +382,7 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
     last, excluded = branching.last, sorted(branching.outcomes)
 
     def ask() -> Reached | Impossible | Undecided:
-        others, asked = tuple(each.condition for each in branching.before), last.condition
+        others, asked = (*branching.stayed, *(each.condition for each in branching.before)), last.condition
         table, dimensions = exploration.table, exploration.dimensions
         barred = tuple(exploration.barred)
         near = _near(exploration, branching)
@@ -393,7 +424,8 @@ def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reache
 def _near(exploration: Exploration, branching: _Branching) -> dict[Input, int] | None:
     """The smallest launch near an earlier one that comes to a place of the tree and has another outcome there, if it is
     found among few thousands."""
-    before, last = [each.condition for each in branching.before], branching.last.condition
+    before = [*branching.stayed, *(each.condition for each in branching.before)]
+    last = branching.last.condition
     dimensions = tuple(exploration.dimensions.values())
     pool = pool_of(exploration.table, dimensions, branching.word.values, (*before, last))
     try:

@@ -2,9 +2,9 @@
 
 A loop that repeats itself leaves another state after each number of iterations of a period: a stage, a phase. What it
 leaves is no expression of inputs, though inputs say how often it iterated. A branch behind it that depends on such a
-register has been seen for each number of iterations that stands for others, but not together with each other decision
-(`coverage` asks). So from the loop's exits these registers are followed, through what is computed from them, to the
-branches and guards that they decide.
+register has been seen for each number of iterations that stands for others, but not together with each other decision.
+`coverage` asks for that, unless it comes out the same after any number (`behind_loops`). So from the loop's exits these
+registers are followed, through what is computed from them, to the branches and guards that they decide.
 
 Not handled: what goes through memory; operands of synchronizations. Checked by:
 tests/coverage_attacks/test_left_by_loops.py.
@@ -16,7 +16,6 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from tilewright.base.span import Span
 from tilewright.driver.explore.branch_traces import lasting_choices
 from tilewright.machine.protocol.counter_values import Snapshot
 from tilewright.machine.protocol.protocol_run import ProtocolReport
@@ -34,29 +33,32 @@ def varying(snapshots: Sequence[Snapshot], names: Collection[str], period: int) 
     )
 
 
-def decided_behind(report: ProtocolReport, steers: Steering, number: int, names: frozenset[str]) -> Span | None:
-    """The first branch or guard behind loop `number` that leaves a trace and depends on some registers of the loop."""
+def decided_behind(
+    report: ProtocolReport, steers: Steering, number: int, names: frozenset[str]
+) -> tuple[int, ...]:  # fmt: skip
+    """The branches and guards behind loop `number` that leave a trace and depend on some registers of the loop, by
+    their positions."""
     flow, text, sliced = report.sliced.text.flow, report.sliced.text, report.sliced
-    lasting = lasting_choices(sliced, steers.registers)
     inside = {flow.block_of[position] for position in report.loops[number].positions}
     exits = {each for block in inside for each in flow.blocks[block].successors if each not in inside}
     waiting = [(block, names) for block in sorted(exits)]
     seen: set[tuple[int, frozenset[str]]] = set()
+    found: set[int] = set()
     while waiting:
         state = block, left = waiting.pop()
         if not left or block in inside or block >= len(flow.blocks) or state in seen:
             continue
         seen.add(state)
         if len(seen) > _STATES_MOST:
-            return flow.instructions[flow.blocks[block].begin].span
+            return (flow.blocks[block].begin,)
         for at in range(flow.blocks[block].begin, flow.blocks[block].end):
             facts, guard = text.facts[at], flow.instructions[at].guard
-            if at in sliced.executed and at in lasting and guard is not None and guard.register.name in left:
-                return flow.instructions[at].span
+            if at in sliced.executed and guard is not None and guard.register.name in left:
+                found.add(at)
             reads = at in sliced.executed and facts.kind == "compute" and not left.isdisjoint(facts.reads)
             if reads:
                 left |= facts.writes & steers.registers
             elif guard is None:
                 left -= facts.writes
         waiting += [(each, left) for each in flow.blocks[block].successors]
-    return None
+    return tuple(sorted(lasting_choices(sliced, steers.registers, frozenset(found))))

@@ -65,14 +65,15 @@ _Row = tuple[int, list[Any], _Barriers]
 @dataclass(frozen=True, slots=True)
 class Repeated:
     """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
-    does so every `period` iterations from iteration `first` on; said: in words; decides: where what it leaves decides
-    something behind it."""
+    does so every `period` iterations from iteration `first` on; said: in words; decides: the positions at which what it
+    leaves decides something behind it; short: after more iterations it may be seen to repeat itself."""
 
     reason: str | None
     period: int = 1
     first: int = 0
     said: str = ""
-    decides: Span | None = None
+    decides: tuple[int, ...] = ()
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -516,7 +517,8 @@ def _repeats(
     held = sorted(name for name in written if all(name in snapshot for snapshot in snapshots[1:]))
     found = repetition(snapshots[1:], held)
     if found is None:
-        return Repeated(f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations")
+        said = f"the loop at {loop.span} was not seen to repeat itself in {len(snapshots)} iterations"
+        return Repeated(said, short=True)
     direct, exits = _exits(report, number)
     latch = latch_of(text.flow, text.flow.loops[number])
     below = frozenset(at for at, place in enumerate(places) if latch is not None and latch.is_below(text.flow, place))
@@ -525,10 +527,14 @@ def _repeats(
         text.flow.blocks[each].end - 1 for each in inside if not inside.issuperset(text.flow.blocks[each].successors)
     ]
     first_exit = min(leaving, default=0) if loop.head == min(loop.positions) else 0
-    whole = [index for index, at in enumerate(places) if at < first_exit]
+    natural = text.flow.loops[number]
+    last = frozenset(text.flow.passed(natural, last=True))
+    whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
+    at_choice = _at_choice(report, number, places, chosen)
     against = objections(
-        body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below
-    )
+        body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
+        passed=text.flow.passed(natural), chosen=at_choice,
+    )  # fmt: skip
     if against:
         first = against[0]
         return Repeated(
@@ -554,8 +560,27 @@ def _repeats(
     every = "iteration" if found.period == 1 else f"{found.period} iterations"
     # The first snapshot, which is left out, is taken after one iteration.
     first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
-    decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period))
+    # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
+    left = {name for index in at_choice for name in text.facts[places[index]].writes & steers.registers}
+    decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period) | left)
     return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
+
+
+def _at_choice(report: ProtocolReport, number: int, places: Sequence[int], chosen: frozenset[str]) -> list[int]:
+    """Which of some places in a loop are executed in iterations that a launch decides about. chosen: the registers that
+    inputs reach."""
+    text = report.sliced.text
+    flow, facts = text.flow, text.facts
+    natural = flow.loops[number]
+    branches = [at for at in flow.positions(natural.blocks) if facts[at].kind == "control"]
+    decided = [flow.region(at) for at in branches if not chosen.isdisjoint(facts[at].reads)]
+    blocks = frozenset[int]().union(*decided) - frozenset(flow.passed(natural))
+    guards = [flow.instructions[at].guard for at in places]
+    return [
+        index
+        for index, (at, guard) in enumerate(zip(places, guards, strict=True))
+        if flow.block_of[at] in blocks or (guard is not None and guard.register.name in chosen)
+    ]
 
 
 def _settled(snapshots: Sequence[Snapshot], names: Collection[str], period: int) -> int:

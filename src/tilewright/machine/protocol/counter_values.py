@@ -65,11 +65,18 @@ def check_range(operand: Operand, gain: Gain, width: int, snapshots: Sequence[Sn
         raise Inexact("it reads a counter that overflows soon, or has lost bits")
 
 
-def check_met(one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], *, executed: bool) -> None:
+def check_met(
+    one: Operand, other: Operand, drift: Gain, snapshots: Sequence[Snapshot], *, executed: bool, stepped: int = 0
+) -> None:
     """Raises Inexact where the sides of a comparison, one of which is the same all along, have not met in the run.
-    executed: the comparison is made in the iteration after the last snapshot, too, which may be where they meet."""
-    at = snapshots[-1] if executed or len(snapshots) < 2 else snapshots[-2]
+    executed: the comparison is made in the iteration after the last snapshot, too, which may be where they meet;
+    stepped: the period, where an iteration steps the counter before it compares it, 0 elsewhere."""
+    at = snapshots[-1] if executed or stepped or len(snapshots) < 2 else snapshots[-2]
     distance = value_of(one, at) - value_of(other, at)
+    if executed and 0 < stepped < len(snapshots):
+        # The last iteration takes the step that the one a period before took.
+        now, before = snapshots[-stepped], snapshots[-stepped - 1]
+        distance += value_of(one, now) - value_of(other, now) - value_of(one, before) + value_of(other, before)
     if bool((distance < 0).any() if drift > 0 else (distance > 0).any()):
         raise Inexact("its sides approach each other, and the run ended before they met")
 

@@ -17,6 +17,7 @@ compares them with the assumption after it:
 - `x & (2^k - 1)` and `x % m` gain nothing if x gains a multiple of 2^k, of m; `x >> k`, `x / m` then gain a quotient;
 - a counter's quotient by a bound that it is less than in every iteration is 0 (`machine.protocol.latches`), and gains
   nothing, if the counter is not negative and grows;
+- `x | b` and `x ^ b` gain what x gains if that is a multiple of more than b, which moves no bit of b;
 - bits of x (bfe) gain nothing if x gains a multiple of what the bit above them counts;
 - what is computed from registers that gain nothing gains nothing, and so does what is loaded from where they say;
 - the sign of a counter (a shift by all bits but one) gains nothing if the counter moves away from zero;
@@ -26,14 +27,14 @@ compares them with the assumption after it:
   nothing by a state;
 - a comparison whose sides drift apart keeps its outcome; if they approach, there is a trip count at which it changes.
   So in each lane and each iteration of the last period the sides must have met and be apart for good (it is how
-  pipelines stop to fetch). Of several ways out of a loop, those that a launch decides are covered by launches; a
-  counter that comes to a constant must have done so;
+  pipelines stop to fetch), and it must be made in iterations that no launch chooses. Of several ways out of a loop,
+  those that a launch decides are covered by launches; a counter that comes to a constant must have done so;
 - what blocks leave in a register gains the same in all of them, since the order of the text is not that of control.
 
 Sums, products and left shifts are exact modulo their width. What reads a counter otherwise (a comparison, a right
 shift, a quotient, a wider conversion) is an objection where the counter overflows within 2^20 periods, as one does that
-begins near the end of its range; and where a right shift takes what a left one has cut off. A narrower conversion is a
-mask.
+begins near the end of its range; and where a right shift takes what a left one has moved, of which no snapshot says how
+large it is. A narrower conversion is a mask.
 
 Anything else that reads a counter is an objection, and the run proves nothing beyond itself. Counters that gain less
 are taken not to overflow. What is loaded from global memory at a counter's place is an input of each iteration's own.
@@ -196,7 +197,7 @@ def objections(
     body: Sequence[Instruction], found: Repetition, snapshots: Sequence[Snapshot], exits: frozenset[str],
     direct: frozenset[str] = frozenset(), open_registers: frozenset[str] | None = None,
     *, ended: bool = True, blocks: Sequence[int] = (), whole: Collection[int] = (),
-    below: frozenset[int] = frozenset(),
+    below: frozenset[int] = frozenset(), passed: Sequence[int] = (), chosen: Collection[int] = (),
 ) -> tuple[Objection, ...]:  # fmt: skip
     """What in a loop keeps `found` from holding for every trip count.
 
@@ -205,7 +206,9 @@ def objections(
     open_registers: those that may depend on what a launch chooses, None for all; ended: what no launch chooses ended
     the loop in this run; blocks: the basic block of each instruction of the body, one for all if there are none;
     whole: the places in the body of what is executed in the last iteration, too, before any way out; below: divisions
-    whose dividend is less than their divisor, by index in `body`.
+    whose dividend is less than their divisor, by index in `body`; passed: the blocks that every iteration goes
+    through that comes to its end, in order; chosen: the places in the body of what a launch decides about in which
+    iterations it is executed.
     """
     written = {name for item in body for name in _targets(item)}
     gains: dict[str, Gain] = {name: found.steps.get(name, 0) for name in written}
@@ -216,6 +219,9 @@ def objections(
     left: dict[str, Gain] = {}
     scaled: set[str] = set()
     lasting = _last_writes(body, blocks)
+    order = {block: place for place, block in enumerate(passed)}
+    places = [(order[blocks[at]], at) if at < len(blocks) and blocks[at] in order else None for at in range(len(body))]
+    stepped = {name: places[at] for at, item in enumerate(body) if item.guard is None for name in _targets(item)}
     for index, item in enumerate(body):
         moving = _moving_use(item, gains, snapshots)
         if moving:
@@ -226,7 +232,18 @@ def objections(
         try:
             gain = (
                 _comparison(
-                    item, gains, snapshots, found.period, writes, ending, direct, open_registers, ended, index in whole
+                    item,
+                    gains,
+                    snapshots,
+                    found.period,
+                    writes,
+                    ending,
+                    direct,
+                    open_registers,
+                    ended,
+                    index in whole,
+                    {name for name, at in stepped.items() if _is_before(at, places[index])},
+                    index in chosen,
                 )
                 if item.row in ("setp", "set")
                 else _state(item, found.steps.get(targets[0], 0), gains)
@@ -256,6 +273,11 @@ def objections(
                 )
                 del assumed[name]
     return tuple(problems)
+
+
+def _is_before(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    """Whether every iteration comes to one place before it comes to the other. None: some do not come to it."""
+    return one is not None and other is not None and one < other
 
 
 def _last_writes(body: Sequence[Instruction], blocks: Sequence[int]) -> set[tuple[int, str]]:
@@ -375,6 +397,8 @@ def _gain(
             return 0
         case "and", [gain, 0]:
             return _masked(gain, _fixed(item.operands[2], "a mask"))
+        case "or" | "xor", [gain, 0]:
+            return _below_gain(gain, _fixed(item.operands[2], "bits"))
         case "bfe", [gain, 0, 0]:
             return _field(gain, *(_fixed(operand, "a bit field") for operand in item.operands[2:]))
         case _:
@@ -395,7 +419,7 @@ def _check_all_bits(
     if item.row == "bfe" or (item.row == "rem" and _is_power_of_two(item.operands[2])):
         return  # of low bits: `_field` and `_quotient` see to that
     for operand, gain in zip(item.operands[1:], sources, strict=False):
-        if gain and any(name in scaled for name in _registers(operand)):
+        if gain and any(name in scaled and held(snapshots[-1], name) is None for name in _registers(operand)):
             raise Inexact(f"{item.opcode} reads a counter whose upper bits are shifted out")
         check_range(operand, gain, width, snapshots)
 
@@ -526,6 +550,13 @@ def _masked(gain: Gain, mask: int) -> Gain:
     return gain
 
 
+def _below_gain(gain: Gain, bits: int) -> Gain:
+    """Bits that are set or turned over below all that a gain moves leave it as it is."""
+    if not isinstance(gain, int) or not 0 <= bits < gain & -gain:
+        raise Inexact(f"bits {bits:#x} of a counter that gains {gain} a period are set or turned over")
+    return gain
+
+
 def _field(gain: Gain, position: int, length: int) -> Gain:
     """Bits `position` to `position + length` - 1 return with a gain of a multiple of the bit above (PTX ISA, bfe: only
     the low 8 bits of both numbers count)."""
@@ -601,12 +632,13 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "
 def _comparison(
     item: Instruction, gains: Mapping[str, Gain], snapshots: Sequence[Snapshot], period: int,
     writes: Mapping[str, int], exits: frozenset[str], direct: frozenset[str], open_registers: frozenset[str] | None,
-    ended: bool, executed: bool,
+    ended: bool, executed: bool, stepped: Collection[str], at_choice: bool,
 ) -> int:  # fmt: skip
     """A comparison's outcome gains nothing. writes: how many instructions of the loop write each register. Raises
     Inexact if some trip count has an outcome that was never seen. Of those that end the loop, one that a launch decides
     and by which a branch leaves it is a condition of its own; any other must have ended the run. executed: it was made
-    in the last iteration as well."""
+    in the last iteration as well; stepped: what each iteration wrote before it made it; at_choice: a launch
+    decides in which iterations it is made."""
     one, other = item.operands[1], item.operands[2]
     drift = _gain_of(one, gains) - _gain_of(other, gains)
     if any(_gain_of(operand, gains) for operand in item.operands[3:]):
@@ -631,10 +663,16 @@ def _comparison(
         return 0
     fixed = [each for each in (one, other) if not any(name in writes for name in _registers(each))]
     if fixed and open_registers is not None and sides & open_registers:
-        check_met(one, other, drift, snapshots, executed=executed)  # each iteration's outcome is a condition of its own
+        # Each iteration's outcome is a condition of its own.
+        steps = all(writes.get(name) == 1 and name in stepped for name in sides if name in writes)
+        check_met(one, other, drift, snapshots, executed=executed, stepped=period if steps else 0)
         return 0
     if any(writes.get(name, 0) > 1 for name in sides):
         raise Inexact("it compares a counter with what several instructions write")
+    if at_choice:
+        raise Inexact(
+            "it compares a counter in iterations that a launch chooses, and may not have in the one that matters"
+        )
     check_apart(one, other, drift, snapshots, period)
     return 0
 

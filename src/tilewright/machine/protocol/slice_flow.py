@@ -80,6 +80,29 @@ class Flow:
                 yield block
                 waiting.extend(each for each in self.blocks[block].successors if each != stop)
 
+    def is_in_a_loop(self, position: int) -> bool:
+        return any(self.block_of[position] in loop.blocks for loop in self.loops)
+
+    def passed(self, loop: NaturalLoop, *, last: bool = False) -> list[int]:
+        """The blocks that every iteration of a loop goes through, in order. last: the iteration that leaves it, too."""
+        head = self.block_of[loop.head]
+        ends = {self.block_of[edge] for edge in loop.back_edges}
+        if last:
+            ends |= {each for each in loop.blocks if not loop.blocks.issuperset(self.blocks[each].successors)}
+        before = {block: self._before(loop, head, block) for block in loop.blocks}
+        return sorted((each for each in before if not before[each] & ends), key=lambda each: len(before[each]))
+
+    def _before(self, loop: NaturalLoop, head: int, without: int) -> frozenset[int]:
+        """The blocks of a loop that an iteration comes to without going through one of them."""
+        found: set[int] = set()
+        waiting = [head] if head != without else []
+        while waiting:
+            block = waiting.pop()
+            if block not in found:
+                found.add(block)
+                waiting += [each for each in self.blocks[block].successors if each in loop.blocks - {without, head}]
+        return frozenset(found)
+
     def positions(self, blocks: frozenset[int]) -> list[int]:
         """The positions in some blocks, ascending."""
         return [at for number in sorted(blocks) for at in range(self.blocks[number].begin, self.blocks[number].end)]

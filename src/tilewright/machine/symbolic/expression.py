@@ -41,10 +41,11 @@ class Input:
     "grid" and "cluster" are the number of clusters along axis `place` and the index of the one that runs; "memory" is
     a word at address `place` that nobody writes; "ticket" is the result of the atomic operation number `place`;
     "work" is the index in the grid, along axis `place % 4`, of a CTA whose work is taken over: any, though the machine
-    takes the one with index `place / 4` along x.
+    takes the one with index `place / 4` along x; "trips" is how often loop number `place` iterated, where an expression
+    stands for those after any number of iterations, and no launch chooses it.
     A pointer's value is 1 where it leads to its buffer and 0 where it is null."""
 
-    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket", "work"]
+    kind: Literal["number", "pointer", "grid", "cluster", "memory", "ticket", "work", "trips"]
     place: int
     size_bytes: int
 
@@ -175,6 +176,11 @@ class Table:
     def merged(self, mask: int, inside: Source, outside: Source) -> Node:
         sources: tuple[Source, ...] = (inside, outside)
         return self._node(("merged", mask, *map(_key, sources)), Merged(mask), sources, uniform=False)
+
+    def again(self, node: Node, sources: tuple[Source, ...]) -> Node:
+        """What a node is, of other sources."""
+        key = ("again", node.number, *map(_key, sources))
+        return self._node(key, node.operation, sources, uniform=node.uniform, bases=node.bases)
 
     def negated(self, node: Node) -> Node:
         if isinstance(node.operation, Not) and isinstance(node.sources[0], Node):

@@ -224,7 +224,9 @@ def wait(state: LaunchState, event: BulkWait) -> None:
     thread.waited_after = True
     done = thread.groups - event.pending
     if done > 0:
-        thread.told.append((warp.epoch, done, event.read))
+        for known in (thread.known_read,) if event.read else (thread.known_read, thread.known_done):
+            if not known or known[-1][0] < done:
+                known.append((done, warp.epoch))
         thread.read_waited = max(thread.read_waited, done)
         warp.advance(thread.read_track, done)
         if not event.read:

@@ -22,6 +22,7 @@ Checked by: tests/contract/judge/order/test_lane_order.py.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable
 
 import numpy as np
@@ -120,9 +121,9 @@ def _told_epoch(warp: WarpState, copy: Record) -> int:
         return next((epoch for epoch, covered in waits if covered >= done.value), 0)
     for thread in warp.bulk.values():
         if done.track in (thread.read_track, thread.write_track):
-            read = done.track == thread.read_track
-            told = (epoch for epoch, groups, only in thread.told if groups >= done.value and (read or not only))
-            return next(told, 0)
+            known = thread.known_read if done.track == thread.read_track else thread.known_done
+            place = bisect_left(known, (done.value,))
+            return known[place][1] if place < len(known) else 0
     return 0
 
 

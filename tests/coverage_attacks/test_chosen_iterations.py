@@ -1,0 +1,48 @@
+"""What an input decides in the one iteration that another input chooses."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.coverage_attacks.hanging import checked, hanging
+
+_LOOP = (
+    "mov.u32 %r_i, 0; mov.u32 %r_b, 0; mov.u32 %r_s, 0; mov.pred %p_bug, 0; @%p_other bra M; "
+    "L: setp.ge.u32 %p_e, %r_i, %r_n; @%p_e bra K; INSIDE mbarrier.arrive.shared::cta.b64 _, [%r_bar+8]; "
+    "W: mbarrier.try_wait.parity.shared::cta.b64 %p_w, [%r_bar+8], %r_b; @!%p_w bra W; xor.b32 %r_b, %r_b, 1; "
+    "add.u32 %r_i, %r_i, {step}; bra L; K: BEHIND bra M; "
+    "H: mbarrier.try_wait.parity.shared::cta.b64 %p_w, [%r_bar], 0; @!%p_w bra H; M: "
+)
+
+
+def _kernel(inside: str, behind: str = "", step: int = 1) -> str:
+    return hanging(_LOOP.format(step=step).replace("INSIDE", inside).replace("BEHIND", behind), ("n", "m"))
+
+
+_CHOSEN = {
+    "by how many are left": (
+        "sub.u32 %r_x, %r_n, %r_i; setp.ne.u32 %p_a, %r_x, 8; @%p_a bra C; setp.eq.u32 %p_c, %r_n, 10; "
+        "@%p_c bra H; C: ",
+        "", 2,
+    ),
+    "by another number": (
+        "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; setp.eq.u32 %p_c, %r_m, 20; @%p_c bra H; C: ", "", 1
+    ),
+    "and leaves a register": (
+        "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; setp.ne.u32 %p_c, %r_m, 300; @%p_c bra C; mov.u32 %r_s, 1; C: ",
+        "setp.eq.u32 %p_c, %r_s, 1; @%p_c bra H; ", 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _CHOSEN)
+def test_a_bug_in_iterations_that_a_launch_chooses_is_never_passed_over(name: str) -> None:
+    assert checked(_kernel(*_CHOSEN[name])).verdict != "proven"
+
+
+def test_what_no_iteration_decides_is_proven() -> None:
+    inside = (
+        "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; and.b32 %r_x, %r_m, 3; setp.eq.u32 %p_c, %r_x, 4; @%p_c bra H; C: "
+    )
+    report = checked(_kernel(inside))
+    assert report.verdict == "proven", report.reasons
