@@ -46,3 +46,29 @@ def test_what_no_iteration_decides_is_proven() -> None:
     )
     report = checked(_kernel(inside))
     assert report.verdict == "proven", report.reasons
+
+
+_EXPECTING = (
+    "mov.u32 %r_i, 0; mov.u32 %r_b, 0; mov.pred %p_bug, 0; mov.u32 %r_z, 0; @%p_other bra M; "
+    "L: setp.ge.u32 %p_e, %r_i, %r_n; @%p_e bra K; "
+    "CALC mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r_bar+8], %r_z; "
+    "W: mbarrier.try_wait.parity.shared::cta.b64 %p_w, [%r_bar+8], %r_b; @!%p_w bra W; xor.b32 %r_b, %r_b, 1; "
+    "add.u32 %r_i, %r_i, 1; bra L; K: M: mov.u32 %r_y, 0;"
+)
+
+
+@pytest.mark.parametrize(
+    "bytes_of_iteration",
+    [
+        "setp.eq.u32 %p_a, %r_i, %r_m; setp.eq.and.u32 %p_t, %r_m, 300, %p_a; selp.u32 %r_z, 16, 0, %p_t;",
+        "mov.u32 %r_z, 0; setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra S; setp.ne.u32 %p_t, %r_m, 300; @%p_t bra S; "
+        "mov.u32 %r_z, 16; S: mov.u32 %r_y, 1;",
+        "add.u32 %r_x, %r_i, %r_m; setp.eq.u32 %p_a, %r_x, 3; setp.eq.and.u32 %p_t, %r_i, 9, %p_a; "
+        "selp.u32 %r_z, 16, 0, %p_t;",
+        "rem.u32 %r_x, %r_i, 7; setp.eq.u32 %p_a, %r_x, %r_m; setp.eq.and.u32 %p_t, %r_i, 41, %p_a; "
+        "selp.u32 %r_z, 16, 0, %p_t;",
+    ],
+)
+def test_an_operand_that_is_another_in_each_iteration_is_not_covered_by_some(bytes_of_iteration: str) -> None:
+    """Bytes are expected in one iteration, of one launch, which nobody copies."""
+    assert checked(hanging(_EXPECTING.replace("CALC", bytes_of_iteration), ("n", "m"))).verdict != "proven"

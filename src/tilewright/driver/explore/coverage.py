@@ -386,8 +386,19 @@ def _values(
     found: list[Missing] = []
     for some in in_groups(sought):
         said = f"an operand depends on {cut(rendered(some[0].condition.node, name))}, of which "
-        found.append(asking_any(exploration, site.place[0], said + _times(len(some[0].excluded)), some))
+        asked_now = asking_any(exploration, site.place[0], said + _times(len(some[0].excluded)), some)
+        another = _is_always_another(exploration, site)
+        found.append(replace(asked_now, ask=_not_yet(asked_now.ask)) if another else asked_now)
     return found
+
+
+def _is_always_another(exploration: Exploration, site: Site) -> bool:
+    """Whether an operand in a loop is another expression in each iteration, so that those which were run do not stand
+    for the others; where a loop returns to its expressions after a period, they do."""
+    flow = exploration.ways.flow
+    around = [number for number, loop in enumerate(flow.loops) if flow.block_of[site.place[0]] in loop.blocks]
+    repeated = [each for number in around if (each := exploration.repetition(number)) is not None]
+    return any(each.reason is None and len(site.expressions) > each.first + each.period for each in repeated)
 
 
 def _seen(exploration: Exploration, chosen: Sequence[Tried], node: Node) -> tuple[bytes, ...]:
