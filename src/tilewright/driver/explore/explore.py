@@ -49,6 +49,7 @@ _ORDINARY = (1, 77)
 _FLOATS = frozenset({"f16", "f32", "f64"})
 _ALIGNED = 64
 """Numbers that are multiples of this make aligned addresses of what threads access."""
+_UNWRITTEN = "TC122"
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
 
@@ -447,7 +448,15 @@ def _uncertain(exploration: Exploration, tried: Tried) -> bool:
     if any(each.kind == "memory" for each in inputs_of(operands)):
         return True
     words = [each for each in inputs_of([each.node for each in tried.judged.conditions]) if each.kind == "memory"]
-    return len(words) > _WORDS_MOST
+    return len(words) > _WORDS_MOST or _adds_to_leftovers(exploration, tried)
+
+
+def _adds_to_leftovers(exploration: Exploration, tried: Tried) -> bool:
+    """Whether all that fails is that products add to tensor memory which nobody has written, because an input says so:
+    at a launch nothing is there to be added to, and the flag of a product is passed with others of its kind."""
+    found, flow = errors(tried.judged.verdict), exploration.ways.flow
+    steered = {flow.instructions[each.position].span for each in tried.judged.conditions if inputs_of([each.node])}
+    return all(each.code == _UNWRITTEN and each.primary in steered for each in found)
 
 
 def _all_left_open(failing: list[Tried], text: Places) -> list[str]:
