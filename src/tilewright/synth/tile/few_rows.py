@@ -86,7 +86,7 @@ _SCATTERED_BYTES_PER_CYCLE = 8
 """How fast a tile leaves by plain stores across its rows in memory."""
 _LEAST_GAIN = 0.03
 """For which another shape is taken than the one that was chosen. By the runs that are kept, choices have 0.989 of the
-best measured speed of 609 products, 0.864 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
+best measured speed of 605 products, 0.864 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
 
 
 @dataclass(frozen=True, slots=True)
