@@ -92,7 +92,7 @@ PROTOCOL = {
     "a commit": r"wgmma\.commit_group",
     "a fence of products": r"wgmma\.fence",
     "an initialisation": r"mbarrier\.init",
-    "a store": r"st\.global\.b32",
+    "a store": r"st\.global\.(v4\.)?b32",
 }
 
 

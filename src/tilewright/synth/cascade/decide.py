@@ -330,9 +330,11 @@ def _decided(
 
 def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted, sum_slots: int = 0) -> int:
     """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, and
-    store only what comes of slots. What comes of them through a role that issues, the proof does not follow."""
+    store only what comes of slots, behind the walks. Of stores on the way, and of what comes of slots through a role
+    that issues, the proof does not follow it."""
     alone = all(first_alike(program, load) in brought for load in loads(program))
-    return int(alone and wanted.programmatic is not False and not sum_slots)
+    behind = all(store.parent is program.body.block for store in stores(program))
+    return int(alone and behind and wanted.programmatic is not False and not sum_slots)
 
 
 def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
