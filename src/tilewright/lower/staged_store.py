@@ -2,7 +2,7 @@
 
 A slot is written once the first thread has waited until the slot's last store was read, and a barrier has told the unit
 so; then each thread fences what it wrote, another barrier makes it ready, and the first thread issues the store. The
-slots are used in turn, over all boxes of a tile.
+slots are used one after the other, over all boxes of a tile.
 
 Checked by: tests/lower/test_staged_store.py, tests/lower/cascade, and `contract`.
 """
@@ -45,7 +45,7 @@ def declare_staging(
     if not slots:
         return None
     staged = [store.map for store in stores if store.path == "tma"]
-    # Slots that take outputs of several elements in turn are bytes.
+    # Slots that take outputs of several elements by turns are bytes.
     element = staged[0].element if len({one.element for one in staged}) == 1 else Element.U8.value
     properties = {"sym_name": StringAttr(_NAME), "address": IntAttr(address), "instances": IntAttr(units)}
     swizzle = StringAttr(staged[0].swizzle)

@@ -7,7 +7,9 @@ first, so most are never decided. Of the cut that is taken a certificate is made
 kernel; with them nothing is cut that need not be.
 
 Kernels are cut off in launch order: the first of a cut is not cut at a value again, since whatever that would hand over
-is a value of the whole program, at which it is cut too. So no sequence is met in more than one order of its cuts.
+is a value of the whole program, at which it is cut too. So no sequence is met in more than one order of its cuts. The
+margin by which several kernels must win is one of the program that is cut: a sequence that another order of its cuts
+would let through may be held for no gain.
 
 Not handled: a workspace of which the program before leaves elements out. Checked by:
 tests/driver/compile/test_sequence.py.

@@ -456,7 +456,7 @@ def _adds_to_leftovers(exploration: Exploration, tried: Tried) -> bool:
     at a launch nothing is there to be added to, and the flag of a product is passed with others of its kind."""
     found, flow = errors(tried.judged.verdict), exploration.ways.flow
     steered = {flow.instructions[each.position].span for each in tried.judged.conditions if inputs_of([each.node])}
-    return all(each.code == _UNWRITTEN and each.primary in steered for each in found)
+    return bool(found) and all(each.code == _UNWRITTEN and each.primary in steered for each in found)
 
 
 def _all_left_open(failing: list[Tried], text: Places) -> list[str]:

@@ -67,7 +67,7 @@ def open_tiles(
     turns: SSAValue | None = None,
 ) -> tuple[Build, Place, list[SSAValue]]:
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
-    role whose units take tiles in turn."""
+    role whose units take tiles alternately."""
     tiles_m, tiles_n, _ = tile_counts(program, d)
     indices = ac.TILE_INDICES + len(d.batch)
     if turns is not None:

@@ -59,7 +59,7 @@ def turn_tiles_loop(
     order: Mapping[str, Attribute],
     carried: Sequence[SSAValue],
 ) -> tuple[Build, Block, ac.TurnTilesOp]:
-    """The loop of a role whose units take tiles in turn; its body. counts: tiles along rows and columns; matrices:
+    """The loop of a role whose units take tiles alternately; its body. counts: tiles along rows and columns; matrices:
     places along each axis of a batch; order: the properties of `ac.tiles` that say in which order."""
     indices = ac.TILE_INDICES + len(matrices)
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])

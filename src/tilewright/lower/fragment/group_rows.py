@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from tilewright.ir.ac import operations as ac
 from tilewright.lower.fragment.epilogue import Lanes, Staging, StoredPlace, lane_offsets, stage_matrices, stage_pairs
-from tilewright.lower.fragment.store_rows import store_along_rows
+from tilewright.lower.fragment.store_rows import instance_address, store_along_rows
 from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address, displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import BufferPlace, GlobalPlace
@@ -61,11 +61,8 @@ def store_in_vectors(
 ) -> None:
     """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit."""
     text, places = lowering.text, lowering.places
-    buffer, unit = through
     element_bytes = ELEMENT_BYTES[fragment.element]
-    thread = lowering.warpgroup_thread
-    instance = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
-    instance = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, instance)
+    thread, instance = lowering.warpgroup_thread, instance_address(lowering, *through)
     warp, lane = text.into("b32", "shr.u32", thread, 5), text.into("b32", "and.b32", thread, 31)
     # Lane l has vector l % 8 of row l / 8 of every four.
     lane_row, vector = text.into("b32", "shr.u32", lane, 3), text.into("b32", "and.b32", lane, _ROW_LANES - 1)

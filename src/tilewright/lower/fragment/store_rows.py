@@ -44,6 +44,12 @@ class _Rows:
     pitch_bytes: int
 
 
+def instance_address(lowering: Lowering, buffer: BufferPlace, unit: str) -> str:
+    """The address of a unit's instance of a buffer."""
+    instance = lowering.text.into("b32", "add.u32", lowering.shared_base, buffer.address)
+    return lowering.text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, instance)
+
+
 def store_along_rows(
     lowering: Lowering,
     fragment: StoredPlace,
@@ -54,11 +60,8 @@ def store_along_rows(
 ) -> None:
     """Every element of the fragment in rows before `row_end`, and in the array's columns. through: buffer and unit."""
     text, places = lowering.text, lowering.places
-    buffer, unit = through
     element_bytes = ELEMENT_BYTES[fragment.element]
-    thread = lowering.warpgroup_thread
-    instance = text.into("b32", "add.u32", lowering.shared_base, buffer.address)
-    instance = text.into("b32", "mad.lo.u32", unit, buffer.slots * buffer.slot_bytes, instance)
+    thread, instance = lowering.warpgroup_thread, instance_address(lowering, *through)
     warp = text.into("b32", "shr.u32", thread, 5)
     row = text.into("b32", "mad.lo.u32", warp, lowering.warp_rows, origin[0])
     pitch_bytes = destination.strides[0] * element_bytes

@@ -1,10 +1,10 @@
 """Which tile does a program take whose only walk sums the products of what it brings?
 
 Such a program is a product with an epilogue, so it is put to the models that choose tiles of products, in both
-orientations: shared by consumers or taken in turn, of any columns (`synth.tile.shape`, `synth.distribution.turns`), of
-few rows those of `synth.tile.few_rows` that no CTAs share. So is the question how shared memory is divided among slots
-and staging (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the
-form is asked for that suits the tile (`suits_its_tile`).
+orientations: shared by consumers or taken alternately, of any columns (`synth.tile.shape`,
+`synth.distribution.turns`), of few rows those of `synth.tile.few_rows` that no CTAs share. So is the question how
+shared memory is divided among slots and staging (`synth.store.shared_memory`). Which operand's axis the tile's rows
+run along is the program's form; the form is asked for that suits the tile (`suits_its_tile`).
 
 Not handled: sums that CTAs share, loads that they share. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
@@ -41,8 +41,8 @@ _LEAST_GAIN = 0.03
 
 @dataclass(frozen=True, slots=True)
 class SumTile:
-    """tile: its shape, and whether consumers take whole ones in turn; stores: results that leave in boxes; group: tiles
-    of rows in a band of the order of tiles."""
+    """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
+    group: tiles of rows in a band of the order of tiles."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]

@@ -14,10 +14,7 @@ them.
 What is compared is the choice made so far, by this form too; another is taken only for a saving larger than its error.
 Of more rows (`_MORE`) only tiles are compared whose sums several CTAs share, so that few large ones keep all
 multiprocessors at work: which tile a CTA takes alone, other models say better. Not so of a product of one wave of
-tiles, one operand of which is much the larger (`_is_middling`): there loads that CTAs share still spare memory, up to a
-fifth of the time. Of 95 drawn products of 513 to 1800 rows, choices have 0.970 of the best measured speed so, 0.957
-without (H200, beside torch.mm as `bench.wished` times; `python -m bench few-rows --drawn COUNT --least-rows 513` makes
-others).
+tiles, one operand of which is much the larger (`_is_middling`): there loads that CTAs share still spare memory.
 Parameters (`RowParameters`) are target facts, fitted to runs of 16-bit operands in both layouts of the large one; of 8
 bits bytes and operations count the same way.
 
