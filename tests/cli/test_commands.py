@@ -151,6 +151,23 @@ def test_run_exits_1_where_the_result_is_another(bundle: Path, tilewright: Tilew
     assert answer.code == 1 and answer.document["matches"] is False
 
 
+def test_numbers_that_are_none_match_where_numpy_has_none(folder: Path, tilewright: Tilewright) -> None:
+    Path("roots.py").write_text(
+        "import tilewright as tw\n\n\n@tw.kernel\n"
+        'def roots(x: tw.Tensor["N", tw.f32], y: tw.Tensor["N", tw.f32], z: tw.Tensor["N", tw.f32]):\n'
+        '    i = tw.axes("N")\n    y[i] = tw.sqrt(x[i])\n    z[i] = tw.log(tw.relu(x[i]))\n'
+    )
+    assert tilewright("compile", "roots.py:roots", "--shape", "N=64", "-o", "roots.twb").code == 0
+    answer = tilewright("run", "roots.twb", "--on", "cpu")
+    assert answer.code == 0 and "y matches NumPy" in answer.out and "z matches NumPy" in answer.out
+    found = from_bytes(Path("roots.twb").read_bytes())
+    wrong = found.ptx.replace("sqrt.rn.f32", "abs.f32")
+    assert wrong != found.ptx
+    save(Bundle(found.name, found.target, found.plan, wrong, None, found.facts, found.decisions), "wrong.twb")
+    answer = tilewright("run", "wrong.twb", "--on", "cpu")
+    assert answer.code == 1 and "y DOES NOT MATCH" in answer.out and "z matches NumPy" in answer.out
+
+
 def test_run_exits_1_where_the_kernel_faults(bundle: Path, tilewright: Tilewright) -> None:
     found = from_bytes(bundle.read_bytes())
     trapped = found.ptx.replace("\tret;", "\ttrap;\n\tret;")

@@ -1,5 +1,5 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
-"""What the language has and nothing compiles: refused at the author's line, before anything is decided."""
+"""What loops over products do not compile: refused at the author's line, before anything is decided."""
 
 import pytest
 

@@ -160,7 +160,8 @@ def require_machine_target(bundle: Bundle) -> None:
 
 
 def relative_errors(bundle: Bundle, inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, float] | None:
-    """||result - reference|| / ||reference|| of each output, in float64; None where NumPy would take too long."""
+    """||result - reference|| / ||reference|| of each output, in float64, where the reference is finite; NaN where an
+    infinity or NaN of it is another number in the result. None where NumPy would take too long."""
     text = bundle.facts.get("tile")
     operations = bundle.facts.get("operations", 0)
     if not isinstance(text, str) or not isinstance(operations, int) or operations > _COMPARE_LIMIT_OPERATIONS:
@@ -181,9 +182,16 @@ def relative_errors(bundle: Bundle, inputs: dict[str, Any], results: dict[str, A
             remedy=f"it was written by Tilewright {bundle.tilewright_version}: compile the program again",
         ) from error
     reference = evaluate(program, inputs, np.float64, rounded=False)
-    errors: dict[str, float] = {}
-    for name, result in results.items():
-        scale = float(np.linalg.norm(reference[name]))
-        difference = float(np.linalg.norm(result.astype(np.float64) - reference[name]))
-        errors[name] = difference / scale if scale else difference
-    return errors
+    return {name: _relative_error(result.astype(np.float64), reference[name]) for name, result in results.items()}
+
+
+def _relative_error(result: Any, reference: Any) -> float:
+    """||result - reference|| / ||reference|| of the finite elements; NaN where others are not the reference's own."""
+    import numpy as np
+
+    finite = np.isfinite(reference)
+    if not np.array_equal(result[~finite], reference[~finite], equal_nan=True):
+        return math.nan
+    scale = float(np.linalg.norm(reference[finite]))
+    difference = float(np.linalg.norm(result[finite] - reference[finite]))
+    return difference / scale if scale else difference

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -143,7 +143,8 @@ def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
         batch |= dict.fromkeys(axis for axis in held if axis in brought)
         own, other = set(held) - set(brought), set(brought) - set(held)
         if not own or not other:
-            refuse_at(product.op, f"a product over {over} whose operands have no axis of their own", "give each one")
+            remedy = f"give each one, or fold what is multiplied along {over} by tw.sum"
+            refuse_at(product.op, f"a product over {over} whose operands have no axis of their own", remedy)
         if over != streamed and streamed not in other:
             refuse_at(product.op, f"a product over {over} beside {streamed}", f"give an operand the axis {streamed}")
         rows.append(own)
@@ -213,9 +214,15 @@ def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue
         total = uses[0]
         other = total.right if bare(total.left) is op.result else total.left
         # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
-        if value_type(other).axis_names and axes.kept(bare(other)) == axes.kept(op.result):
+        fits = value_type(other).axis_names and axes.kept(bare(other)) == axes.kept(op.result)
+        if fits and total.parent is op.parent and not _comes_later(bare(other).owner, op):
             return other, total.result
     return None, op.result
+
+
+def _comes_later(other: Operation | Block, op: ContractOp) -> bool:
+    """Whether the other side of a sum is a product too, behind `op`: of two, the later one begins as the first."""
+    return isinstance(other, ContractOp) and other.parent is op.parent and op.is_before_in_block(other)
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:

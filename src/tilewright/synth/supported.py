@@ -35,6 +35,11 @@ def refuse_unsupported(program: tile.ProgramOp, target: Target) -> None:
         raise TilewrightError(message, span=Span(file, int(line)), remedy=remedy)
 
 
+def is_supported(program: tile.ProgramOp, target: Target) -> bool:
+    """Whether `refuse_unsupported` lets a program pass."""
+    return next(chain(_unsupported(program), _of_registers(program, target)), None) is None
+
+
 def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Operation, str, str]]:
     """Loops over products that are no plain sums (`streaming.loop_products`) are lowered to registers alone."""
     if target.supports("tensor_memory"):

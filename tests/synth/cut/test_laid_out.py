@@ -49,6 +49,31 @@ def test_the_copy_and_the_program_of_the_copy_mean_the_same() -> None:
     assert laid_out(rest, workspace) is None, "it is described as well as an array can be"
 
 
+@tw.kernel
+def displaced(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.dot(x[i - 2, k + 1], w[j, k], over=k) + tw.dot(x[i, k], w[j, k], over=k)
+
+
+def test_a_displaced_array_is_copied_displaced() -> None:
+    module = trace(displaced, DIMS, elements_of(displaced, "bf16"), None)
+    found = laid_out(module, "x")
+    assert found is not None
+    copy, rest = found
+    (workspace,) = {each.data for each in the_program(rest).parameters} - {"x", "w", "y"}
+    random = np.random.default_rng(0)
+    x, w = (random.random(shape).astype(ml_dtypes.bfloat16) for shape in ((6, 7), (5, 7)))
+    copied = evaluate(copy, {"x": x})
+    expected = np.zeros_like(x)
+    expected[2:, :-1] = x[:-2, 1:]
+    np.testing.assert_array_equal(copied[workspace], expected)
+    after = evaluate(rest, {"x": x, "w": w, **copied})
+    np.testing.assert_array_equal(after["y"], evaluate(module, {"x": x, "w": w})["y"])
+    again = laid_out(rest, "x")
+    assert again is not None, "it is read in place, and its rows of 7 elements are laid out as before"
+    assert {each.data for each in the_program(again[1]).parameters}.isdisjoint({"x"})
+
+
 def test_what_is_read_by_blocks_or_stored_is_not_copied() -> None:
     module = trace(by_blocks, DIMS, elements_of(by_blocks, "bf16"), None)
     assert laid_out(module, "s") is None and laid_out(module, "y") is None and laid_out(module, "z") is None

@@ -28,6 +28,7 @@ from tilewright.synth.joining import joined_forms
 from tilewright.synth.streaming import streamed
 from tilewright.synth.streaming.loop_products import as_walk
 from tilewright.synth.streaming.whole import in_one_tile
+from tilewright.synth.supported import is_supported
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -53,8 +54,9 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     program = the_program(module)
     found = streamed(program) if contractions(program) else None
     if found is None:
-        # Loops have a generator of their own where accumulators are registers.
-        return _summed(module, target, wanted) if wanted.walked or target.supports("tensor_memory") else module
+        # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
+        walks = wanted.walked or target.supports("tensor_memory") or not is_supported(program, target)
+        return _summed(module, target, wanted) if walks else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
         if _decided(whole, target, wanted) is not None:

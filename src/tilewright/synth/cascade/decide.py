@@ -20,7 +20,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.base.element import Element
 from tilewright.base.plural import counted
 from tilewright.ir.cascade import (
     RASTER_GROUP,
@@ -399,6 +398,8 @@ def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
                     shown = axes_text(value_type(op.operand).axis_names)
                     remedy = f"fold values over {axes_text([axes.row, axes.streamed])}, and others in another kernel"
                     refuse_at(op, f"a fold of {shown} over {op.axis.data} beside these products", remedy)
+            case tile.LoadOp():
+                _check_displaced(op, axes)
             case tile.PositionOp():
                 kind = op.index.type
                 axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
@@ -414,6 +415,16 @@ def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
                 pass
 
 
+def _check_displaced(load: tile.LoadOp, axes: CascadeAxes) -> None:
+    """A displaced load is one along rows and columns, element by element: those may lie past an end."""
+    for axis, index in zip(read_type(load.tensor).axis_names, load.indices, strict=True):
+        if index_offset(index) and base_axis(axis) in axes.batch:
+            remedy = f"compute what is displaced along {base_axis(axis)} into a tensor of its own"
+            refuse_at(load, "a tile of a neighbouring matrix is not compiled here yet", remedy)
+        if index_offset(index) and block_size(axis) > 1:
+            refuse_at(load, "a displaced tile over blocks is not compiled here yet", "displace it in a kernel before")
+
+
 def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
     for op in program.walk():
         if not isinstance(op, tile.StoreOp):
@@ -423,8 +434,6 @@ def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
         if kept != {axes.row} and kept not in beside:
             shown = axes_text(tensor_type(op.tensor).axis_names)
             refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
-        if tensor_type(op.tensor).element_kind is Element.S8:
-            refuse_at(op, "a result of 8-bit integers is not compiled here yet", "store 16 bits or float32")
 
 
 def _shared_columns(

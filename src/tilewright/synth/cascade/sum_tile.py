@@ -56,8 +56,11 @@ class SumTile:
 
 
 def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> bool:
-    """Whether the tile that such a program should take has the rows that its form gives it."""
-    axes, (product,) = cascade_axes(program), products_of(program)
+    """Whether the tile that such a program should take has the rows that its form gives it; nobody asks of several
+    products, whose tile is chosen otherwise."""
+    axes, (product, *others) = cascade_axes(program), products_of(program)
+    if others:
+        return True
     question = _question(program, axes, product, target, wanted)
     return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
 

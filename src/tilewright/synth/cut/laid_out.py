@@ -2,21 +2,21 @@
 
 A tensor map wants rows that begin at multiples of 16 bytes, and an array that does. A copy into a workspace that is
 dense but for that, axis by axis in the array's own order, changes no number. The program after is the same, of an array
-with other strides, so there is nothing to certify but the copy.
+with other strides, so there is nothing to certify but the copy. Where an array is read displaced, and so past its ends,
+the copy is displaced, zeros where the array ends, and the loads that were displaced as it is read the copy in place.
 
 Not handled, and None: arrays that are stored to, gathered or read by blocks of an axis, extents that only a launch
-knows. Checked by: tests/synth/cut/test_laid_out.py.
+knows. Of loads displaced in several ways, a copy serves one way. Checked by: tests/synth/cut/test_laid_out.py.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Region
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import blocks_of
-from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.facts import index_offset, the_program
 from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.synth.cut.handover import free_name, padded_strides
@@ -33,27 +33,52 @@ def laid_out(module: ModuleOp, name: str) -> tuple[ModuleOp, ModuleOp] | None:
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
     if not loaded or any(blocks_of(axis) is not None for axis in kind.axis_names):
         return None
+    ways = dict.fromkeys(_offsets(use.operation) for use in argument.uses)
+    offsets = next((each for each in ways if any(each)), (0,) * len(kind.axis_names))
     strides = padded_strides(kind.extents, kind.element_kind)
     workspace = TensorType.of(kind.axis_names, kind.extents, strides, kind.element_kind)
-    if tuple(strides) == kind.stride_elements and kind.refinement == workspace.refinement:
+    if not any(offsets) and tuple(strides) == kind.stride_elements and kind.refinement == workspace.refinement:
         return None  # a copy would be described no better
     taken = free_name(f"{program.sym_name.data}_{name}", names)
     after = module.clone()
     written = the_program(after)
-    names[names.index(name)] = taken
+    block = written.body.block
+    given = block.args[names.index(name)]
+    copied = block.insert_arg(workspace, names.index(name))
+    names.insert(names.index(name), taken)
+    for load in [use.operation for use in given.uses]:
+        if isinstance(load, tile.LoadOp) and _offsets(load) == offsets:
+            load.operands = [copied, *map(_in_place, load.indices)]
+    if not given.uses.get_length():
+        block.erase_arg(given)
+        names.remove(name)
     written.properties["parameters"] = ArrayAttr([StringAttr(each) for each in names])
-    Rewriter.replace_value_with_new_type(written.body.block.args[names.index(taken)], workspace)
-    return _copy(program, name, taken, (kind, workspace)), after
+    return _copy(program, name, taken, (kind, workspace), offsets), after
 
 
-def _copy(program: tile.ProgramOp, name: str, taken: str, kinds: tuple[TensorType, TensorType]) -> ModuleOp:
+def _offsets(load: Operation) -> tuple[int, ...]:
+    return tuple(map(index_offset, load.indices)) if isinstance(load, tile.LoadOp) else ()
+
+
+def _in_place(index: SSAValue) -> SSAValue:
+    """What an index was before it was displaced."""
+    return _in_place(index.owner.index) if isinstance(index.owner, tile.ShiftOp) else index
+
+
+def _copy(
+    program: tile.ProgramOp, name: str, taken: str, kinds: tuple[TensorType, TensorType], offsets: tuple[int, ...]
+) -> ModuleOp:
     place, axes = program.place.data, kinds[0].axis_names
     block = Block(arg_types=list(kinds))
     for argument, hint in zip(block.args, (name, taken), strict=True):
         argument.name_hint = hint
     grid = tile.GridOp(axes, place)
-    load = tile.LoadOp(block.args[0], grid.indices, place)
-    block.add_ops([grid, load, tile.StoreOp(load.result, block.args[1], grid.indices, place), tile.ReturnOp()])
+    shifts = {number: tile.ShiftOp(grid.indices[number], by, place) for number, by in enumerate(offsets) if by}
+    indices = [shifts[number].result if number in shifts else index for number, index in enumerate(grid.indices)]
+    load = tile.LoadOp(block.args[0], indices, place)
+    block.add_ops(
+        [grid, *shifts.values(), load, tile.StoreOp(load.result, block.args[1], grid.indices, place), tile.ReturnOp()]
+    )
     sizes = dict(zip(axes, kinds[0].extents, strict=True))
     copy = tile.ProgramOp(f"{taken}_copy", [name, taken], sizes, Region(block), place)
     module = ModuleOp([copy])

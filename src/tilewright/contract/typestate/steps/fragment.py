@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.base.element import parse_element
+from tilewright.base.element import Element, parse_element
 from tilewright.contract.typestate.program import integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.steps.register_operand import (
@@ -101,7 +101,12 @@ def _declared(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
     if m < rows or m % rows or not 0 < n <= most or n % _COLUMNS:
         walk.findings.doubt(f"a fragment of {m} x {n} elements", op)
         return None
-    if element is None or not element.is_float or element.bytes > 4 or element.value != kind.element.data:
+    if (
+        element is None
+        or not (element.is_float or element is Element.S8)
+        or element.bytes > 4
+        or element.value != kind.element.data
+    ):
         walk.findings.doubt(f"a fragment of {kind.element.data}", op)
         return None
     return Values(m, n, kind.axes.data, kind.element.data)
