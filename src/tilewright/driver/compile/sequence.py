@@ -29,6 +29,7 @@ from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.driver.reproof.whole_results import whole_results
 from tilewright.frontends.tile.loop_form import in_loop_form
+from tilewright.frontends.tile.value_form import in_value_form
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import NoTensorMap, contractions
 from tilewright.ir.decisions import Decisions, to_attribute
@@ -85,22 +86,49 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     except NoTensorMap as refusal:
         found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter)
         if found is None:
-            raise
+            raise _first(refusal) from None
         copy, rest = found
         try:
             return (decided(copy, target, wanted), *sequence(rest, target, wanted))
         except NoTensorMap as again:
             workspaces = {each.data for each in the_program(copy).parameters} - {refusal.parameter}
-            raise refusal if again.parameter in workspaces else again from None
+            raise _first(refusal if again.parameter in workspaces else again) from None
+        except TilewrightError as again:
+            raise _first(refusal) if _first(refusal) is not refusal else again from None
+
+
+def _first(refusal: TilewrightError) -> TilewrightError:
+    """What a program was refused for before cuts of it were."""
+    return _first(refusal.__cause__) if isinstance(refusal.__cause__, TilewrightError) else refusal
 
 
 def _sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
     if not _is_cut(the_program(module)):
         refuse_run_time(the_program(module))
-        return (decided(module, target, wanted),)
+        return _of_loops(module, target, wanted)
     rowed = with_rows(module)
     module = module if rowed is module else in_loop_form(rowed)
-    found = _best(module, target, wanted, forced=wanted.cut is True)
+    return _certified(_best(module, target, wanted, forced=wanted.cut is True))
+
+
+def _of_loops(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
+    """One kernel of a program whose products stand in loops; where that is refused, those of it without its loops."""
+    try:
+        return (decided(module, target, wanted),)
+    except NoTensorMap:
+        raise  # for a copy of the array
+    except TilewrightError as refusal:
+        valued = None if wanted.cut is False else in_value_form(module)
+        try:
+            if valued is not None:
+                return _certified(_best(valued, target, wanted))
+        except TilewrightError:
+            pass  # what the author wrote is refused
+        raise refusal
+
+
+def _certified(found: _Sequence) -> tuple[Part, ...]:
+    """The parts of a sequence, once its cuts are shown to change nothing."""
     for whole, cut in found.cuts:
         require_same(the_program(whole), cut)
     if not found.cuts:
@@ -182,19 +210,32 @@ def _best(
         return one
     if one is not None and not forced:
         limit = min(limit, _WORTH * one.microseconds)
-    best = None if wanted.cut is False else _cut_best(module, target, wanted, limit, one, cuttable)
+    unmapped: list[NoTensorMap] = []
+    best = None if wanted.cut is False else _cut_best(module, target, wanted, limit, one, cuttable, unmapped)
     if best is not None:
         return best
     if one is None:
         assert refusal is not None
+        names = {each.data for each in program.parameters}
+        # With a copy of such an array a cut may be compiled.
+        copied = next((each for each in unmapped if each.parameter in names), None)
+        if copied is not None and not isinstance(refusal, NoTensorMap):
+            raise copied from refusal
         raise refusal
     return one
 
 
 def _cut_best(
-    module: ModuleOp, target: Target, wanted: Wanted, limit: float, one: _Sequence | None, cuttable: _Cuttable
+    module: ModuleOp,
+    target: Target,
+    wanted: Wanted,
+    limit: float,
+    one: _Sequence | None,
+    cuttable: _Cuttable,
+    unmapped: list[NoTensorMap],
 ) -> _Sequence | None:
-    """The best sequence of at least two kernels that takes less than `limit`. one: kernel, None where it is refused."""
+    """The best sequence of at least two kernels that takes less than `limit`. one: kernel, None where it is refused;
+    unmapped: cuts that no tensor map serves are noted there."""
     program = the_program(module)
     if least_microseconds(program, target) >= limit:
         return None
@@ -202,6 +243,9 @@ def _cut_best(
     for whole, cut in _offered(module, target, one, cuttable):
         try:
             found = _of_cut(whole, cut, target, replace(wanted, cut=None), limit)
+        except NoTensorMap as refusal:
+            unmapped.append(refusal)
+            continue
         except TilewrightError:
             continue
         if found is not None:

@@ -69,6 +69,7 @@ from tilewright.ir.tile.operations import (
 )
 from tilewright.ir.tile.product import check_contraction, check_scale, product_type
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
+from tilewright.ir.tile.repeats import untransposed
 from tilewright.ir.tile.rules import place_of, violations
 from tilewright.ir.tile.types import (
     ELEMENT_TYPES,
@@ -550,7 +551,9 @@ class KernelTracer:
             axes = contracted_axes(value_type(values[0]), value_type(values[1]), axis)
         except VerifyException as violation:
             self._refuse_violation(violation)
-        return self.tile(self.build(ContractOp, *values, axis, self._in_order(axes)).result)
+        # Axes meet by name: which way an operand lies says nothing.
+        sides = map(untransposed, values)
+        return self.tile(self.build(ContractOp, *sides, axis, self._in_order(axes)).result)
 
     def _in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
         """Axes in the grid's order, blocks of an axis in its place; a loop's last."""

@@ -23,6 +23,13 @@ def bare(value: SSAValue) -> SSAValue:
     return value
 
 
+def untransposed(value: SSAValue) -> SSAValue:
+    """A value without the transpositions around it, which change no number."""
+    while isinstance(value.owner, tile.TransposeOp):
+        value = value.owner.operand
+    return value
+
+
 def users(value: SSAValue) -> list[Operation]:
     """The ops that use a value, or what only repeats it."""
     found: dict[Operation, None] = {}

@@ -20,6 +20,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.ir.tile.product import DOT_ELEMENTS
+from tilewright.ir.tile.repeats import untransposed
 from tilewright.ir.tile.types import value_type
 
 _IN_A_LOOP = (
@@ -39,7 +40,7 @@ def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
     assert isinstance(loop, tile.LoopOp)
     block = loop.body.block
     for dot in listed:
-        left, right = _untransposed(dot.left), _untransposed(dot.right)
+        left, right = untransposed(dot.left), untransposed(dot.right)
         if swapped:
             left, right = right, left
         axes, place = value_type(dot.result).axis_names, dot.place.data
@@ -98,12 +99,5 @@ def _feeds(value: SSAValue, dot: tile.DotOp) -> bool:
 def _is_taken(dot: tile.DotOp) -> bool:
     """Whether one operand is loaded, and the other one, too, or computed."""
     elements = {value_type(each).element_kind for each in (dot.left, dot.right)}
-    loaded = [isinstance(_untransposed(each).owner, tile.LoadOp) for each in (dot.left, dot.right)]
+    loaded = [isinstance(untransposed(each).owner, tile.LoadOp) for each in (dot.left, dot.right)]
     return elements <= set(DOT_ELEMENTS) and any(loaded)
-
-
-def _untransposed(value: SSAValue) -> SSAValue:
-    """A value without the transpositions around it: the axes of a contraction are identified by name."""
-    while isinstance(value.owner, tile.TransposeOp):
-        value = value.owner.operand
-    return value
