@@ -156,3 +156,14 @@ def test_displaced_blocks_are_added_by_a_kernel_of_their_own(target: str) -> Non
     made = compile_kernel(displaced_blocks, target=target, dims=DIMS)
     assert len(made.plan.launches) == 2
     check_numbers(made)
+
+
+@tw.kernel
+def two_long_sums(x: X, a: W, b: W, y: Y):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.softmax(tw.dot(x[i, k], a[j, k], over=k) * tw.dot(x[i, k], b[j, k], over=k), over=j)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_operands_in_slices_are_brought_for_each_product(target: str) -> None:
+    check_numbers(compile_kernel(two_long_sums, target=target, dims={"M": 33, "N": 72, "K": 1024}))

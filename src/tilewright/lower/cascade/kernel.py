@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
@@ -19,7 +19,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
+from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
@@ -162,25 +162,34 @@ def _add_producer(
                 fill(at, cursors[load], [pairs[number], *joined])
                 cursors[load] = rings[load].advance(at, cursors[load])
 
-    def bring_in_turn(at: Build, symbol: str, axis: str, passing: list[tile.LoadOp], where: Place) -> None:
-        """Fill slots for each tile along an axis; what has slices of another is brought slice by slice."""
+    def bring_in_turn(
+        at: Build,
+        symbol: str,
+        axis: str,
+        passing: list[tile.LoadOp],
+        where: Place,
+        in_slices: Sequence[list[tile.LoadOp]] = (),
+    ) -> None:
+        """Fill slots for each tile along an axis; what has slices of another is brought slice by slice. in_slices: the
+        operands of each product that takes slices, in order; one that several take is brought for each."""
         carried = [load for load in passing if load in cursors]
         inner, block, op = counted_loop(at, 0, [cursors[load] for load in carried], symbol=symbol)
         index, *arguments = block.args
         cursors.update(zip(carried, arguments, strict=True))
         here = where.walking(inner, d, index) if axis == d.streamed else where.along(axis, index)
-        left = list(passing)
+        left, products_left = list(passing), list(in_slices)
         while left:
             sliced = rings[left[0]].decision.sliced
-            own = sliced in ("", axis)
-            together = [load for load in left if rings[load].decision.sliced == sliced]
-            if own:
+            if sliced in ("", axis):
                 # In order: what comes behind a load that has slices waits for it.
                 together = list(takewhile(lambda load: rings[load].decision.sliced in ("", axis), left))
                 bring(inner, together, here)
             else:
-                bring_in_turn(inner, slices_symbol(sliced), sliced, together, here)
-            left = [load for load in left if load not in together]
+                together = products_left.pop(0)
+                axis_of_slices = rings[together[0]].decision.sliced
+                bring_in_turn(inner, slices_symbol(axis_of_slices), axis_of_slices, together, here)
+            again = set(chain.from_iterable(products_left))
+            left = [load for load in left if load not in together or load in again]
         inner.add(ac.YieldOp.create(operands=[cursors[load] for load in carried]))
         cursors.update(zip(carried, op.outputs, strict=True))
 
@@ -191,8 +200,18 @@ def _add_producer(
     for loop in loops(program):
         needed = loads_of_walk(loop, products, listed)
         passing = [load for load in listed if load in needed and not rings[load].decision.resident]
-        bring_in_turn(outer, "K", d.streamed, passing, place)
+        bring_in_turn(outer, "K", d.streamed, passing, place, _in_slices(loop, products, rings))
     outer.add(ac.YieldOp.create(operands=[cursors[load] for load in led]))
+
+
+def _in_slices(
+    loop: tile.LoopOp, products: Sequence[Product], rings: dict[tile.LoadOp, Ring]
+) -> list[list[tile.LoadOp]]:
+    """The operands of each product of a walk that takes slices, in the order in which consumers take them."""
+    inside = [each for each in products if each.op.parent_op() is loop]
+    sides = [(each.held.owner, each.brought) for each in inside]
+    found = [[load for load in pair if isinstance(load, tile.LoadOp) and load in rings] for pair in sides]
+    return [pair for pair in found if all(rings[load].decision.sliced for load in pair)]
 
 
 def _add_consumer(

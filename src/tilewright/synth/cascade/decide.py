@@ -39,6 +39,7 @@ from tilewright.ir.cascade_facts import (
     first_alike,
     is_resident,
     load_number,
+    loads_of_walk,
     map_dimensions,
     multiplied_loads,
     products_of,
@@ -277,6 +278,8 @@ def _decided(
     slots = _slots(program, axes, brought, choice, room, target)
     if slots is None:
         return "slots larger than shared memory"
+    if _passes_slices_again(program, slots):
+        return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
     kept += _looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
@@ -325,6 +328,17 @@ def _decided(
         programmatic=_begins_early(program, brought, wanted, sum_slots), sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along,
     )  # fmt: skip
+
+
+def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision]) -> bool:
+    """Whether a ring of slices is gone through by several loops of a walk, beside one that is not sliced: the order of
+    such waits has no proof yet."""
+    listed = loads(program)
+    cut = [listed[each.load] for each in slots if each.sliced]
+    others = any(not each.sliced and not each.resident for each in slots)
+    products = products_of(program)
+    taken = [loads_of_walk(loop, products, cut) for loop in loops(program)]
+    return others and any(each.get(load, 0) > 1 for each in taken for load in cut)
 
 
 def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted, sum_slots: int = 0) -> int:
