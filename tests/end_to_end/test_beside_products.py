@@ -167,3 +167,29 @@ def two_long_sums(x: X, a: W, b: W, y: Y):
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_operands_in_slices_are_brought_for_each_product(target: str) -> None:
     check_numbers(compile_kernel(two_long_sums, target=target, dims={"M": 33, "N": 72, "K": 1024}))
+
+
+@tw.kernel
+def biased_batch(x: tw.Tensor["B", "M", "K"], w: W, bias: tw.Tensor["B", "N"], y: tw.Tensor["B", "M", "N"]):
+    b, i, j, k = tw.axes("B M N K")
+    y[b, i, j] = tw.dot(x[b, i, k], w[j, k], over=k) + bias[b, j]
+
+
+def test_numbers_of_a_batch_whose_rows_are_joined() -> None:
+    """In the small instance of the proof one number is all rows', in the kernel it is not: the text is the same."""
+    made = compile_kernel(biased_batch, target="sm_100a", dims={"B": 2, "M": 130, "N": 70, "K": 40})
+    assert "rows along B_M" in " ".join(made.decisions.reasons)
+    check_numbers(made)
+
+
+@tw.kernel
+def sums_beside(x: X, w: W, v: tw.Tensor["L", "N"], y: tw.Tensor["M", "L"], total: tw.Tensor["M"]):
+    i, j, k, n = tw.axes("M N K L")
+    product = tw.dot(x[i, k], w[j, k], over=k)
+    y[i, n] = tw.dot(tw.softmax(product, over=j), v[n, j], over=j)
+    total[i] = tw.sum(product, over=j)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_result_without_columns_beside_one_that_has_them(target: str) -> None:
+    check_numbers(compile_kernel(sums_beside, target=target, dims={"M": 31, "N": 63, "K": 24, "L": 33}))

@@ -56,7 +56,7 @@ def turned_boxes(program: tile.ProgramOp, rows: str, part_columns: int) -> tuple
     for store in stores(program):
         tensor = tensor_type(store.tensor)
         axis = dict(zip(tensor.axis_names, zip(tensor.extents, tensor.stride_elements, strict=True), strict=True))
-        extent, stride = axis[rows]
+        extent, stride = axis.get(rows, (1, 1))
         if len(axis) != 2 or tensor.element_kind.bytes != _ELEMENT_BYTES or stride != 1 or extent == 1:
             return ()
     return turned_columns(part_columns)
