@@ -92,6 +92,14 @@ def two_scores(q: tw.Tensor["H", "E"], r: tw.Tensor["H", "R"], c: tw.Tensor["T",
 
 
 @tw.kernel
+def float32_bias(q: tw.Tensor["H", "M", "K"], k: tw.Tensor["H", "N", "K"], bias: tw.Tensor["M", "N", tw.f32],
+                 o: tw.Tensor["H", "M", "K"]):  # fmt: skip
+    h, i, t, e = tw.axes("H M N K")
+    scores = tw.dot(q[h, i, e], k[h, t, e], over=e) + bias[i, t]
+    o[h, i, e] = tw.dot(tw.softmax(scores, over=t), k[h, t, e], over=t)
+
+
+@tw.kernel
 def matrix_of_each_row(x: X, a: tw.Tensor["B", "N", "K"], at: tw.Tensor["M", tw.i32], y: Y):
     i, j, k = tw.axes("M N K")
     y[i, j] = tw.dot(x[i, k], a[at[i], j, k], over=k)
@@ -116,6 +124,7 @@ PROGRAMS: dict[Kernel, dict[str, int]] = {
     neighbours: DIMS,
     next_values: DIMS | {"H": 2, "F": 64},
     two_scores: {"H": 5, "T": 100, "E": 64, "R": 16},
+    float32_bias: DIMS | {"H": 2},
     matrix_of_each_row: DIMS | {"M": 5, "B": 3},
     attention_of_a_neighbour: {"H": 3, "M": 33, "N": 72, "K": 64},
 }

@@ -388,7 +388,8 @@ class Consumer:
     def kept(self, value: SSAValue) -> SSAValue:
         """A value as a float32 fragment over its axes, which a loop may carry."""
         found, over = self.fragment(value), self.axes.kept(value)
-        if found.type != self.kind(over):
+        # What is loaded where it is used is in no registers yet, whatever its element.
+        if found.type != self.kind(over) or (isinstance(found.owner, ac.FragmentLoadOp) and len(over) > 1):
             (found,) = self.map([(bare(value), Element.F32, None)], over)
             if over == self.axes.kept(bare(value)):
                 self.values[bare(value)] = found
