@@ -47,7 +47,8 @@ class StoreDecision:
     `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
     planned, and to one of the tail. tail: another map, if the last `tails` boxes of a tile are narrower, of as many
     columns as its boxes. turned: 1 if memory runs along the accumulator's rows; then boxes are
-    of one block of 64 rows each."""
+    of one block of 64 rows each. cut: another map, if of a tile's last box the last columns are the next tile's: they
+    are staged, and not stored."""
 
     parameter: str
     path: str
@@ -58,6 +59,7 @@ class StoreDecision:
     tail: tuple[MapDecision, ...] = ()
     tails: int = 0
     turned: int = 0
+    cut: tuple[MapDecision, ...] = ()
 
     def chunks(self, columns: int) -> tuple[int, ...]:
         """Columns of each box of a tile of so many."""

@@ -174,8 +174,15 @@ class PipelineDecisions:
     """Slices of a streamed tile that its helper takes."""
     teams: int = 1
     """Clusters that share the contracted axis of a tile, and add up through memory; see `ir.ac.team`."""
+    step_n: int = 0
+    """Columns from one tile to the next, of which it stores as many, where what tiles load overlaps; 0 for tile_n."""
     ordered: int = 0
     """1 if consumers issue the products of a slot one after the other; see `ir.ac.issue_order`."""
+
+    @property
+    def column_step(self) -> int:
+        """Columns from one tile to the next, and of a tile those that it stores."""
+        return self.step_n or self.tile_n
 
     @property
     def helpers(self) -> int:

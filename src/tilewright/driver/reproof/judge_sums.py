@@ -15,6 +15,9 @@ and stores are the program's, however tiles are numbered, handed on and shared o
 known (in registers, or copied by threads) leave places open: then the others are compared, and sums are counted along
 the axes that are known, where each element must be met as often as any other.
 
+Where tiles overlap in what they load (`PipelineDecisions.step_n`), a tile's own columns are those up to the next
+tile's first: only these are counted, and only these may it store.
+
 Products of a row of wgmmas that go on along the contracted axis are judged as one first: it has a finding if one of
 them has, and only then is each looked at.
 
@@ -142,6 +145,8 @@ class _Reader:
 
     def _side(self, axes: tuple[DimensionAxis, ...], number: int, part: MatrixPart) -> _Side:
         places = places_of(axes, part.first, _extents(part))
+        if number > 0:
+            places = self.sums.own(places)
         depth = places.pop(self.sums.contracted, None)
         groups = self.sums.groups
         pitches = [each.span for each in axes if groups is not None and each.axis == groups.group]

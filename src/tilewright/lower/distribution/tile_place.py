@@ -33,8 +33,8 @@ class GroupRows:
 
 @dataclass(frozen=True, slots=True)
 class TilePlace:
-    """A tile's first row is `row` times `row_step`; its first column `column` times tile_n. group: outermost coordinate
-    of operands and results that have one for each group, or matrix of a batch; row_end: the row before which the tile
+    """A tile's first row is `row` times `row_step`; its first column `column` times the step along columns. group: outermost
+    coordinate of operands and results that have one for each group, or matrix of a batch; row_end: the row before which the tile
     ends, if not at its own end. slices: the symbol that is its number of slices; first: of a part of a streamed tile,
     its first slice; number: that tile's. team: which of those that share the tile goes through it."""
 

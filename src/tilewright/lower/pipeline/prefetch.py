@@ -28,7 +28,7 @@ def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAVa
     if not d.prefetch:
         return
     rows_side = not d.prefetch_columns
-    operand, extent = (d.a, d.tile_m) if rows_side else (d.b, d.tile_n)
+    operand, extent, step = (d.a, d.tile_m, d.tile_m) if rows_side else (d.b, d.tile_n, d.column_step)
     outer, depth = _boxes(operand, extent, d.tile_k)
     build.add(
         ac.PrefetchOp.create(
@@ -38,7 +38,7 @@ def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAVa
                 "tiles_n": size_attr(counts[1]),
                 **order_properties(d),
                 "dimension": IntAttr(0 if rows_side else 1),
-                "extent": IntAttr(extent),
+                "extent": IntAttr(step),
                 "slices": IntAttr(d.prefetch),
                 "slice_depth": IntAttr(d.tile_k),
                 "outer_offsets": int_array([offset + operand.outer_shift for offset in outer]),

@@ -75,7 +75,7 @@ def _fill(
     filled = [
         (d.a, p.a_map, p.a, place.row, place.row_step, (0, 1)),
         *(
-            (operand, descriptor, p.b, place.column, d.tile_n, (number, d.products))
+            (operand, descriptor, p.b, place.column, d.column_step, (number, d.products))
             for number, (operand, descriptor) in enumerate(
                 zip((d.b, *d.more_b), (p.b_map, *p.more_b_maps), strict=True)
             )

@@ -41,6 +41,7 @@ from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.operand.scaled_product import fits_registers
+from tilewright.synth.tile.column_step import with_step
 from tilewright.synth.tile.long_sum import nothing_is_fixed, p_norm
 from tilewright.synth.tile.scaled_tile import promotion_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape, loaded_columns, tile_family
@@ -160,10 +161,11 @@ def few_rows_shape(
     best, least = min(compared, key=lambda pair: pair[1], default=(shape, given))
     if best == shape or least > (1 - _LEAST_GAIN) * given:
         return shape
+    step = f", {best.step} columns apart" if best.step else ""
     shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
     room = ", two CTAs a multiprocessor" if best.resident > 1 else ""
     reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}{shared}{room}: about {least:.0f} cycles by the small-M "
+        f"tile {best.rows}x{best.columns}x{best.depth}{step}{shared}{room}: about {least:.0f} cycles by the small-M "
         f"model, against {given:.0f} of {shape.rows}x{shape.columns} by {shape.teams} x {shape.split}"
     )
     return best
@@ -200,7 +202,7 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
                 twice = not question.scaled_depth or fits_registers(rows, columns, consumers)
                 if twice and (rows, columns, consumers) in _family(target):
                     each = _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
-                    yield from (tile for tile in each if tile.shares > 1 or whole)
+                    yield from (with_step(question, tile) for tile in each if tile.shares > 1 or whole)
 
 
 def _is_middling(question: TileQuestion, target: Target) -> bool:
@@ -296,12 +298,13 @@ def row_cycles(
     """Estimated cycles of a launch. rates: of the target; stages: slots of the ring."""
     depth, bytes_ = question.extents[2], question.element_bytes
     tall, wide = _oriented(question, shape.swapped)
-    along, across = math.ceil(tall / shape.rows), math.ceil(wide / shape.columns)
+    along, across = math.ceil(tall / shape.rows), math.ceil(wide / shape.column_step)
     (cluster_m, cluster_n), multiprocessors = shape.cluster, rates.multiprocessors
     tiles = math.ceil(along / cluster_m) * cluster_m * math.ceil(across / cluster_n) * cluster_n
     slices = math.ceil(depth / (shape.depth * shape.shares))
     loaded = loaded_columns(rates, question, shape)
-    empty = (along * shape.rows - tall) / along + (across * shape.columns - wide) / across
+    past_columns = (across - 1) * shape.column_step + shape.columns - wide
+    empty = (along * shape.rows - tall) / along + past_columns / across
     slot_bytes = (shape.rows + loaded + empty * p.zeros_permille / 1000) * shape.depth * bytes_
     multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
     if question.scaled_depth:

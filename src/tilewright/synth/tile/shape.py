@@ -53,7 +53,8 @@ class TileShape:
     share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis;
     resident: CTAs, of this launch or of the next that begins early, that fit a multiprocessor together; teams: clusters
     that share the contracted axis too, and add up through memory; cluster: CTAs along rows and along columns of tiles
-    that share what they load."""
+    that share what they load; step: columns from one tile to the next, where fewer than it has
+    (`synth.tile.column_step`), else 0."""
 
     rows: int
     columns: int
@@ -64,6 +65,12 @@ class TileShape:
     resident: int = 1
     teams: int = 1
     cluster: tuple[int, int] = (1, 1)
+    step: int = 0
+
+    @property
+    def column_step(self) -> int:
+        """Columns from one tile to the next."""
+        return self.step or self.columns
 
     @property
     def shares(self) -> int:
@@ -135,6 +142,7 @@ def choose_tile_shape(
             wanted.split or 1,
             _resident(wanted),
             1 if wanted.teams is None else wanted.teams,
+            step=wanted.column_step or 0,
         )
         for rows, columns, consumers in offered
         for swapped in orientations
