@@ -76,7 +76,7 @@ def store_boxes(
         return ac.StagedType(name, StringAttr(state))
 
     for block, begin, width in decision.boxes(*shape):
-        # The last boxes may be narrower, and the last one cut: these have maps of their own.
+        # The last boxes may be narrower, and the last one of columns cut: these have maps of their own.
         narrow = width < decision.chunk_columns
         is_cut = bool(decision.cut) and begin + width == shape[1]
         map_ = decision.cut[0] if is_cut else decision.tail[0] if narrow else decision.map
@@ -100,6 +100,7 @@ def store_boxes(
         )
         fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
         ready = build.value(_synchronized(unit, fenced, staged("ready")))
+        staged_lines = width if decision.turned else shape[0]
         column = affine(build, columns, begin)
         place = [column, row]
         if decision.turned:
@@ -110,7 +111,7 @@ def store_boxes(
                 properties={
                     "slot": IntAttr(slot),
                     "box_bytes": IntAttr(map_.tensor_map().box_bytes),
-                    **({"lines": IntAttr(map_.box[1])} if is_cut else {}),
+                    **({"lines": IntAttr(map_.box[1])} if map_.box[1] < staged_lines else {}),
                 },
             )
         )

@@ -76,12 +76,12 @@ from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.transpose import decide_turned, transpose_words, turning_ctas
 from tilewright.synth.store.turned_store import turned_boxes, turned_store
 from tilewright.synth.supported import refuse_unsupported
-from tilewright.synth.tile.column_step import steps_of_stores, with_step
 from tilewright.synth.tile.few_rows import few_rows_shape, is_few_rows
 from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.question import ask
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileShape, choose_tile_shape
+from tilewright.synth.tile.steps import parts_of, steps_as_decided, with_steps
 from tilewright.synth.tile.thin_product import is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -174,8 +174,8 @@ def _decide_pipeline(
         summed = few_rows_shape(question, summed, target, reasons, alone=wanted.unmapped == "threads")
     large = large if summed == large.shape else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
-    if wanted.column_step is None:
-        shape = with_step(question, shape)
+    if wanted.steps is None and is_few_rows(question, target, given):
+        shape = with_steps(question, shape, turns=large.turns)
     if shape.swapped:
         rows, columns = columns, rows
         sides = (sides[1], sides[0])
@@ -229,7 +229,9 @@ def _decide_pipeline(
             for store, decision in zip(stores(program), leaving, strict=True)
         )
     leaving = tuple(planned(each, target) for each in leaving)
-    shape, leaving = steps_of_stores(program, columns, shape, leaving, asked=bool(wanted.column_step))
+    shape, (a, b), leaving = steps_as_decided(
+        program, (rows, columns), shape, (consumers, parts_of(shape)), (a, b), leaving, asked=bool(wanted.steps)
+    )
     axes = (rows, columns, contracted)
     decided = _fit(
         program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons, bool(promoted)
@@ -274,7 +276,7 @@ def _fit(
     enough, most = EVERY_STAGE if wanted.turns else needed, needed + SPARE_SLOTS
     memory = divide_shared_memory(each, slot_bytes, stores, target, wanted, reasons, enough, most)
     memory = with_turns(memory, bool(wanted.turns), target)
-    tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
+    tiles_m = math.ceil(program.extents[axes[0]] / shape.row_step)
     tiles_n = math.ceil(program.extents[axes[1]] / shape.column_step)
     order, group = choose_tile_order(*taken_by_clusters(rates, (tile_m, tile_n), (tiles_m, tiles_n), cluster), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
@@ -357,6 +359,7 @@ def _fit(
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
         ordered=int(ordered),
-        step_n=shape.step,
+        step_m=shape.steps[0],
+        step_n=shape.steps[1],
         turned_fill=(turned,) if turned is not None else (),
     )

@@ -161,7 +161,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         tiles = 2 * tiles - 1
     for axis in d.batch:
         tiles = -(-tiles // min(extents[axis], _MATRICES))
-    most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))
+    most_down = -(-extents[d.rows] // (d.row_step * d.cluster_m))
     most_across = -(-extents[d.columns] // (d.column_step * d.cluster_n))
     # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
     if any(item.materialized for item in (d.b, *d.more_b)) and not d.a.materialized:
@@ -176,7 +176,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
             key=lambda each: (
                 -(-tiles // each) > most_down,
                 each * -(-tiles // each),
-                both and each * d.column_step * d.cluster_n + -(-tiles // each) * d.tile_m * d.cluster_m,
+                both and each * d.column_step * d.cluster_n + -(-tiles // each) * d.row_step * d.cluster_m,
             ),
         )
         down = -(-tiles // across)
@@ -185,7 +185,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))
     return {
         **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
-        d.rows: reduced_extent(extents[d.rows], d.tile_m, down * d.cluster_m),
+        d.rows: reduced_extent(extents[d.rows], d.row_step, down * d.cluster_m),
         d.columns: reduced_extent(extents[d.columns], d.column_step, across * d.cluster_n),
         # As many copies of the loop's body are left over as in the large text.
         d.contracted: reduced_extent(
@@ -202,7 +202,7 @@ def _units(d: PipelineDecisions) -> int:
 def _tiles_of_one(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
     """Of the program's tiles as many as one of its clusters takes, but no more than let its cursors come round."""
     clusters = max(1, d.ctas // d.cluster_ctas)
-    tiles = -(-extents[d.rows] // (d.tile_m * d.cluster_m)) * -(-extents[d.columns] // (d.column_step * d.cluster_n))
+    tiles = -(-extents[d.rows] // (d.row_step * d.cluster_m)) * -(-extents[d.columns] // (d.column_step * d.cluster_n))
     tiles *= math.prod(extents[axis] for axis in d.batch)
     return min(-(-tiles // clusters), _ROUNDS_MOST * d.stages)
 
@@ -218,7 +218,7 @@ def _across_groups(d: PipelineDecisions, extents: Mapping[str, int], slices: int
 
 
 def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
-    return -(-extents[d.rows] // d.tile_m) * -(-extents[d.columns] // d.column_step)
+    return -(-extents[d.rows] // d.row_step) * -(-extents[d.columns] // d.column_step)
 
 
 def reduced_extent(extent: int, size: int, tiles: int) -> int:
@@ -367,7 +367,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
         case PipelineDecisions():
             d = decisions
             rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
-            tiles_m = -(-rows // (d.tile_m * d.cluster_m))
+            tiles_m = -(-rows // (d.row_step * d.cluster_m))
             tiles_n = -(-columns // (d.column_step * d.cluster_n))
             found += [
                 tiles_m * tiles_n,

@@ -138,7 +138,7 @@ def _origin(
     build: Build, d: PipelineDecisions, unit: SSAValue, place: TilePlace, share: Share
 ) -> tuple[SSAValue, SSAValue]:
     """First row and column of what a unit stores of a tile."""
-    part = [] if d.turns else [(unit, d.unit_rows)]
+    part = [] if d.turns else [(unit, d.unit_step)]
     row = affine(build, [(place.row, place.row_step), *part, *share.rows], 0)
     return row, affine(build, [(place.column, d.column_step), *share.columns], 0)
 

@@ -41,10 +41,10 @@ from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.split import clusters_at_once, meeting_bytes
 from tilewright.synth.operand.operands import slice_depth
 from tilewright.synth.operand.scaled_product import fits_registers
-from tilewright.synth.tile.column_step import with_step
 from tilewright.synth.tile.long_sum import nothing_is_fixed, p_norm
 from tilewright.synth.tile.scaled_tile import promotion_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape, loaded_columns, tile_family
+from tilewright.synth.tile.steps import parts_of, past_end, with_steps
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -104,7 +104,8 @@ class RowParameters:
     shared_permille: of the few rows, which all tiles ask for at the same time, how much counts there.
     read_permille: of a long copy's rate. reread_permille: of the large operand, what is read again for each further
     tile along the few rows. piece_permille: what reading takes longer where the pieces of its rows are one line long,
-    and not two. zeros_permille: how many times as long as others elements take that lie past an operand's end.
+    and not two. zeros_permille: how many times as long as others elements take that lie past an operand's end, of what
+    all tiles fetch; past_permille: by how much longer the tile fetches that has most of them, for which others wait.
     narrow_columns: a wgmma of fewer is bound by reading the rows' operand.
     idle_permille, room_permille: of the share of multiprocessors without a tile, by how much memory takes longer where
     the next launch finds no room, and where it does. last_wave_permille: of those without one in the last of several
@@ -133,6 +134,7 @@ class RowParameters:
     reread_permille: float
     piece_permille: float
     zeros_permille: float
+    past_permille: float
     narrow_columns: float
     idle_permille: float
     room_permille: float
@@ -161,7 +163,7 @@ def few_rows_shape(
     best, least = min(compared, key=lambda pair: pair[1], default=(shape, given))
     if best == shape or least > (1 - _LEAST_GAIN) * given:
         return shape
-    step = f", {best.step} columns apart" if best.step else ""
+    step = f", {best.row_step}x{best.column_step} apart" if best.steps != (0, 0) else ""
     shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
     room = ", two CTAs a multiprocessor" if best.resident > 1 else ""
     reasons.append(
@@ -202,7 +204,7 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
                 twice = not question.scaled_depth or fits_registers(rows, columns, consumers)
                 if twice and (rows, columns, consumers) in _family(target):
                     each = _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
-                    yield from (with_step(question, tile) for tile in each if tile.shares > 1 or whole)
+                    yield from (with_steps(question, tile) for tile in each if tile.shares > 1 or whole)
 
 
 def _is_middling(question: TileQuestion, target: Target) -> bool:
@@ -298,18 +300,21 @@ def row_cycles(
     """Estimated cycles of a launch. rates: of the target; stages: slots of the ring."""
     depth, bytes_ = question.extents[2], question.element_bytes
     tall, wide = _oriented(question, shape.swapped)
-    along, across = math.ceil(tall / shape.rows), math.ceil(wide / shape.column_step)
+    along, across = math.ceil(tall / shape.row_step), math.ceil(wide / shape.column_step)
     (cluster_m, cluster_n), multiprocessors = shape.cluster, rates.multiprocessors
     tiles = math.ceil(along / cluster_m) * cluster_m * math.ceil(across / cluster_n) * cluster_n
     slices = math.ceil(depth / (shape.depth * shape.shares))
     loaded = loaded_columns(rates, question, shape)
-    past_columns = (across - 1) * shape.column_step + shape.columns - wide
-    empty = (along * shape.rows - tall) / along + past_columns / across
-    slot_bytes = (shape.rows + loaded + empty * p.zeros_permille / 1000) * shape.depth * bytes_
+    past_rows = past_end(tall, shape.rows, shape.row_step, shape.consumers)
+    past_columns = past_end(wide, shape.columns, shape.column_step, parts_of(shape))
+    empty = past_rows / along + past_columns / across
+    of_slot = shape.rows + loaded
+    slot_bytes = (of_slot + empty * p.zeros_permille / 1000) * shape.depth * bytes_
+    longest_bytes = (of_slot + (past_rows + past_columns) * p.past_permille / 1000) * shape.depth * bytes_
     multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
     if question.scaled_depth:
         multiply += promotion_cycles(question, shape, slices)
-    fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
+    fetch = 1000 * longest_bytes / p.fetch_bytes_per_kilocycle
     if shape.paired:
         together = shape.columns if shape.cluster[0] > 1 else shape.rows
         fetch *= 1 + (p.paired_permille / 1000 - 1) * together / (shape.rows + shape.columns)
