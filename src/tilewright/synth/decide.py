@@ -81,7 +81,7 @@ from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.question import ask
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileShape, choose_tile_shape
-from tilewright.synth.tile.steps import parts_of, steps_as_decided, with_steps
+from tilewright.synth.tile.steps import parts_of, steps_as_decided
 from tilewright.synth.tile.thin_product import is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -171,11 +171,11 @@ def _decide_pipeline(
     large = choose_turns(rates, question, shape, target, wanted, reasons, compared)
     summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     if is_few_rows(question, target, wanted):
-        summed = few_rows_shape(question, summed, target, reasons, alone=wanted.unmapped == "threads")
-    large = large if summed == large.shape else LargeTile(summed, turns=False)
+        alone, turns = wanted.unmapped == "threads", large.turns and summed == large.shape
+        summed = few_rows_shape(question, summed, target, reasons, alone=alone, turns=turns)
+    kept = replace(summed, steps=(0, 0)) == large.shape
+    large = replace(large, shape=summed) if kept else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
-    if wanted.steps is None and is_few_rows(question, target, given):
-        shape = with_steps(question, shape, turns=large.turns)
     if shape.swapped:
         rows, columns = columns, rows
         sides = (sides[1], sides[0])
@@ -230,7 +230,14 @@ def _decide_pipeline(
         )
     leaving = tuple(planned(each, target) for each in leaving)
     shape, (a, b), leaving = steps_as_decided(
-        program, (rows, columns), shape, (consumers, parts_of(shape)), (a, b), leaving, asked=bool(wanted.steps)
+        program,
+        (rows, columns),
+        shape,
+        (consumers, parts_of(shape)),
+        cluster,
+        (a, b),
+        leaving,
+        asked=any(wanted.steps or ()),
     )
     axes = (rows, columns, contracted)
     decided = _fit(

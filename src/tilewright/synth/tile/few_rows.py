@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
 
@@ -86,6 +86,12 @@ _LEAST_GAIN = 0.03
 """For which another shape is taken than the one that was chosen. By the runs that are kept, choices have 0.989 of the
 best measured speed of 605 products, 0.864 at the least (`python -m bench few-rows --from FILE`, of all its files)."""
 
+_LEAST_OF_STEPS, _LEAST_GAIN_OF_STEPS, _NEAR = 0.01, 0.05, 1.25
+"""For which a shape's tiles overlap, and for which another shape is taken because its tiles may; how many times the
+cycles of the first choice such a shape may take side by side. None of 21 products took longer by more than half a
+percent because tiles overlap, and 0.96 of the time in the mean (`python -m bench few-rows --apart`, its results'
+shapes)."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowParameters:
@@ -104,8 +110,7 @@ class RowParameters:
     shared_permille: of the few rows, which all tiles ask for at the same time, how much counts there.
     read_permille: of a long copy's rate. reread_permille: of the large operand, what is read again for each further
     tile along the few rows. piece_permille: what reading takes longer where the pieces of its rows are one line long,
-    and not two. zeros_permille: how many times as long as others elements take that lie past an operand's end, of what
-    all tiles fetch; past_permille: by how much longer the tile fetches that has most of them, for which others wait.
+    and not two. zeros_permille: how many times as long as others elements take that lie past an operand's end.
     narrow_columns: a wgmma of fewer is bound by reading the rows' operand.
     idle_permille, room_permille: of the share of multiprocessors without a tile, by how much memory takes longer where
     the next launch finds no room, and where it does. last_wave_permille: of those without one in the last of several
@@ -134,7 +139,6 @@ class RowParameters:
     reread_permille: float
     piece_permille: float
     zeros_permille: float
-    past_permille: float
     narrow_columns: float
     idle_permille: float
     room_permille: float
@@ -153,21 +157,42 @@ def parameters_of(target: Target) -> RowParameters:
 
 
 def few_rows_shape(
-    question: TileQuestion, shape: TileShape, target: Target, reasons: list[str], *, alone: bool = False
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+    reasons: list[str],
+    *,
+    alone: bool = False,
+    turns: bool = False,
 ) -> TileShape:
     """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others. alone:
-    CTAs share no loads, since threads fill the slots of their own."""
-    p, rates = parameters_of(target), rates_of(target, question.element_bytes)
-    given = row_cycles(p, rates, question, shape, stages_of(shape, question, target), target)
-    compared = (pair for pair in estimated(question, target) if not (alone and pair[0].paired))
-    best, least = min(compared, key=lambda pair: pair[1], default=(shape, given))
-    if best == shape or least > (1 - _LEAST_GAIN) * given:
+    CTAs share no loads, since threads fill the slots of their own; turns: consumers take whole tiles of `shape` in
+    turn.
+
+    What tiles save that overlap (`synth.tile.steps`) is known less well than what shapes differ by: another shape is
+    taken for it only where it is enough beside the first choice, whose tiles overlap too."""
+
+    def quickest(
+        found: Iterable[tuple[TileShape, float]], first: tuple[TileShape, float], gain: float
+    ) -> tuple[TileShape, float]:
+        best = min(found, key=lambda pair: pair[1], default=first)
+        return best if best[1] <= (1 - gain) * first[1] else first
+
+    stages = stages_of(shape, question, target)
+    given = row_cycles(parameters_of(target), rates_of(target, question.element_bytes), question, shape, stages, target)
+    candidates = [pair for pair in _estimated(question, target) if not (alone and pair[0].paired)]
+    first = quickest(candidates, (shape, given), _LEAST_GAIN)
+    if turns and first[0] == shape:
         return shape
-    step = f", {best.row_step}x{best.column_step} apart" if best.steps != (0, 0) else ""
+    near = [pair for pair in candidates if pair[1] <= _NEAR * first[1]]
+    first = _overlapping(question, target, *first)
+    best, least = quickest((_overlapping(question, target, *pair) for pair in near), first, _LEAST_GAIN_OF_STEPS)
+    if replace(best, steps=(0, 0)) == shape:
+        return best
     shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
     room = ", two CTAs a multiprocessor" if best.resident > 1 else ""
     reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}{step}{shared}{room}: about {least:.0f} cycles by the small-M "
+        f"tile {best.rows}x{best.columns}x{best.depth}{shared}{room}: about {least:.0f} cycles by the small-M "
         f"model, against {given:.0f} of {shape.rows}x{shape.columns} by {shape.teams} x {shape.split}"
     )
     return best
@@ -175,11 +200,27 @@ def few_rows_shape(
 
 def estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
     """All tiles that are compared, with their estimated cycles."""
+    for candidate, cycles in _estimated(question, target):
+        yield _overlapping(question, target, candidate, cycles)
+
+
+def _estimated(question: TileQuestion, target: Target) -> Iterator[tuple[TileShape, float]]:
+    """Those that do not overlap."""
     p, rates = parameters_of(target), rates_of(target, question.element_bytes)
     for candidate in _candidates(question, target):
         stages = stages_of(candidate, question, target)
         if stages >= _LEAST_STAGES:
             yield candidate, row_cycles(p, rates, question, candidate, stages, target)
+
+
+def _overlapping(question: TileQuestion, target: Target, shape: TileShape, cycles: float) -> tuple[TileShape, float]:
+    """A shape of so many cycles as one whose tiles overlap in what they load, where that saves enough."""
+    stepped = with_steps(question, shape)
+    if stepped == shape:
+        return shape, cycles
+    p, rates = parameters_of(target), rates_of(target, question.element_bytes)
+    fewer = row_cycles(p, rates, question, stepped, stages_of(stepped, question, target), target)
+    return (stepped, fewer) if fewer < (1 - _LEAST_OF_STEPS) * cycles else (shape, cycles)
 
 
 def is_few_rows(question: TileQuestion, target: Target, wanted: Wanted) -> bool:
@@ -204,7 +245,7 @@ def _candidates(question: TileQuestion, target: Target) -> Iterator[TileShape]:
                 twice = not question.scaled_depth or fits_registers(rows, columns, consumers)
                 if twice and (rows, columns, consumers) in _family(target):
                     each = _shared(question, TileShape(rows, columns, 0, consumers, swapped), target)
-                    yield from (with_steps(question, tile) for tile in each if tile.shares > 1 or whole)
+                    yield from (tile for tile in each if tile.shares > 1 or whole)
 
 
 def _is_middling(question: TileQuestion, target: Target) -> bool:
@@ -308,13 +349,11 @@ def row_cycles(
     past_rows = past_end(tall, shape.rows, shape.row_step, shape.consumers)
     past_columns = past_end(wide, shape.columns, shape.column_step, parts_of(shape))
     empty = past_rows / along + past_columns / across
-    of_slot = shape.rows + loaded
-    slot_bytes = (of_slot + empty * p.zeros_permille / 1000) * shape.depth * bytes_
-    longest_bytes = (of_slot + (past_rows + past_columns) * p.past_permille / 1000) * shape.depth * bytes_
+    slot_bytes = (shape.rows + loaded + empty * p.zeros_permille / 1000) * shape.depth * bytes_
     multiply = 2 * shape.rows * max(shape.columns, p.narrow_columns) * shape.depth / rates.operations_per_cycle
     if question.scaled_depth:
         multiply += promotion_cycles(question, shape, slices)
-    fetch = 1000 * longest_bytes / p.fetch_bytes_per_kilocycle
+    fetch = 1000 * slot_bytes / p.fetch_bytes_per_kilocycle
     if shape.paired:
         together = shape.columns if shape.cluster[0] > 1 else shape.rows
         fetch *= 1 + (p.paired_permille / 1000 - 1) * together / (shape.rows + shape.columns)

@@ -37,16 +37,19 @@ _CORE_ROWS = 8
 """Of an operand that is loaded by rows, by which more or less is loaded."""
 _LEAST_PART = 32
 """Rows of a box, where a tile's columns come in several."""
+_LEAST_SAVED = 4
+"""Rows past the end for which tiles overlap."""
 _STORED_BYTES = 16
 """Of which lines and pitches of a result are multiples that leaves in boxes (PTX ISA, tensor maps)."""
 
 
 def even_step(extent: int, size: int, parts: int, whole: int) -> int:
-    """The least step with which as many tiles of `size`, each in so many equal parts, reach the end; 0 for none that is
-    less. whole: how much of a part is computed together, of which less overlaps."""
+    """The least step with which as many tiles of `size`, each in so many equal parts, reach the end; 0 where that
+    leaves about as much past it. whole: how much of a part is computed together, of which less overlaps."""
     part = size // parts
-    step = max(math.ceil(extent / (math.ceil(extent / size) * parts)), part - whole + 1)
-    return step * parts if step < part else 0
+    step = parts * max(math.ceil(extent / (math.ceil(extent / size) * parts)), part - whole + 1)
+    saved = past_end(extent, size, size, parts) - past_end(extent, size, min(step, size), parts)
+    return step if saved >= _LEAST_SAVED else 0
 
 
 def past_end(extent: int, size: int, step: int, parts: int) -> int:
@@ -60,15 +63,15 @@ def parts_of(shape: TileShape) -> int:
     return sum_parts(shape.columns, shape.split)
 
 
-def with_steps(question: TileQuestion, shape: TileShape, *, turns: bool = False) -> TileShape:
-    """A tile with the step that deals a product's tiles out evenly, where there can be one. turns: whether consumers
-    take whole tiles in turn."""
+def with_steps(question: TileQuestion, shape: TileShape) -> TileShape:
+    """A tile, which all consumers share, with the step that deals a product's tiles out evenly, where there can be
+    one."""
     if question.products > 1 or question.batch > 1 or question.scaled:
         return shape
     rows, columns = question.extents[1::-1] if shape.swapped else question.extents[:2]
     of_rows, of_columns = reversed(question.loaded_steps) if shape.swapped else question.loaded_steps
     if shape.swapped == question.orientations[0]:
-        units = 1 if turns else shape.consumers
+        units = shape.consumers
         if not question.bulk or of_rows != _CORE_ROWS or (units > 1 and shape.cluster[1] > 1):
             return shape
         return replace(shape, steps=(even_step(rows, shape.rows, units, BLOCK_ROWS), 0))
@@ -102,6 +105,7 @@ def steps_as_decided(
     axes: tuple[str, str],
     shape: TileShape,
     parts: tuple[int, int],
+    cluster: tuple[int, int],
     operands: tuple[OperandDecision, OperandDecision],
     leaving: tuple[StoreDecision, ...],
     *,
@@ -110,7 +114,8 @@ def steps_as_decided(
     """The tile with its step, operands in boxes of its parts, and stores that end at the step; all as they would be
     without one where boxes cannot end there.
 
-    axes: of the accumulator's rows and columns; parts: of a tile's rows and of its columns.
+    axes: of the accumulator's rows and columns; parts: of a tile's rows and of its columns; cluster: CTAs along either
+    that share loads of the other's operand.
     Raises TilewrightError where a step is asked for, and cannot be.
     """
     if shape.steps == (0, 0):
@@ -125,7 +130,7 @@ def steps_as_decided(
         and not shape.steps[1 - along]
         and all(each.path == "tma" and each.turned == along for each in leaving)
         and operand.major == "K"
-        and (many == 1 or shape.cluster[1 - along] == 1)
+        and (many == 1 or cluster[1 - along] == 1)
         and axes[along] not in program.run_time
         and leave_in_bulk(program, ())
     ):
