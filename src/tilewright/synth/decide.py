@@ -173,7 +173,7 @@ def _decide_pipeline(
     if is_few_rows(question, target, wanted):
         alone, turns = wanted.unmapped == "threads", large.turns and summed == large.shape
         summed = few_rows_shape(question, summed, target, reasons, alone=alone, turns=turns)
-    kept = replace(summed, steps=(0, 0)) == large.shape
+    kept = replace(summed, steps=large.shape.steps) == large.shape
     large = replace(large, shape=summed) if kept else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:
@@ -229,17 +229,14 @@ def _decide_pipeline(
             for store, decision in zip(stores(program), leaving, strict=True)
         )
     leaving = tuple(planned(each, target) for each in leaving)
-    shape, (a, b), leaving = steps_as_decided(
-        program,
-        (rows, columns),
-        shape,
-        (consumers, parts_of(shape)),
-        cluster,
-        (a, b),
-        leaving,
-        asked=any(wanted.steps or ()),
-    )
     axes = (rows, columns, contracted)
+    if not (more_b or batch or in_registers or dot.scales):
+        parts, asked_for = (consumers, parts_of(shape)), any(wanted.steps or ())
+        shape, (a, b), leaving = steps_as_decided(
+            program, axes[:2], shape, parts, cluster, (a, b), leaving, asked=asked_for
+        )
+    else:
+        shape = replace(shape, steps=(0, 0))
     decided = _fit(
         program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons, bool(promoted)
     )

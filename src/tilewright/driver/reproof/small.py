@@ -163,6 +163,9 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         tiles = -(-tiles // min(extents[axis], _MATRICES))
     most_down = -(-extents[d.rows] // (d.row_step * d.cluster_m))
     most_across = -(-extents[d.columns] // (d.column_step * d.cluster_n))
+    # Of tiles that overlap a whole one has a neighbour, so that what neither stores shows.
+    least_down = min(2, most_down) if d.step_m else 1
+    least_across = min(2, most_across) if d.step_n else 1
     # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
     if any(item.materialized for item in (d.b, *d.more_b)) and not d.a.materialized:
         down = min(tiles, most_down)
@@ -175,11 +178,13 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
             range(min(tiles, most_across), 0, -1),
             key=lambda each: (
                 -(-tiles // each) > most_down,
+                each < least_across or -(-tiles // each) < least_down,
                 each * -(-tiles // each),
                 both and each * d.column_step * d.cluster_n + -(-tiles // each) * d.row_step * d.cluster_m,
             ),
         )
         down = -(-tiles // across)
+    across, down = max(across, least_across), max(down, least_down)
     if d.tile_order != "grouped" and d.raster_group <= _SQUARES_MOST:
         # So that tiles inside of a square are taken too.
         across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))

@@ -99,7 +99,7 @@ class TileQuestion:
     scaled_depth: elements of a slot whose product is promoted by itself, 0 where none is; batch: how many such
     products, whose tiles follow one another; scaled: whether slots are scaled by arrays when they are promoted;
     turnable: whether the product may be transposed because its results leave in bulk then too
-    (`synth.store.turned_store`); bulk: whether they do as it is, and are not read again.
+    (`synth.store.turned_store`); bulk: whether they do as it is.
     """
 
     extents: tuple[int, int, int]

@@ -13,8 +13,8 @@ that sum its parts have equal parts of its columns; each part has a box of its o
 do. wgmma computes whole blocks of 64 rows and whole fragments of eight columns, so no more than those overlap.
 
 Not handled, and left at a tile's extent: batches, several products, scales, rows in groups, operands contiguous along
-the axis, results that leave by plain stores or are read again, CTAs that load parts of a part, and axes whose extent
-only a launch knows, for which no step is the least for all.
+the axis, results that leave by plain stores, CTAs that load parts of a part, and axes whose extent only a launch knows,
+for which no step is the least for all.
 Checked by: tests/synth/tile/test_steps.py, tests/lower/test_steps.py.
 """
 
@@ -28,7 +28,7 @@ from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import OperandDecision, StoreDecision
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import loads, parameter_name, stores
+from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.tile.shape import TileQuestion, TileShape
 
@@ -83,12 +83,11 @@ def with_steps(question: TileQuestion, shape: TileShape) -> TileShape:
 
 
 def leave_in_bulk(program: tile.ProgramOp, misaligned: tuple[str, ...]) -> bool:
-    """Whether all results leave in boxes along the axis on which they are contiguous, and none is read again: then a
-    tile would read what another one stores."""
-    written = {parameter_name(program, store.tensor) for store in stores(program)}
-    if written & set(misaligned) or any(parameter_name(program, load.tensor) in written for load in loads(program)):
-        return False
+    """Whether all results leave in boxes along the axis on which they are contiguous. misaligned: arrays that may begin
+    anywhere."""
     for store in stores(program):
+        if parameter_name(program, store.tensor) in misaligned:
+            return False
         tensor = tensor_type(store.tensor)
         size = tensor.element_kind.bytes
         lines = [
