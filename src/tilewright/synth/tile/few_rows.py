@@ -89,8 +89,8 @@ best measured speed of 605 products, 0.864 at the least (`python -m bench few-ro
 _LEAST_OF_STEPS, _LEAST_GAIN_OF_STEPS, _NEAR = 0.01, 0.05, 1.25
 """For which a shape's tiles overlap, and for which another shape is taken because its tiles may; how many times the
 cycles of the first choice such a shape may take side by side. None of 21 products took longer by more than half a
-percent because tiles overlap, and 0.96 of the time in the mean (`python -m bench few-rows --apart`, its results'
-shapes)."""
+percent because its tiles overlap, and in the mean they took 0.953 of the time (`few_rows_apart.json` and
+`few_rows_of_b_apart.json` in `bench/results`, which name their commands)."""
 
 
 @dataclass(frozen=True, slots=True)
