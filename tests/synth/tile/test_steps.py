@@ -1,4 +1,4 @@
-"""Tiles that are dealt out evenly: how far apart they are, where they may be, and what a request for that is refused."""
+"""Tiles that are dealt out evenly: how far apart they are, where they may be, and which requests are refused."""
 
 from dataclasses import replace
 

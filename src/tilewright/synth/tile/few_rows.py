@@ -21,6 +21,9 @@ bits bytes and operations count the same way.
 What several tiles along the few rows read of the large operand comes from memory more than once, although they read it
 at the same time; CTAs of a cluster that load it together spare that, and wait for one another at each slice.
 
+Tiles of rows that are no multiple of theirs may overlap in what they load, so that less of it lies past the end
+(`synth.tile.steps`): they are counted with what is left of that.
+
 Sums in two levels take registers for two accumulators, and one addition for each number of a slot beside its product
 (`synth.tile.scaled_tile` has what that takes).
 

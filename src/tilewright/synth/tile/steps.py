@@ -2,9 +2,9 @@
 
 Rows of a box that lie past an array's end take the copy engine longer than rows that it fetches, and the tile that has
 most of them keeps all others waiting. So tiles are dealt out evenly: of as many tiles, the step is the least with which
-they reach the end. What they load overlaps, and each stores no more than the step: of 530 rows in five tiles of 112 each
-stores 106, and the last one's boxes pass the end by 9 rows instead of 30. With 1536 columns of a sum of 8960 that takes
-27.9 us instead of 31.1 (H200, `python -m bench few-rows --apart --shape 530,1536,8960`).
+they reach the end. What they load overlaps, and each stores no more than the step: of 530 rows in five tiles of 112
+each stores 106, and the last one's boxes pass the end by 3 rows instead of 30. With 1536 columns of a sum of 8960 that
+takes 27.9 us instead of 31.1 (H200, `python -m bench few-rows --apart --shape 530,1536,8960`).
 
 What is stored ends inside a box of its own (`StoreDecision.cut`), whose lines are an engine's box, of which there may
 be any number: rows where boxes run along the accumulator's columns, columns where they run along its rows. So the axis
