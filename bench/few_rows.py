@@ -12,6 +12,7 @@ no GPU: it asks the compiler again, and says what its choices took in that file'
     python -m bench few-rows --rows-of-b
     python -m bench few-rows --drawn 60 --seed 11
     python -m bench few-rows --from bench/results/few_rows_of_b.json
+    python -m bench few-rows --apart --shape 530,1536,8960 --shape 145,3072,3072
 
 Not handled: 8-bit operands, scaled products, batches, groups of rows.
 """
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from bench import two_clocks, wished
 from bench.few_rows_fit import fit
 from bench.few_rows_model import by_model, is_modelled
-from bench.few_rows_runs import Parts, judged, summary
+from bench.few_rows_runs import Parts, chosen_parts, judged, summary
 from bench.gemm_suites import skinny, tritonbench_llama
 from bench.model_layers import LAYERS
 from bench.record import write
@@ -91,6 +92,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wished.add_arguments(parser, len(SHAPES))
     parser.add_argument("--rows-of-b", action="store_true", help="B is contiguous along N (default: along K)")
     parser.add_argument("--chosen", action="store_true", help="the compiler's choices alone")
+    parser.add_argument(
+        "--apart", action="store_true", help="its choices, and where neighbouring tiles overlap, the same side by side"
+    )
     parser.add_argument("--drawn", type=int, metavar="COUNT", help="so many layers of public models, rows at random")
     parser.add_argument("--seed", type=int, default=1, help="what is drawn by (default %(default)s)")
     parser.add_argument("--least-rows", type=int, default=_LEAST_DRAWN, help="of what is drawn (default %(default)s)")
@@ -135,7 +139,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{shape}: {'; '.join(_words(name, time, kept) for name, time in times[:6])}", flush=True)
         torch.cuda.empty_cache()
     kind = f"_drawn_{arguments.seed}" if arguments.drawn else ""
-    kind += "_chosen" if arguments.chosen else "_by_model" if arguments.by_model else ""
+    kind += (
+        "_chosen" if arguments.chosen else "_apart" if arguments.apart else "_by_model" if arguments.by_model else ""
+    )
     name = f"few_rows{'_of_b' if arguments.rows_of_b else ''}{kind}"
     print(f"written to {write(name, rows, arguments.results)}")
     return 1 if any(row["wrong"] for row in rows) else 0
@@ -164,6 +170,9 @@ def _listed(arguments: argparse.Namespace) -> tuple[Shape, ...]:
 def _tried(arguments: argparse.Namespace, shape: Shape) -> list[Parts]:
     if arguments.chosen:
         return []
+    if arguments.apart:
+        chosen = chosen_parts(shape, rows_of_b=arguments.rows_of_b)
+        return [chosen.side_by_side] if chosen.overlapping else []
     if arguments.by_model:
         return by_model(shape, arguments.by_model, rows_of_b=arguments.rows_of_b)
     return candidates(shape, rows_of_b=arguments.rows_of_b)

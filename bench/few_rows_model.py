@@ -19,7 +19,7 @@ def question_of(shape: Shape, *, rows_of_b: bool) -> TileQuestion:
     from tilewright.synth.tile.shape import TileQuestion
 
     orientations = (False, True) if shape[0] <= _VERY_FEW else (False,)
-    return TileQuestion(shape, 2, 2, orientations, (8, 64 if rows_of_b else 8), turnable=True)
+    return TileQuestion(shape, 2, 2, orientations, (8, 64 if rows_of_b else 8), turnable=True, bulk=True)
 
 
 def is_modelled(shape: Shape) -> bool:
@@ -67,6 +67,8 @@ def parts_of(shape: TileShape, *, turns: bool = False) -> Parts:
         turns=turns,
         cluster_m=shape.cluster[0],
         cluster_n=shape.cluster[1],
+        step_m=shape.steps[0],
+        step_n=shape.steps[1],
     )
 
 
@@ -84,6 +86,7 @@ def tile_of(parts: Parts) -> TileShape:
         parts.resident,
         parts.teams,
         (parts.cluster_m, parts.cluster_n),
+        (parts.step_m, parts.step_n),
     )
 
 

@@ -23,7 +23,8 @@ class Parts:
     """How a product is dealt out. rows, columns: of a tile; consumers: warpgroups that share its rows; split, teams:
     CTAs of a cluster, and clusters, that share its contracted axis; cluster_m, cluster_n: CTAs that share loads; depth:
     elements of a slice, 0 for as many as the compiler takes; resident: CTAs of a multiprocessor; turns: whether tiles
-    are taken in turn; streamed: whether those of the last wave are cut."""
+    are taken in turn; streamed: whether those of the last wave are cut; step_m, step_n: rows and columns from one tile
+    to the next, 0 for those that it has."""
 
     rows: int
     columns: int
@@ -37,6 +38,8 @@ class Parts:
     resident: int = 1
     turns: bool = False
     streamed: bool = False
+    step_m: int = 0
+    step_n: int = 0
 
     def __str__(self) -> str:
         words = f"{self.rows}x{self.columns}{f'x{self.depth}' if self.depth else ''}{'T' if self.swapped else ''}"
@@ -45,6 +48,7 @@ class Parts:
         words += f" teams {self.teams}" if self.teams > 1 else ""
         words += f" cluster {self.cluster_m}x{self.cluster_n}" if self.paired else ""
         words += " two resident" if self.resident > 1 else ""
+        words += f" {self.step_m or self.rows}x{self.step_n or self.columns} apart" if self.overlapping else ""
         return words + (" in turn" if self.turns else "") + (" streamed" if self.streamed else "")
 
     @staticmethod
@@ -56,6 +60,7 @@ class Parts:
         return Parts(
             d["tile_m"], d["tile_n"], d["consumers"], bool(d["swapped"]), d["split"], d.get("teams", 1), d["cluster_m"],
             d["cluster_n"], d["tile_k"], resident, bool(d["turns"]), d.get("streamed", 0) > 0,
+            d.get("step_m", 0), d.get("step_n", 0),
         )  # fmt: skip
 
     def kept(self) -> dict[str, Any]:
@@ -77,6 +82,7 @@ class Parts:
             resident=self.resident if self.resident > 1 else None,
             turns=self.turns,
             stream_k=self.streamed,
+            steps=(self.step_m, self.step_n),
         )
 
     def variants(self) -> Iterator[Parts]:
@@ -98,6 +104,16 @@ class Parts:
     def paired(self) -> bool:
         """Whether CTAs share loads."""
         return self.cluster_m * self.cluster_n > 1
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether neighbouring tiles overlap in what they load."""
+        return self.step_m + self.step_n > 0
+
+    @property
+    def side_by_side(self) -> Parts:
+        """The same of tiles that do not."""
+        return replace(self, step_m=0, step_n=0)
 
 
 _SHARED = 227 * 1024
@@ -134,11 +150,11 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
     found: list[Judged] = []
     for row in rows:
         m, n, k = row["shape"]
-        decided = choice((m, n, k), rows_of_b=row["rows of b"])
-        parts = Parts.of({name: getattr(decided, name) for name in _NEEDED})
+        parts = chosen_parts((m, n, k), rows_of_b=row["rows of b"])
         times = times_of(row)
         best = min(times, key=lambda each: times[each])
-        mine, peer = times.get(parts), row["steady"]["torch"]
+        # Tiles that overlap are no slower than others, as which they may have been timed.
+        mine, peer = times.get(parts, times.get(parts.side_by_side)), row["steady"]["torch"]
         found.append(
             Judged(
                 (m, n, k),
@@ -152,9 +168,15 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[Judged]:
     return found
 
 
+def chosen_parts(shape: Shape, *, rows_of_b: bool) -> Parts:
+    """How the compiler deals a product out today."""
+    decided = choice(shape, rows_of_b=rows_of_b)
+    return Parts.of({name: getattr(decided, name) for name in _NEEDED})
+
+
 _NEEDED = (
     "tile_m", "tile_n", "tile_k", "consumers", "swapped", "split", "teams", "cluster_m", "cluster_n", "turns",
-    "streamed", "smem_bytes", "launch_registers",
+    "streamed", "smem_bytes", "launch_registers", "step_m", "step_n",
 )  # fmt: skip
 
 

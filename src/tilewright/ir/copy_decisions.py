@@ -47,7 +47,9 @@ class StoreDecision:
     `map` describes the tensor either way. staging: the exchange that brings the accumulator to a staged box, if one was
     planned, and to one of the tail. tail: another map, if the last `tails` boxes of a tile are narrower, of as many
     columns as its boxes. turned: 1 if memory runs along the accumulator's rows; then boxes are
-    of one block of 64 rows each."""
+    of one block of 64 rows each. staged_lines: lines of a box that are
+    staged, if the last of them are the next tile's, so that boxes have fewer; else 0. cut: where lines are columns, the
+    map of a tile's last box, which alone has fewer than are staged."""
 
     parameter: str
     path: str
@@ -58,6 +60,14 @@ class StoreDecision:
     tail: tuple[MapDecision, ...] = ()
     tails: int = 0
     turned: int = 0
+    cut: tuple[MapDecision, ...] = ()
+    staged_lines: int = 0
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of a box as it is staged, whatever of it is stored."""
+        box_bytes, lines = self.map.tensor_map().box_bytes, self.map.box[1]
+        return box_bytes // lines * (self.staged_lines or lines)
 
     def chunks(self, columns: int) -> tuple[int, ...]:
         """Columns of each box of a tile of so many."""

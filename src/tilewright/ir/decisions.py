@@ -51,6 +51,11 @@ class OperandDecision:
     piece_bytes: int = 0
     read_once: int = 0
 
+    @property
+    def outer_box(self) -> int:
+        """Elements of the outer axis that a box brings."""
+        return self.map.box[1 if self.major == "K" else 0]
+
     def loaded_extent(self, extent: int) -> int:
         """Elements of the outer axis that boxes bring where `extent` are needed: MN-major boxes are one span wide."""
         return extent if self.major == "K" else -(-extent // self.map.box[0]) * self.map.box[0]
@@ -174,8 +179,42 @@ class PipelineDecisions:
     """Slices of a streamed tile that its helper takes."""
     teams: int = 1
     """Clusters that share the contracted axis of a tile, and add up through memory; see `ir.ac.team`."""
+    step_m: int = 0
+    """Rows from one tile to the next, of which it stores as many, where what tiles load overlaps; 0 for tile_m. Each of
+    the tile's units has an equal part of them."""
+    step_n: int = 0
+    """The same of columns, of which each CTA that stores some of the tile's has an equal part."""
     ordered: int = 0
     """1 if consumers issue the products of a slot one after the other; see `ir.ac.issue_order`."""
+
+    @property
+    def row_step(self) -> int:
+        """Rows from one tile to the next, and of a tile those that it stores."""
+        return self.step_m or self.tile_m
+
+    @property
+    def column_step(self) -> int:
+        """Columns from one tile to the next, and of a tile those that it stores."""
+        return self.step_n or self.tile_n
+
+    @property
+    def unit_step(self) -> int:
+        """Rows from one unit's of a tile to the next one's."""
+        return self.row_step // self.tile_units
+
+    @property
+    def part_step(self) -> int:
+        """Columns from one part of a tile to the next."""
+        return self.column_step // self.sum_parts
+
+    @property
+    def box_steps(self) -> tuple[int, int]:
+        """Elements of the outer axis from one box of A to the next, and of B: where units or parts overlap, a box is
+        what one of them has."""
+        return (
+            self.unit_step if self.step_m and self.tile_units > 1 else self.a.outer_box,
+            self.part_step if self.step_n and self.sum_parts > 1 else self.b.outer_box,
+        )
 
     @property
     def helpers(self) -> int:

@@ -32,8 +32,8 @@ def tile_counts(program: tile.ProgramOp, decisions: PipelineDecisions) -> Counts
     """Tiles along rows and columns, and slices of the contracted axis for each CTA that shares a tile."""
     sizes, ranges = program.sizes, program.run_time
     return (
-        settled(ceil_div(sizes[decisions.rows], decisions.tile_m), ranges),
-        settled(ceil_div(sizes[decisions.columns], decisions.tile_n), ranges),
+        settled(ceil_div(sizes[decisions.rows], decisions.row_step), ranges),
+        settled(ceil_div(sizes[decisions.columns], decisions.column_step), ranges),
         -(-program.extents[decisions.contracted] // (decisions.tile_k * decisions.shares)),
     )
 

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.copy_decisions import BLOCK_ROWS, AsyncPlan, StoreDecision
+from tilewright.ir.copy_decisions import BLOCK_ROWS, AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.decisions import exchange_attribute
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
@@ -76,9 +76,11 @@ def store_boxes(
         return ac.StagedType(name, StringAttr(state))
 
     for block, begin, width in decision.boxes(*shape):
-        # The last boxes may be narrower, and have a map of their own.
+        # The last boxes may be narrower, and the last one of columns cut: these have maps of their own.
         narrow = width < decision.chunk_columns
-        map_ = decision.tail[0] if narrow else decision.map
+        is_cut = bool(decision.cut) and begin + width == shape[1]
+        map_ = decision.cut[0] if is_cut else decision.tail[0] if narrow else decision.map
+        descriptor = descriptors[-1 if is_cut else int(narrow)]
         slot = counter.done % plan.stages
         counter.done += 1
         if counter.done > 1 or not counter.freed:
@@ -98,14 +100,19 @@ def store_boxes(
         )
         fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
         ready = build.value(_synchronized(unit, fenced, staged("ready")))
+        staged_lines = width if decision.turned else shape[0]
         column = affine(build, columns, begin)
         place = [column, row]
         if decision.turned:
             place = [affine(build, [(row, 1)], BLOCK_ROWS * block) if block else row, column]
         build.add(
             ac.CopyStoreOp.create(
-                operands=[descriptors[int(narrow)], staging, unit, ready, *place, *further],
-                properties={"slot": IntAttr(slot), "box_bytes": IntAttr(map_.tensor_map().box_bytes)},
+                operands=[descriptor, staging, unit, ready, *place, *further],
+                properties={
+                    "slot": IntAttr(slot),
+                    "box_bytes": IntAttr(map_.tensor_map().box_bytes),
+                    **({"lines": IntAttr(map_.box[1])} if map_.box[1] < staged_lines else {}),
+                },
             )
         )
         build.add(ac.BulkCommitOp.create(operands=[unit]))
@@ -135,10 +142,19 @@ def tail_of(decision: StoreDecision) -> str:
     return f"{decision.parameter} tail"
 
 
-def tail_name(program: tile.ProgramOp, decision: StoreDecision) -> str:
-    """That map's name in the kernel, which no parameter has."""
+def cut_of(decision: StoreDecision) -> str:
+    """And that of its last box, where that is cut."""
+    return f"{decision.parameter} cut"
+
+
+def further_maps(program: tile.ProgramOp, decision: StoreDecision) -> list[tuple[str, str, MapDecision]]:
+    """Of a store's maps besides its first: under which name each is kept, its name in the kernel, which no parameter
+    has, and the map."""
     taken = {parameter_name(program, argument) for argument in program.body.block.args}
-    name = f"{decision.parameter}_tail"
-    while name in taken:
-        name += "_"
-    return name
+    found: list[tuple[str, str, MapDecision]] = []
+    for kept, maps in ((tail_of(decision), decision.tail), (cut_of(decision), decision.cut)):
+        name = kept.replace(" ", "_")
+        while name in taken:
+            name += "_"
+        found += [(kept, name, each) for each in maps]
+    return found

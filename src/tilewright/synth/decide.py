@@ -81,6 +81,7 @@ from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.question import ask
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileShape, choose_tile_shape
+from tilewright.synth.tile.steps import parts_of, steps_as_decided
 from tilewright.synth.tile.thin_product import is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -170,8 +171,10 @@ def _decide_pipeline(
     large = choose_turns(rates, question, shape, target, wanted, reasons, compared)
     summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     if is_few_rows(question, target, wanted):
-        summed = few_rows_shape(question, summed, target, reasons, alone=wanted.unmapped == "threads")
-    large = large if summed == large.shape else LargeTile(summed, turns=False)
+        alone, turns = wanted.unmapped == "threads", large.turns and summed == large.shape
+        summed = few_rows_shape(question, summed, target, reasons, alone=alone, turns=turns)
+    kept = replace(summed, steps=large.shape.steps) == large.shape
+    large = replace(large, shape=summed) if kept else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
     if shape.swapped:
         rows, columns = columns, rows
@@ -227,6 +230,13 @@ def _decide_pipeline(
         )
     leaving = tuple(planned(each, target) for each in leaving)
     axes = (rows, columns, contracted)
+    if not (more_b or batch or in_registers or dot.scales):
+        parts, asked_for = (consumers, parts_of(shape)), any(wanted.steps or ())
+        shape, (a, b), leaving = steps_as_decided(
+            program, axes[:2], shape, parts, cluster, (a, b), leaving, asked=asked_for
+        )
+    else:
+        shape = replace(shape, steps=(0, 0))
     decided = _fit(
         program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons, bool(promoted)
     )
@@ -270,8 +280,8 @@ def _fit(
     enough, most = EVERY_STAGE if wanted.turns else needed, needed + SPARE_SLOTS
     memory = divide_shared_memory(each, slot_bytes, stores, target, wanted, reasons, enough, most)
     memory = with_turns(memory, bool(wanted.turns), target)
-    tiles_m = math.ceil(program.extents[axes[0]] / tile_m)
-    tiles_n = math.ceil(program.extents[axes[1]] / tile_n)
+    tiles_m = math.ceil(program.extents[axes[0]] / shape.row_step)
+    tiles_n = math.ceil(program.extents[axes[1]] / shape.column_step)
     order, group = choose_tile_order(*taken_by_clusters(rates, (tile_m, tile_n), (tiles_m, tiles_n), cluster), wanted)
     cluster_size = cluster[0] * cluster[1] * shape.split
     clusters = (
@@ -353,5 +363,7 @@ def _fit(
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
         ordered=int(ordered),
+        step_m=shape.steps[0],
+        step_n=shape.steps[1],
         turned_fill=(turned,) if turned is not None else (),
     )

@@ -75,7 +75,7 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
 
 def tiles_are_known(program: tile.ProgramOp, decisions: PipelineDecisions) -> bool:
     """Whether there are as many tiles at every extent: then they may be cut, and shared through memory."""
-    sides = ((decisions.rows, decisions.tile_m), (decisions.columns, decisions.tile_n))
+    sides = ((decisions.rows, decisions.row_step), (decisions.columns, decisions.column_step))
     counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
     return all(isinstance(count, int) for count in counts)
 

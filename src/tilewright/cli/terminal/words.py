@@ -50,6 +50,8 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
         ("operand a", _operand_words(d.a)),
         *(("operand b", _operand_words(operand)) for operand in (d.b, *d.more_b)),
     ]
+    if d.step_m or d.step_n:
+        rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))
     if d.streamed:
         words = f"{d.streamed} tiles, {d.head_slices} slices of each by the {d.helpers} CTAs that own none"
         rows.append(("streamed", words))

@@ -51,7 +51,7 @@ def decided_tiles(
     decisions, graph, schedule = _decided(kernel, target, dims, dtype, wanted)
     tiles = math.prod(
         math.ceil(dims[axis] / extent)
-        for axis, extent in ((decisions.rows, decisions.tile_m), (decisions.columns, decisions.tile_n))
+        for axis, extent in ((decisions.rows, decisions.row_step), (decisions.columns, decisions.column_step))
     )
     costs = TileCosts(
         graph.trips * schedule.interval_cycles,

@@ -23,7 +23,7 @@ Checked by: tests/driver/reproof/test_address_proof.py, with mutated texts that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -286,7 +286,6 @@ def _compare(
     if len({way for each in elements for way in each.apart}) > 1:
         raise _Undecided("elements that come from different numbers of accumulator values, or from others apart")
     columns, rows = described.box[:2]
-    places = layout.offsets().reshape(columns, rows).T
     coordinates = [_coordinates(each) for each in elements]
     first = min(int(column.min()) for _, column in coordinates)
     places_in_box = [(row, column - first) for row, column in coordinates]
@@ -295,11 +294,14 @@ def _compare(
         if len({value // _BLOCK_VALUES for each in elements for value in each.values}) > 1:
             raise _Undecided("a turned box of several blocks of rows")
         places_in_box = [(column, row % _BLOCK_ROWS) for row, column in places_in_box]
+    # Lines behind the box's, which are not stored, lie as if they were its own.
+    lines = max(rows, *(int(row.max()) + 1 for row, _ in places_in_box))
+    places = replace(layout, shape=(lines, columns)).offsets().reshape(columns, lines).T
     written: list[NDArray[np.int64]] = []
     for each, (row, column) in zip(elements, places_in_box, strict=True):
         if each.form.symbols != base.symbols:
             raise _Undecided("the bulk store and what was staged count from different symbols")
-        if int(row.max()) >= rows or int(column.max()) >= columns:
+        if int(column.max()) >= columns:
             raise _Undecided("what is staged is larger than the box")
         wanted = places[row, column]
         found = (each.address[inside] - start) & _MASK
@@ -316,7 +318,7 @@ def _compare(
                 int(found[lane, number]),
                 each.item.span,
             )
-        written.append(found.reshape(-1))
+        written.append(found[row < rows])
     every = np.unique(np.concatenate(written))
     count = sum(len(each) for each in written)
     if len(every) != rows * columns or count != len(every):

@@ -15,6 +15,9 @@ and stores are the program's, however tiles are numbered, handed on and shared o
 known (in registers, or copied by threads) leave places open: then the others are compared, and sums are counted along
 the axes that are known, where each element must be met as often as any other.
 
+Where tiles overlap in what they load (`PipelineDecisions.step_n`), a tile's own rows and columns are those up to the
+next one's first: only these are counted, and only these may it store.
+
 Products of a row of wgmmas that go on along the contracted axis are judged as one first: it has a finding if one of
 them has, and only then is each looked at.
 
@@ -28,7 +31,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,7 +144,7 @@ class _Reader:
         return array
 
     def _side(self, axes: tuple[DimensionAxis, ...], number: int, part: MatrixPart) -> _Side:
-        places = places_of(axes, part.first, _extents(part))
+        places = self.sums.own_of(places_of(axes, part.first, _extents(part)))
         depth = places.pop(self.sums.contracted, None)
         groups = self.sums.groups
         pitches = [each.span for each in axes if groups is not None and each.axis == groups.group]
@@ -354,23 +357,25 @@ def _judge_group(
 ) -> None:
     """A warpgroup's products in their order, and what its warps wrote after so many of them."""
     _judge_sums(group, terms, sums, findings)
-    tiles: dict[tuple[str, int], _Tile] = {}
+    tiles: dict[tuple[str, int], tuple[_Tile, ...]] = {}
     for number, (product, of_product) in enumerate(zip(group.products, terms, strict=True)):
         writes = group.writes.get(number)
         if writes is not None:
-            _judge_writes(writes, tiles.values(), sums, bases, findings)
+            _judge_writes(writes, list(chain.from_iterable(tiles.values())), sums, bases, findings)
             tiles = {}
-        for term in of_product:
-            key = product.accumulator, term.right
-            before = tiles.get(key)
-            if product.accumulates and before is not None and before != term.tile:
+        for right in dict.fromkeys(term.right for term in of_product):
+            key = product.accumulator, right
+            before, parts = tiles.get(key), tuple(term.tile for term in of_product if term.right == right)
+            if product.accumulates and before is not None and before != parts:
+                one, other = next(pair for pair in zip_longest(before, parts, fillvalue=()) if pair[0] != pair[1])
                 findings.report(
                     "UM106",
-                    f"one accumulator sums products of {_text(dict(before))} and of {_text(dict(term.tile))}",
+                    f"one accumulator sums products of {_text(dict(one))} and of {_text(dict(other))}",
                     product.span,
                 )
-            tiles[key] = term.tile
-    _judge_writes(group.writes.get(len(group.products), ()), tiles.values(), sums, bases, findings)
+            tiles[key] = parts
+    last = list(chain.from_iterable(tiles.values()))
+    _judge_writes(group.writes.get(len(group.products), ()), last, sums, bases, findings)
 
 
 def _judge_sums(group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, findings: _Findings) -> None:

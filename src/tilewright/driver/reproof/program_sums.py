@@ -154,13 +154,24 @@ class GroupRows:
 class ProgramSums:
     """The products of a program. operands: by buffer, the number of the operand (0: the one that all products share)
     and its axes; results: by buffer. contracted: the axis that is summed over; extents: by axis; groups: where rows
-    stand in groups, whose sizes are known."""
+    stand in groups, whose sizes are known. own: axes along which
+    what is loaded together has some of the next one's places besides, and how many of them are its own."""
 
     operands: Mapping[str, tuple[int, ArrayAxes]]
     results: Mapping[str, ArrayAxes]
     contracted: str
     extents: Mapping[str, int]
     groups: GroupRows | None
+    own: tuple[tuple[str, int], ...] = ()
+
+    def own_of(self, places: Places) -> Places:
+        """Of the places of a part of an operand, those up to where the next one begins."""
+        found = dict(places)
+        for axis, step in self.own:
+            if axis in places:
+                begin, end = places[axis]
+                found[axis] = begin, min(end, (begin // step + 1) * step)
+        return found
 
 
 def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint8]]) -> ProgramSums | None:
@@ -188,7 +199,12 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
         operands[operand.buffer] = number, array
     if len(operands) < len(sides):
         return None
-    return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, rows)
+    steps = (
+        (decisions.rows, decisions.unit_step if decisions.step_m else 0),
+        (decisions.columns, decisions.part_step if decisions.step_n else 0),
+    )
+    own = tuple((axis, step) for axis, step in steps if step)
+    return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, rows, own)
 
 
 def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:

@@ -140,7 +140,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         return {
             **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
             d.rows: min(extents[d.rows], small_rows(d.tile_m)),
-            d.columns: reduced_extent(extents[d.columns], d.tile_n, _across_groups(d, extents, slices)),
+            d.columns: reduced_extent(extents[d.columns], d.column_step, _across_groups(d, extents, slices)),
             d.contracted: reduced_extent(extents[d.contracted], d.tile_k, slices),
         }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
@@ -161,8 +161,11 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         tiles = 2 * tiles - 1
     for axis in d.batch:
         tiles = -(-tiles // min(extents[axis], _MATRICES))
-    most_down = -(-extents[d.rows] // (d.tile_m * d.cluster_m))
-    most_across = -(-extents[d.columns] // (d.tile_n * d.cluster_n))
+    most_down = -(-extents[d.rows] // (d.row_step * d.cluster_m))
+    most_across = -(-extents[d.columns] // (d.column_step * d.cluster_n))
+    # Of tiles that overlap a whole one has a neighbour, so that what neither stores shows.
+    least_down = min(2, most_down) if d.step_m else 1
+    least_across = min(2, most_across) if d.step_n else 1
     # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
     if any(item.materialized for item in (d.b, *d.more_b)) and not d.a.materialized:
         down = min(tiles, most_down)
@@ -175,18 +178,20 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
             range(min(tiles, most_across), 0, -1),
             key=lambda each: (
                 -(-tiles // each) > most_down,
+                each < least_across or -(-tiles // each) < least_down,
                 each * -(-tiles // each),
-                both and each * d.tile_n * d.cluster_n + -(-tiles // each) * d.tile_m * d.cluster_m,
+                both and each * d.column_step * d.cluster_n + -(-tiles // each) * d.row_step * d.cluster_m,
             ),
         )
         down = -(-tiles // across)
+    across, down = max(across, least_across), max(down, least_down)
     if d.tile_order != "grouped" and d.raster_group <= _SQUARES_MOST:
         # So that tiles inside of a square are taken too.
         across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))
     return {
         **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
-        d.rows: reduced_extent(extents[d.rows], d.tile_m, down * d.cluster_m),
-        d.columns: reduced_extent(extents[d.columns], d.tile_n, across * d.cluster_n),
+        d.rows: reduced_extent(extents[d.rows], d.row_step, down * d.cluster_m),
+        d.columns: reduced_extent(extents[d.columns], d.column_step, across * d.cluster_n),
         # As many copies of the loop's body are left over as in the large text.
         d.contracted: reduced_extent(
             extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)
@@ -202,7 +207,7 @@ def _units(d: PipelineDecisions) -> int:
 def _tiles_of_one(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
     """Of the program's tiles as many as one of its clusters takes, but no more than let its cursors come round."""
     clusters = max(1, d.ctas // d.cluster_ctas)
-    tiles = -(-extents[d.rows] // (d.tile_m * d.cluster_m)) * -(-extents[d.columns] // (d.tile_n * d.cluster_n))
+    tiles = -(-extents[d.rows] // (d.row_step * d.cluster_m)) * -(-extents[d.columns] // (d.column_step * d.cluster_n))
     tiles *= math.prod(extents[axis] for axis in d.batch)
     return min(-(-tiles // clusters), _ROUNDS_MOST * d.stages)
 
@@ -218,7 +223,7 @@ def _across_groups(d: PipelineDecisions, extents: Mapping[str, int], slices: int
 
 
 def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
-    return -(-extents[d.rows] // d.tile_m) * -(-extents[d.columns] // d.tile_n)
+    return -(-extents[d.rows] // d.row_step) * -(-extents[d.columns] // d.column_step)
 
 
 def reduced_extent(extent: int, size: int, tiles: int) -> int:
@@ -319,7 +324,8 @@ def _small_decisions(
             strides_bytes = (one.strides_bytes[0], group_strides[item.parameter])
             return replace(one, dims=(columns, rows, *groups), strides_bytes=strides_bytes)
 
-        return replace(item, map=reduced(item.map), tail=tuple(map(reduced, item.tail)))
+        tail, cut = (tuple(map(reduced, maps)) for maps in (item.tail, item.cut))
+        return replace(item, map=reduced(item.map), tail=tail, cut=cut)
 
     return replace(
         decisions,
@@ -366,8 +372,8 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
         case PipelineDecisions():
             d = decisions
             rows, columns, depth = (extents[axis] for axis in (d.rows, d.columns, d.contracted))
-            tiles_m = -(-rows // (d.tile_m * d.cluster_m))
-            tiles_n = -(-columns // (d.tile_n * d.cluster_n))
+            tiles_m = -(-rows // (d.row_step * d.cluster_m))
+            tiles_n = -(-columns // (d.column_step * d.cluster_n))
             found += [
                 tiles_m * tiles_n,
                 *raster_quantities(tiles_m, tiles_n, d.raster_group),
@@ -383,7 +389,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                 found += [tiles_m, tiles_n, tiles_m * tiles_n * d.teams, slots]
             for each in d.grouping:
                 groups = extents[each.axis]
-                found += [groups - 1, (groups - 1) * each.pitch + rows, each.pitch, -(-columns // d.tile_n)]
+                found += [groups - 1, (groups - 1) * each.pitch + rows, each.pitch, -(-columns // d.column_step)]
             for operand, outer in ((d.a, rows), (d.b, columns), *((item, columns) for item in d.more_b)):
                 inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)

@@ -32,7 +32,7 @@ def tile_extent(program: tile.ProgramOp, axis: str) -> int:
     """Elements of a tile along a run-time axis."""
     decisions = decisions_of(program.attributes["decisions"])
     if isinstance(decisions, PipelineDecisions):
-        return decisions.tile_m if axis == decisions.rows else decisions.tile_n
+        return decisions.row_step if axis == decisions.rows else decisions.column_step
     return 1
 
 

@@ -366,7 +366,7 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     d = decisions_of(program.attributes["decisions"])
     if not isinstance(d, PipelineDecisions) or d.grouping or d.teams > 1:
         return None
-    return {d.rows: d.tile_m * d.cluster_m, d.columns: d.tile_n * d.cluster_n, **dict.fromkeys(d.batch, 1)}
+    return {d.rows: d.row_step * d.cluster_m, d.columns: d.column_step * d.cluster_n, **dict.fromkeys(d.batch, 1)}
 
 
 def _misplaced(

@@ -331,7 +331,8 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
     part = (math.ceil(extents[0] / tile[0]) * tile[0] * parts, extents[1], math.ceil(extents[2] / parts))
     cycles = pipeline_cycles(rates, extents if parts == 1 else part, tile, element_bytes, stored)
     yield Compared("cycles", cycles, counters.get(_CYCLES), "", "the model of tile shapes")
-    tiles = math.ceil(extents[0] / tile[0]) * math.ceil(extents[1] / tile[1])
+    steps = (numbers.get("step_m") or tile[0], numbers.get("step_n") or tile[1])
+    tiles = math.ceil(extents[0] / steps[0]) * math.ceil(extents[1] / steps[1])
     slices = math.ceil(extents[2] / tile[2])
     # A multicast copy leaves the L2 cache once for all the CTAs that share it.
     shared = tile[0] / numbers["cluster_n"] + tile[1] / numbers["cluster_m"]

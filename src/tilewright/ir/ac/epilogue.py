@@ -153,11 +153,16 @@ class NamedBarrierSyncOp(AcOperation):
 
 @irdl_op_definition
 class CopyStoreOp(AcOperation):
-    """One bulk tensor store of a staged box, by the unit's first thread; it belongs to the next committed group."""
+    """One bulk tensor store of a staged box, by the unit's first thread; it belongs to the next committed group.
+
+    lines: how many of the staged lines are stored, the first ones, where others belong to the next tile; all without
+    it.
+    """
 
     name = "ac.tma.store"
     slot = prop_def(IntAttr)
     box_bytes = prop_def(IntAttr)
+    lines = opt_prop_def(IntAttr)
     descriptor = operand_def(DescriptorType)
     buffer = operand_def(MemoryType)
     unit = operand_def(IndexType)

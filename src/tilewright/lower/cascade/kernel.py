@@ -47,7 +47,7 @@ from tilewright.lower.cascade.slots import (
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
-from tilewright.lower.staged_store import bulk_wait, declare_staging, tail_name, tail_of
+from tilewright.lower.staged_store import bulk_wait, declare_staging, further_maps
 
 _WARPGROUP = 128
 
@@ -115,8 +115,8 @@ def _declare_arrays(
     plain |= {each.table for slot in d.slots for each in slot.lookups}
     arrays = {each.parameter: tensor_map(build, each.parameter, each.parameter, each.map) for each in d.stores}
     for each in d.stores:
-        for tail in each.tail:
-            arrays[tail_of(each)] = tensor_map(build, tail_name(program, each), each.parameter, tail)
+        for kept, name, further in further_maps(program, each):
+            arrays[kept] = tensor_map(build, name, each.parameter, further)
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
         if buffer.role == "output":
             buffer = _turned(buffer, tile.tensor_type(argument).axis_names, d)

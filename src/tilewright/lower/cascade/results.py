@@ -18,7 +18,7 @@ from tilewright.ir.tile.repeats import bare
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.cascade.place import part_of_batch, rows_first
 from tilewright.lower.cascade.point_values import stride_along
-from tilewright.lower.staged_store import store_boxes, tail_of
+from tilewright.lower.staged_store import further_maps, store_boxes
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -58,7 +58,8 @@ def _in_boxes(consumer: Consumer, op: tile.StoreOp, held: SSAValue, decision: St
     columns = [(number, size)] if number is not None else []
     axes = reversed(tensor_type(op.tensor).axis_names)
     further = [consumer.place.indices[axis] for axis in axes if axis in consumer.d.batch]
-    descriptors = (consumer.arrays[decision.parameter], *(consumer.arrays[tail_of(decision)] for _ in decision.tail))
+    kept = [decision.parameter, *(each for each, *_ in further_maps(consumer.program, decision))]
+    descriptors = tuple(consumer.arrays[each] for each in kept)
     origin, shape = (consumer.first_row(), columns, further), (consumer.d.unit_rows, size)
     staging, unit = consumer.shared.staging, consumer.unit
     store_boxes(consumer.build, staging, unit, origin, held, decision, plan, shape, descriptors, consumer.boxes)

@@ -89,10 +89,10 @@ def share_of_result(build: Build, d: PipelineDecisions, index: SSAValue | None) 
     if index is None:
         return WHOLE_TILE
     if d.sum_parts == d.split:
-        return Share([(index, d.part_n)], [])
+        return Share([(index, d.part_step)], [])
     op = SplitPartOp.create(properties={"parts": IntAttr(d.sum_parts)}, result_types=[INDEX, INDEX])
     build.add(op)
-    return Share([(op.part, d.part_n)], [(op.spare, SPARE_ROWS)])
+    return Share([(op.part, d.part_step)], [(op.spare, SPARE_ROWS)])
 
 
 def start_meetings(build: Build, meeting: Meeting | None) -> list[SSAValue]:

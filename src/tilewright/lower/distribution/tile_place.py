@@ -33,10 +33,11 @@ class GroupRows:
 
 @dataclass(frozen=True, slots=True)
 class TilePlace:
-    """A tile's first row is `row` times `row_step`; its first column `column` times tile_n. group: outermost coordinate
-    of operands and results that have one for each group, or matrix of a batch; row_end: the row before which the tile
-    ends, if not at its own end. slices: the symbol that is its number of slices; first: of a part of a streamed tile,
-    its first slice; number: that tile's. team: which of those that share the tile goes through it."""
+    """A tile's first row is `row` times `row_step`; its first column `column` times the step along columns. group:
+    outermost coordinate of operands and results that have one for each group, or matrix of a batch; row_end: the row
+    before which the tile ends, if not at its own end. slices: the symbol that is its number of slices; first: of a part
+    of a streamed tile, its first slice; number: that tile's. team: which of those that share the tile goes through
+    it."""
 
     row: SSAValue
     row_step: int
@@ -76,19 +77,19 @@ def open_tiles(
     if section.part:
         inside, block = stream_part_loop(build, d, section, counts, carried, turns)
         row, column, number, first, *inner = block.args
-        return inside, TilePlace(row, d.tile_m, column, slices=section.slices, number=number, first=first), inner
+        return inside, TilePlace(row, d.row_step, column, slices=section.slices, number=number, first=first), inner
     if turns is not None and groups is None:
         order = {**order_properties(d), **first_tile_property(d)}
         matrices = [counts[2]] if d.batch else []
         inside, block, loop = turn_tiles_loop(build, turns, counts[:2], matrices, order, carried)
         matrix = block.args[ac.TILE_INDICES] if d.batch else None
-        return inside, TilePlace(block.args[0], d.tile_m, block.args[1], matrix), list(block.args[loop.indices :])
+        return inside, TilePlace(block.args[0], d.row_step, block.args[1], matrix), list(block.args[loop.indices :])
     if groups is None:
         rounds = counts[2] if d.batch or d.teams > 1 else None
         inside, block, loop = tiles_loop(build, d, counts[:2], carried, rounds)
         matrix = block.args[ac.TILE_INDICES] if d.batch else None
         team = block.args[ac.TILE_INDICES] if d.teams > 1 else None
-        place = TilePlace(block.args[0], d.tile_m, block.args[1], matrix, team=team)
+        place = TilePlace(block.args[0], d.row_step, block.args[1], matrix, team=team)
         return inside, place, list(block.args[loop.indices :])
     (grouping,) = d.grouping
     block = Block(arg_types=[INDEX] * ac.GROUP_INDICES + [value.type for value in carried])

@@ -174,8 +174,8 @@ def _promoted(
     round a loop whose registers are read). Turns of four or eight slots, in which the registers of two products come
     and go, were no quicker on an H200. Scales are loaded when those of an earlier slot have been used.
     """
-    row = affine(build, [(place.row, place.row_step), (unit, d.tile_m // d.consumers)], 0)
-    column = affine(build, [(place.column, d.tile_n)], 0)
+    row = affine(build, [(place.row, place.row_step), (unit, d.unit_step)], 0)
+    column = affine(build, [(place.column, d.column_step)], 0)
     per_slot = len(scale_loads(dot))
 
     def scales(where: Build, k: SSAValue | None, further: int) -> list[SSAValue]:

@@ -31,7 +31,7 @@ from tilewright.lower.pipeline.scaled_product import scale_loads
 from tilewright.lower.pipeline.slots import RING
 from tilewright.lower.program import map_dims, rows_in_line, shape_of, slot_bytes
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
-from tilewright.lower.staged_store import declare_staging, tail_name, tail_of
+from tilewright.lower.staged_store import declare_staging, further_maps
 
 _PAIR_BYTES = 16
 """Of a full and an empty barrier."""
@@ -92,8 +92,8 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
             axes = (d.rows, d.columns) if store.turned else (d.columns, d.rows)
             dims = map_dims(program, store.map, axes)
             arrays[store.parameter] = tensor_map(build, store.parameter, store.parameter, store.map, dims)
-            for tail in store.tail:
-                arrays[tail_of(store)] = tensor_map(build, tail_name(program, store), store.parameter, tail, dims)
+            for kept, name, each in further_maps(program, store):
+                arrays[kept] = tensor_map(build, name, store.parameter, each, dims)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
     used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}

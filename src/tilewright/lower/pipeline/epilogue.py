@@ -26,7 +26,7 @@ from tilewright.lower.expression import Accumulated, fragment_body, fragment_of,
 from tilewright.lower.pipeline.issue_order import IssueOrder
 from tilewright.lower.points.array_part import part_at, parts_of_batch
 from tilewright.lower.program import shape_of, sources_of, stands_in_line
-from tilewright.lower.staged_store import SlotCounter, free_slot, store_boxes, tail_of
+from tilewright.lower.staged_store import SlotCounter, free_slot, further_maps, store_boxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ def add_epilogue(
             ahead or {},
         )
         if decision.path == "tma":
-            origin = (row, [(n, d.tile_n), *share.columns], place.outermost(decision))
-            descriptors = (arrays[decision.parameter], *(arrays[tail_of(decision)] for _ in decision.tail))
+            origin = (row, [(n, d.column_step), *share.columns], place.outermost(decision))
+            descriptors = (arrays[decision.parameter], *(arrays[each] for each, *_ in further_maps(program, decision)))
             assert p.staging is not None
             shape = (d.unit_rows, d.part_n)
             store_boxes(
@@ -138,9 +138,9 @@ def _origin(
     build: Build, d: PipelineDecisions, unit: SSAValue, place: TilePlace, share: Share
 ) -> tuple[SSAValue, SSAValue]:
     """First row and column of what a unit stores of a tile."""
-    part = [] if d.turns else [(unit, d.unit_rows)]
+    part = [] if d.turns else [(unit, d.unit_step)]
     row = affine(build, [(place.row, place.row_step), *part, *share.rows], 0)
-    return row, affine(build, [(place.column, d.tile_n), *share.columns], 0)
+    return row, affine(build, [(place.column, d.column_step), *share.columns], 0)
 
 
 def _oriented(

@@ -28,8 +28,8 @@ def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAVa
     if not d.prefetch:
         return
     rows_side = not d.prefetch_columns
-    operand, extent = (d.a, d.tile_m) if rows_side else (d.b, d.tile_n)
-    outer, depth = _boxes(operand, extent, d.tile_k)
+    operand, extent, step = (d.a, d.tile_m, d.row_step) if rows_side else (d.b, d.tile_n, d.column_step)
+    outer, depth = _boxes(operand, extent, d.tile_k, d.box_steps[0 if rows_side else 1])
     build.add(
         ac.PrefetchOp.create(
             operands=[maps[0 if rows_side else 1]],
@@ -38,7 +38,7 @@ def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAVa
                 "tiles_n": size_attr(counts[1]),
                 **order_properties(d),
                 "dimension": IntAttr(0 if rows_side else 1),
-                "extent": IntAttr(extent),
+                "extent": IntAttr(step),
                 "slices": IntAttr(d.prefetch),
                 "slice_depth": IntAttr(d.tile_k),
                 "outer_offsets": int_array([offset + operand.outer_shift for offset in outer]),
@@ -49,12 +49,12 @@ def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAVa
     )
 
 
-def _boxes(operand: OperandDecision, extent: int, depth: int) -> tuple[list[int], list[int]]:
-    """Where the boxes of a slice begin, along the outer axis and along the contracted one: all pairs."""
-    inner, outer = operand.map.box
-    if operand.major == "K":
-        return list(range(0, extent, outer)), list(range(0, depth, inner))
-    return list(range(0, operand.loaded_extent(extent), inner)), list(range(0, depth, outer))
+def _boxes(operand: OperandDecision, extent: int, depth: int, step: int) -> tuple[list[int], list[int]]:
+    """Where the boxes of a slice begin, along the outer axis and along the contracted one: all pairs. step: elements
+    of the outer axis from one to the next."""
+    boxes = -(-operand.loaded_extent(extent) // operand.outer_box)
+    along = operand.map.box[0 if operand.major == "K" else 1]
+    return [step * number for number in range(boxes)], list(range(0, depth, along))
 
 
 def lower_prefetch(lowering: Lowering, op: ac.PrefetchOp, kernel: ac.KernelOp) -> None:

@@ -72,10 +72,11 @@ def _fill(
     )
     left = total
     # CTAs along n share A's rows; along m, B's columns.
+    a_step, b_step = d.box_steps
     filled = [
-        (d.a, p.a_map, p.a, place.row, place.row_step, (0, 1)),
+        (d.a, p.a_map, p.a, place.row, (place.row_step, a_step), (0, 1)),
         *(
-            (operand, descriptor, p.b, place.column, d.tile_n, (number, d.products))
+            (operand, descriptor, p.b, place.column, (d.column_step, b_step), (number, d.products))
             for number, (operand, descriptor) in enumerate(
                 zip((d.b, *d.more_b), (p.b_map, *p.more_b_maps), strict=True)
             )
@@ -84,13 +85,13 @@ def _fill(
     k, slot = turn
     # Threads' copies first: what is asked of the copy engine before them holds back a warp of theirs.
     planned = sorted(zip(filled, d.async_plans, strict=False), key=lambda each: each[0][0].piece_bytes == 0)
-    for (operand, descriptor, buffer, tile_index, extent, part), plan in planned:
+    for (operand, descriptor, buffer, tile_index, steps, part), plan in planned:
         indices = (tile_index, k, *place.outermost(operand))
         if operand.piece_bytes:
             arrays = (descriptor, buffer, source_dimensions(program, d, operand))
-            tx = copy_pieces(build, d, operand, plan, arrays, indices, slot, extent, part, share, tx)
+            tx = copy_pieces(build, d, operand, plan, arrays, indices, slot, steps, part, share, tx)
             continue
-        tx, left = _copies(build, d, operand, plan, descriptor, buffer, indices, slot, extent, part, share, tx, left)
+        tx, left = _copies(build, d, operand, plan, descriptor, buffer, indices, slot, steps, part, share, tx, left)
     closing = AsyncCopyArriveOp if d.copies_by_threads else ac.TransactionCloseOp
     build.add(closing.create(operands=[tx]))
 
@@ -109,7 +110,7 @@ def _copies(
     buffer: SSAValue,
     indices: tuple[SSAValue, ...],
     slot: int,
-    extent: int,
+    steps: tuple[int, int],
     part_of_slot: tuple[int, int],
     share: SSAValue | None,
     tx: SSAValue,
@@ -118,11 +119,12 @@ def _copies(
     """Boxes that fill one operand's slot. Where several CTAs issue them, each loads its part and multicasts it.
 
     indices: of the tile, of the turn of the loop, then coordinates of further dimensions; slot: which of the turn's.
-    part_of_slot: which of how many operands
-    that stand behind one another in the slot. share: which of the CTAs that share the contracted axis this one is."""
+    steps: elements of the outer axis from one tile to the next, and from one box to the next. part_of_slot: which of
+    how many operands that stand behind one another in the slot. share: which of the CTAs that share the contracted axis
+    this one is."""
     tile_index, k, *further = indices
     outer_dimension = 1 if operand.major == "K" else 0
-    outer_box = operand.map.box[outer_dimension]
+    (tile_step, box_step), outer_box = steps, operand.outer_box
     boxes, peers = plan.boxes, plan.issuers
     # A K-major slot as deep as several swizzle spans is one matrix a span, beside one another.
     spans = d.tile_k // operand.map.box[0] if operand.major == "K" else 1
@@ -134,7 +136,7 @@ def _copies(
         shared = {"rank_dimension": IntAttr(outer_dimension), "rank_elements": IntAttr(parts * outer_box)}
     for number in range(boxes):
         span, part = divmod(number, parts)
-        outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
+        outer = affine(build, [(tile_index, tile_step)], part * box_step + operand.outer_shift)
         deep = d.tile_k * d.shares
         slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
         depth = affine(build, slices, slot * deep + span * operand.map.box[0])

@@ -65,7 +65,7 @@ def copy_pieces(
     arrays: tuple[SSAValue, SSAValue, tuple[int, ...]],
     indices: Sequence[SSAValue],
     slot: int,
-    extent: int,
+    steps: tuple[int, int],
     part_of_slot: tuple[int, int],
     share: SSAValue | None,
     tx: SSAValue,
@@ -73,13 +73,14 @@ def copy_pieces(
     """Copies that fill one operand's slot, as `lower.pipeline.kernel` has them for the copy engine.
 
     arrays: the operand's array, the ring's buffer, and the dimensions of `source_dimensions`. indices: of the tile, of
-    the turn of the loop, then coordinates of further dimensions. part_of_slot: which of how many operands that stand
+    the turn of the loop, then coordinates of further dimensions. steps: elements of the outer axis from one tile to
+    the next, and from one box to the next. part_of_slot: which of how many operands that stand
     behind one another in the slot.
     """
     source, buffer, dimensions = arrays
     tile_index, k, *further = indices
-    inner_box, rows = operand.map.box[:2]
-    outer_box = rows if operand.major == "K" else inner_box
+    inner_box = operand.map.box[0]
+    tile_step, box_step = steps
     # A K-major slot as deep as several swizzle spans is one matrix a span, beside one another.
     spans = d.tile_k // inner_box if operand.major == "K" else 1
     parts = plan.boxes // spans
@@ -88,7 +89,7 @@ def copy_pieces(
     slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
     for number in range(plan.boxes):
         span, part = divmod(number, parts)
-        outer = affine(build, [(tile_index, extent)], part * outer_box + operand.outer_shift)
+        outer = affine(build, [(tile_index, tile_step)], part * box_step + operand.outer_shift)
         depth = affine(build, slices, slot * deep + span * inner_box)
         coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]
         properties: dict[str, Attribute] = {

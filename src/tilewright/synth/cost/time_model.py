@@ -214,7 +214,7 @@ def oriented_shape(decisions: PipelineDecisions, extents: tuple[int, int, int]) 
     loaded = a.loaded_extent(decisions.tile_m) + b.loaded_extent(decisions.tile_n) * decisions.products
     stored_bytes = sum(store.map.tensor_map().element.bytes for store in decisions.stores)
     batch = a.map.dims[2] if decisions.batch and len(a.map.dims) > 2 else 1
-    tiles = math.ceil(rows / decisions.tile_m) * math.ceil(columns / decisions.tile_n) * batch
+    tiles = math.ceil(rows / decisions.row_step) * math.ceil(columns / decisions.column_step) * batch
     inputs = (rows + columns * decisions.products) * depth * element_bytes
     return OrientedShape(
         rows * batch,

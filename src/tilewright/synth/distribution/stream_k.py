@@ -165,7 +165,7 @@ def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
 
 
 def _tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
-    return math.ceil(program.extents[d.rows] / d.tile_m) * math.ceil(program.extents[d.columns] / d.tile_n)
+    return math.ceil(program.extents[d.rows] / d.row_step) * math.ceil(program.extents[d.columns] / d.column_step)
 
 
 def _slices(program: tile.ProgramOp, d: PipelineDecisions) -> int:

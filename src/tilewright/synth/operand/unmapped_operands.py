@@ -107,8 +107,9 @@ def _with_room(decisions: PipelineDecisions, again: Decide, wanted: Wanted, targ
         return decisions
     # With the number of stages fixed another tile might be chosen, into whose memory so many do not fit.
     same = replace(
-        wanted, tile=(decisions.tile_m, decisions.tile_n), swapped=bool(decisions.swapped), turns=bool(decisions.turns)
-    )
+        wanted, tile=(decisions.tile_m, decisions.tile_n), swapped=bool(decisions.swapped),
+        turns=bool(decisions.turns), steps=(decisions.step_m, decisions.step_n),
+    )  # fmt: skip
     return again(replace(same, stages=max(_LEAST_STAGES, decisions.stages - too_many)))
 
 

@@ -62,7 +62,7 @@ def divide_shared_memory(
     limit = min(target.limit("cta.shared_bytes_max"), share) - meeting
     barrier_bytes = 2 * target.limit("mbarrier.bytes")
     staged = [store for store in stores if store.path == "tma"]
-    staging_bytes_each = max((store.map.tensor_map().box_bytes for store in staged), default=0)
+    staging_bytes_each = max((store.staged_bytes for store in staged), default=0)
     # Slots are used in turn, and the turn must come out even at the end of a tile: otherwise the next tile begins with
     # a slot whose store is the newest, which a wait for all but the newest does not cover.
     chunks = sum(len(store.boxes(shape.rows // consumers, tile_n)) for store in staged)

@@ -50,7 +50,7 @@ class Alternative:
     @property
     def kind(self) -> tuple[object, ...]:
         """All but the columns."""
-        return replace(self.shape, columns=0, depth=0), self.turns, self.streamed
+        return replace(self.shape, columns=0, depth=0, steps=(0, 0)), self.turns, self.streamed
 
     def wanted(self, given: Wanted, *, promoted: bool) -> Wanted:
         """`given` with this tile. promoted: the depth of a slot is the promotion's."""
@@ -67,6 +67,7 @@ class Alternative:
             resident=shape.resident if shape.resident > 1 else None,
             turns=self.turns,
             stream_k=self.streamed,
+            steps=shape.steps,
         )
 
 

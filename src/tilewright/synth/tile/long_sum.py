@@ -145,7 +145,7 @@ def nothing_is_fixed(wanted: Wanted) -> bool:
     """Whether no part of what tiles are and who shares them is asked for."""
     fixed = (
         wanted.tile, wanted.cluster, wanted.consumers, wanted.split, wanted.depth, wanted.swapped, wanted.resident,
-        wanted.stages, wanted.turns, wanted.computed, wanted.teams, wanted.stream_k or None,
+        wanted.stages, wanted.turns, wanted.computed, wanted.teams, wanted.stream_k or None, wanted.steps,
     )  # fmt: skip
     return all(each is None for each in fixed)
 

@@ -20,6 +20,7 @@ from tilewright.synth.operand.register_operand import fixed_for_registers, wants
 from tilewright.synth.store.turned_store import is_turnable
 from tilewright.synth.tile.accumulation import promoted_depth, require_promotable
 from tilewright.synth.tile.shape import TileQuestion
+from tilewright.synth.tile.steps import leave_in_bulk
 from tilewright.synth.tile.thin_product import FEW_ROWS
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -81,6 +82,7 @@ def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wante
         program.extents.get(batch, 1),
         bool(dot.scales),
         plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
+        plain and leave_in_bulk(program, wanted.misaligned),
     )
     return Asked(question, natural, batch, in_registers, wanted)
 

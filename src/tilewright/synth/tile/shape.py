@@ -53,7 +53,8 @@ class TileShape:
     share the rows; swapped: the accumulator holds the transposed product; split: CTAs that share the contracted axis;
     resident: CTAs, of this launch or of the next that begins early, that fit a multiprocessor together; teams: clusters
     that share the contracted axis too, and add up through memory; cluster: CTAs along rows and along columns of tiles
-    that share what they load."""
+    that share what they load; steps: rows and columns from one tile to the next, each 0 for as many
+    as it has (`synth.tile.steps`)."""
 
     rows: int
     columns: int
@@ -64,6 +65,17 @@ class TileShape:
     resident: int = 1
     teams: int = 1
     cluster: tuple[int, int] = (1, 1)
+    steps: tuple[int, int] = (0, 0)
+
+    @property
+    def row_step(self) -> int:
+        """Rows from one tile to the next."""
+        return self.steps[0] or self.rows
+
+    @property
+    def column_step(self) -> int:
+        """Columns from one tile to the next."""
+        return self.steps[1] or self.columns
 
     @property
     def shares(self) -> int:
@@ -87,7 +99,7 @@ class TileQuestion:
     scaled_depth: elements of a slot whose product is promoted by itself, 0 where none is; batch: how many such
     products, whose tiles follow one another; scaled: whether slots are scaled by arrays when they are promoted;
     turnable: whether the product may be transposed because its results leave in bulk then too
-    (`synth.store.turned_store`).
+    (`synth.store.turned_store`); bulk: whether they do as it is.
     """
 
     extents: tuple[int, int, int]
@@ -100,6 +112,7 @@ class TileQuestion:
     batch: int = 1
     scaled: bool = False
     turnable: bool = False
+    bulk: bool = False
 
 
 def tile_family(target: Target, columns_choices: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
@@ -135,6 +148,7 @@ def choose_tile_shape(
             wanted.split or 1,
             _resident(wanted),
             1 if wanted.teams is None else wanted.teams,
+            steps=wanted.steps or (0, 0),
         )
         for rows, columns, consumers in offered
         for swapped in orientations
