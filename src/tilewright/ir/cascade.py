@@ -143,7 +143,9 @@ class CascadeDecisions:
     where all walks only sum, slots of tensor memory for a tile's sums, which a role of its own issues; else 0.
     Where accumulators are registers, products by their numbers in the program: late, those whose sum is only
     carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
-    first; and loaded_along, numbers of loads that are asked for while products run."""
+    first; and loaded_along, numbers of loads that are asked for while products run. partials: slots of an iteration of
+    a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
+    core keeps the sum."""
 
     row: str
     column: str
@@ -182,6 +184,12 @@ class CascadeDecisions:
     late: tuple[int, ...] = ()
     issued_together: tuple[tuple[int, ...], ...] = ()
     loaded_along: tuple[int, ...] = ()
+    partials: int = 0
+
+    @property
+    def walked_together(self) -> int:
+        """Tiles of the streamed axis in an iteration of a walk."""
+        return max(1, self.partials)
 
     @property
     def tile_units(self) -> int:

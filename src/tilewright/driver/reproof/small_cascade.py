@@ -37,7 +37,9 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     """Extents of the small instance, by axis."""
     deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
     found = dict(extents)
-    sizes = [(d.row, d.tile_rows, _TILES), (d.streamed, d.tile_streamed, 2 * deepest - 1)]
+    # Whole iterations, each of as many tiles as in the large one.
+    walked = (d.streamed, d.tile_streamed * d.walked_together, -(-(2 * deepest - 1) // d.walked_together))
+    sizes = [(d.row, d.tile_rows, _TILES), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
     sizes += [(d.column, d.tile_columns, across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
@@ -115,7 +117,7 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     rows, columns, matrices = tile_counts(program, d)
     found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, d.raster_group)]
     most = tiles_walked(program, d)
-    found += [most, most - 1]
+    found += [most, most - 1, most // d.walked_together]
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:

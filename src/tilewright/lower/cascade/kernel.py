@@ -23,7 +23,7 @@ from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
-from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role, tensor_map
+from tilewright.lower.build import Build, affine, counted_loop, global_array, new_kernel, new_role, tensor_map
 from tilewright.lower.cascade.consumer import Consumer, Shared
 from tilewright.lower.cascade.place import (
     KnownPlaces,
@@ -57,7 +57,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
     most = -(-tiles_m * tiles_n * matrices // d.ctas)
-    symbols = {"K": (walked, LEAST_SLOTS if d.turns else 1), "tiles": (most, 0)}
+    symbols = {"K": (walked // d.walked_together, LEAST_SLOTS if d.turns else 1), "tiles": (most, 0)}
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
         program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
@@ -168,7 +168,19 @@ def _add_producer(
         inner, block, op = counted_loop(at, 0, [cursors[load] for load in carried], symbol=symbol)
         index, *arguments = block.args
         cursors.update(zip(carried, arguments, strict=True))
-        here = where.walking(inner, d, index) if axis == d.streamed else where.along(axis, index)
+        for number in range(d.walked_together if axis == d.streamed else 1):
+            fill_slots(inner, axis, passing, where, index, number)
+        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in carried]))
+        cursors.update(zip(carried, op.outputs, strict=True))
+
+    def fill_slots(
+        inner: Build, axis: str, passing: list[tile.LoadOp], where: Place, index: SSAValue, number: int
+    ) -> None:
+        """Those of an iteration's tile along an axis. number: which of the iteration's."""
+        if axis == d.streamed:
+            here = where.walking(inner, d, affine(inner, [(index, d.walked_together)], number) if d.partials else index)
+        else:
+            here = where.along(axis, index)
         left = list(passing)
         while left:
             sliced = rings[left[0]].decision.sliced
@@ -181,8 +193,6 @@ def _add_producer(
             else:
                 bring_in_turn(inner, slices_symbol(sliced), sliced, together, here)
             left = [load for load in left if load not in together]
-        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in carried]))
-        cursors.update(zip(carried, op.outputs, strict=True))
 
     for load in listed:
         if rings[load].decision.resident:

@@ -10,8 +10,11 @@ busy where threads compute an operand between two products, if so few registers 
 Where sums stay in tensor memory and all walks only sum, a role of its own issues products of all consumers' rows, and
 the consumers read a tile's sums while those of the next are made: as many columns are allocated twice, if they fit.
 
-Not handled: operands that no tensor map describes, of 8 bits those that threads compute, and all where the tensor core
-keeps too few bits of their sums. Checked by: tests/synth/cascade/test_decide.py.
+Where the tensor core keeps too few bits of sums of 8-bit products, a walk that only sums them keeps two levels
+(`synth.tile.accumulation`), and no other walk takes them.
+
+Not handled: operands that no tensor map describes, of 8 bits those that threads compute. Checked by:
+tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from tilewright.ir.cascade_facts import (
     CascadeAxes,
     MapDimensions,
     Product,
+    all_slot_sums,
     axis_of,
     cascade_axes,
     first_alike,
@@ -91,7 +95,7 @@ _SMALL_PRODUCER = 32
 _STEP_BYTES = 32
 """Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
 _SUM_BITS = 24
-"""Of a sum, as float32 has them. Fewer make it one in two levels (`synth.tile.accumulation`), which is not here."""
+"""Of a sum, as float32 has them. Fewer make it one in two levels, which only walks that sum have."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
@@ -255,6 +259,7 @@ def _of_sum(
         raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
         programmatic=_begins_early(program, brought, wanted), releases_first=int(tiles > ctas),
+        partials=chosen.partials,
     )  # fmt: skip
 
 
@@ -329,10 +334,11 @@ def _decided(
 
 
 def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted, sum_slots: int = 0) -> int:
-    """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, and
-    store only what comes of slots, behind the walks. Of stores on the way, and of what comes of slots through a role
-    that issues, the proof does not follow it."""
-    alone = all(first_alike(program, load) in brought for load in loads(program))
+    """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, but
+    for what is done with a sum of slots, and store only what comes of slots, behind the walks. Of stores on the way,
+    and of what comes of slots through a role that issues, the proof does not follow it."""
+    apart = [load for load in loads(program) if first_alike(program, load) not in brought]
+    alone = not apart or (bool(all_slot_sums(program)) and all(load.parent is program.body.block for load in apart))
     behind = all(store.parent is program.body.block for store in stores(program))
     return int(alone and behind and wanted.programmatic is not False and not sum_slots)
 
@@ -469,8 +475,14 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     if element not in DOT_ELEMENTS:
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
-    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS:
+    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS and not slot_sums(program, target):
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
+    inner, needed = _inner_axis(load), _needed_inner(program, load, target)
+    if needed not in ("", inner):
+        refuse_map(
+            load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
+            f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
+        )  # fmt: skip
     computed = (
         each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target)
     )
@@ -478,8 +490,17 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
         refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
         refuse_map(
-            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before"
-        )
+            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
+            needed,
+        )  # fmt: skip
+
+
+def _needed_inner(program: tile.ProgramOp, load: tile.LoadOp, target: Target) -> str:
+    """The axis along which an operand has to be contiguous: the contracted one, where the tensor core takes elements of
+    this size along no other; "" where it takes them along either."""
+    if read_type(load.tensor).element_kind.bytes >= target.limit("product.mn_major_bytes_min"):
+        return ""
+    return streamed_axis(program)
 
 
 def _registers(
@@ -614,7 +635,9 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        refuse_map(load, name, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
+        inner = _needed_inner(program, load, target)
+        words = f"no tensor map brings {name}: {said}"
+        refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)
     assert found is not None, "nothing is in the way of a map"
     return _slot(program, axes, load, found, choice, count, target)

@@ -2,9 +2,10 @@
 
 Such a program is a product with an epilogue, so it is put to the models that choose tiles of products, in both
 orientations: shared by consumers or taken alternately, of any columns (`synth.tile.shape`,
-`synth.distribution.turns`), of few rows those of `synth.tile.few_rows` that no CTAs share. So is the question how
-shared memory is divided among slots and staging (`synth.store.shared_memory`). Which operand's axis the tile's rows
-run along is the program's form; the form is asked for that suits the tile (`suits_its_tile`).
+`synth.distribution.turns`), of few rows those of `synth.tile.few_rows` that no CTAs share, of sums in two levels those
+of `synth.tile.scaled_tile`. So is the question how shared memory is divided among slots and staging
+(`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked for
+that suits the tile (`suits_its_tile`).
 
 Not handled: sums that CTAs share, loads that they share. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
@@ -24,12 +25,15 @@ from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.turns import EVERY_STAGE, LargeTile, choose_turns, unit_shape, with_turns
 from tilewright.synth.operand.operands import loaded_step
+from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
 from tilewright.synth.tile import few_rows
+from tilewright.synth.tile.accumulation import level_depth
+from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.tile.thin_product import FEW_ROWS
 from tilewright.synth.tile.wanted import Wanted
@@ -42,12 +46,13 @@ _LEAST_GAIN = 0.03
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    group: tiles of rows in a band of the order of tiles."""
+    group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
     group: int
+    partials: int
 
     @property
     def unit_rows(self) -> int:
@@ -90,7 +95,17 @@ def choose_sum_tile(
     )
     memory = with_turns(memory, large.turns, target)
     tiles = math.ceil(program.extents[axes.row] / shape.rows)
-    return SumTile(large, leaving, memory, min(raster_group(rates_of(target), shape.rows, shape.columns), tiles))
+    group = min(raster_group(rates_of(target), shape.rows, shape.columns), tiles)
+    return SumTile(large, leaving, memory, group, _partials(question, shape, target))
+
+
+def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
+    """Slots of an iteration whose products are added to a total one by one; 0 where the tensor core has the sum."""
+    if not question.scaled_depth:
+        return 0
+    _, _, registers = register_budget(shape.consumers, target, shape.resident)
+    part = (shape.rows // shape.consumers, shape.columns)
+    return promoted_together(part, math.ceil(question.extents[2] / shape.depth), registers)
 
 
 def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
@@ -101,7 +116,7 @@ def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target
         (shape.rows, columns),
         question.element_bytes,
         1,
-        False,
+        bool(question.scaled_depth),
         1 if turns else shape.consumers,
         registers,
         math.ceil(question.extents[2] / shape.depth),
@@ -129,13 +144,15 @@ def _question(
     (rows, left), (columns, right) = sides
     extents = (program.extents[rows], program.extents[columns], program.extents[axes.streamed])
     steps = (loaded_step(left, axes.streamed, target), loaded_step(right, axes.streamed, target))
+    element_bytes = tensor_type(product.brought.tensor).element_kind.bytes
     turnable = not axes.batch and wanted.swapped is None and is_turnable(program, columns, wanted.misaligned)
     return TileQuestion(
         extents,
-        tensor_type(product.brought.tensor).element_kind.bytes,
+        element_bytes,
         sum(_stored_widths(program)),
         (False, True) if turnable and extents[0] <= FEW_ROWS else (False,),
         steps,
+        scaled_depth=level_depth(element_bytes, extents[2], wanted),
         batch=math.prod(program.extents[axis] for axis in axes.batch),
         turnable=turnable,
     )
@@ -143,7 +160,8 @@ def _question(
 
 def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]) -> LargeTile:
     asked, rates = replace(wanted, stream_k=False), rates_of(target, question.element_bytes)
-    shape = choose_tile_shape(rates, question, target, asked, reasons)
+    shape = choose_scaled_shape(rates, question, target, asked, reasons, alone=True)
+    shape = shape or choose_tile_shape(rates, question, target, asked, reasons)
     large = choose_turns(rates, question, shape, target, asked, reasons, {})
     if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
