@@ -4,8 +4,8 @@ Such a program is a product with an epilogue, so it is put to the models that ch
 orientations: shared by consumers or taken alternately, of any columns (`synth.tile.shape`,
 `synth.distribution.turns`), of few rows those of `synth.tile.few_rows` that no CTAs share, of sums in two levels those
 of `synth.tile.scaled_tile`. So is the question how shared memory is divided among slots and staging
-(`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked for
-that suits the tile (`suits_its_tile`).
+(`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
+for that suits the tile (`suits_its_tile`).
 
 Not handled: sums that CTAs share, loads that they share. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
