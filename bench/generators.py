@@ -101,6 +101,6 @@ def _wishes(shape: wished.Shape, element: str, *, rows_of_b: bool, fast: bool) -
         )
         found[name] = replace(
             usual, tile=(d.tile_rows, d.tile_columns), consumers=d.consumers, depth=d.tile_streamed,
-            turns=bool(d.turns), swapped=swapped, split=1, cluster=(1, 1), stream_k=False, teams=1,
+            turns=bool(d.turns), swapped=swapped, split=1, cluster=d.cluster, stream_k=False, teams=1,
         )  # fmt: skip
     return found

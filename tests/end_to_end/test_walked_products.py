@@ -35,7 +35,7 @@ def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "K", "N"], c: tw.Tens
     c[h, i, j] = acc
 
 
-_WISHES = ("tile", "turns", "swapped", "misaligned", "accumulation")
+_WISHES = ("tile", "turns", "swapped", "misaligned", "accumulation", "cluster", "stream_k", "split")
 
 
 def walked(kernel: Kernel, dims: Mapping[str, int], **options: Any) -> tuple[Compilation, CascadeDecisions]:

@@ -45,6 +45,7 @@ class SlotDecision:
     axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
+    peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them.
     """
 
     load: int
@@ -67,6 +68,7 @@ class SlotDecision:
     lookups: tuple[Lookup, ...] = ()
     page: int = 0
     joined: int = 0
+    peers: int = 1
 
     @property
     def box_rows(self) -> int:
@@ -145,7 +147,7 @@ class CascadeDecisions:
     carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
     first; and loaded_along, numbers of loads that are asked for while products run. partials: slots of an iteration of
     a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
-    core keeps the sum."""
+    core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need."""
 
     row: str
     column: str
@@ -185,6 +187,11 @@ class CascadeDecisions:
     issued_together: tuple[tuple[int, ...], ...] = ()
     loaded_along: tuple[int, ...] = ()
     partials: int = 0
+    cluster: tuple[int, int] = (1, 1)
+
+    @property
+    def cluster_ctas(self) -> int:
+        return self.cluster[0] * self.cluster[1]
 
     @property
     def walked_together(self) -> int:

@@ -54,6 +54,7 @@ ONE_DEEP = Kind(matmul_kernel, {"M": 512, "N": 512, "K": 1}, Wanted(tile=(64, 64
 WALKED = {
     "walked": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3)),
     "walked, ping-pong": replace(KINDS["turns"], wanted=Wanted(walked=True, tile=(128, 64), stages=2, turns=True)),
+    "walked pairs": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3, cluster=(1, 2))),
     "walked batch": replace(KINDS["batch"], wanted=Wanted(walked=True, tile=(64, 64), stages=2)),
     "walked, two levels": replace(
         KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, wanted=Wanted(walked=True, tile=(64, 64), stages=3)
@@ -233,9 +234,10 @@ def test_both_operands_one_slice_further() -> None:
     assert codes(made.judge(text)) == {"UM105"}
 
 
-def test_a_rank_s_part_is_loaded_from_another_place() -> None:
+@pytest.mark.parametrize("name", ["pairs", "walked pairs"])
+def test_a_rank_s_part_is_loaded_from_another_place(name: str) -> None:
     """The rank in the coordinates of what a CTA of a pair loads."""
-    made = instance("pairs")
+    made = instance(name)
     assert isinstance(made.judge(made.text), Proven)
     found = [made.judge(replaced(made.text, RANK, number, "0")) for number in range(len(RANK.findall(made.text)))]
     assert not any(isinstance(verdict, Proven) for verdict in found)

@@ -39,9 +39,9 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
     walked = (d.streamed, d.tile_streamed * d.walked_together, -(-(2 * deepest - 1) // d.walked_together))
-    sizes = [(d.row, d.tile_rows, _TILES), walked]
+    sizes = [(d.row, d.tile_rows * d.cluster[0], _TILES), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
-    sizes += [(d.column, d.tile_columns, across)] if d.column else []
+    sizes += [(d.column, d.tile_columns * d.cluster[1], across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     for axis, size, tiles in sizes:
         found[axis] = reduced(extents[axis], size, tiles)
@@ -58,7 +58,7 @@ def reduced(extent: int, size: int, tiles: int) -> int:
 
 
 def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -> CascadeDecisions:
-    """The same decisions for the small program: maps of its arrays, and no more than so many CTAs."""
+    """The same decisions for the small program: maps of its arrays, and no more than so many CTAs, or clusters."""
     listed, axes = loads(program), cascade_axes(program)
 
     def small(slot: SlotDecision) -> SlotDecision:
@@ -85,7 +85,8 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
     together = math.gcd(d.together, matrices) if d.together else 0
-    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=together, stores=stores)
+    ctas = min(ctas * d.cluster_ctas, d.ctas, tiles)
+    return replace(d, slots=slots, ctas=ctas, walked=walked, together=together, stores=stores)
 
 
 def box_dimensions(
@@ -115,7 +116,13 @@ def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
     """What the lowering may write as an immediate that depends on extents."""
     rows, columns, matrices = tile_counts(program, d)
-    found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, d.raster_group)]
+    rows, columns = rows // d.cluster[0], columns // d.cluster[1]
+    found = [
+        rows * columns * matrices,
+        rows * columns,
+        d.ctas // d.cluster_ctas,
+        *raster_quantities(rows, columns, d.raster_group),
+    ]
     most = tiles_walked(program, d)
     found += [most, most - 1, most // d.walked_together]
     for each in d.slots if d.turns else ():

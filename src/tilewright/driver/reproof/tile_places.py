@@ -366,7 +366,8 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
     d = decisions_of(program.attributes["decisions"])
     if isinstance(d, CascadeDecisions):
-        return {d.row: d.tile_rows, d.column: d.tile_columns, **dict.fromkeys(d.batch, 1)} if d.column else None
+        rows, columns = d.tile_rows * d.cluster[0], d.tile_columns * d.cluster[1]
+        return {d.row: rows, d.column: columns, **dict.fromkeys(d.batch, 1)} if d.column else None
     if not isinstance(d, PipelineDecisions) or d.grouping or d.teams > 1:
         return None
     return {d.rows: d.tile_m * d.cluster_m, d.columns: d.tile_n * d.cluster_n, **dict.fromkeys(d.batch, 1)}

@@ -165,7 +165,7 @@ class Consumer:
                     self.loop(op)
                     del walks[0]
                     for load in [load for load in self.held if not any(load in walk for walk in walks)]:
-                        release(self.build, self.held.pop(load))
+                        self.release(self.held.pop(load))
                 case tile.StoreOp():
                     store_result(self, op)
                 case _:
@@ -311,7 +311,7 @@ class Consumer:
         for _, item, phases in waited:
             for (load, _), phase in zip(item.readings, phases, strict=True):
                 if load is None:
-                    release(self.build, phase)
+                    self.release(phase)
                 else:
                     self.done(load, phase)
 
@@ -356,7 +356,7 @@ class Consumer:
         """A product or a read of the slot is done: the slot is released if it is the last."""
         self.left[load] -= 1
         if self.left[load] == 0 and not self.rings[load].decision.resident:
-            release(self.build, phase)
+            self.release(phase)
             del self.held[load]
         else:
             self.held[load] = phase
@@ -423,6 +423,13 @@ class Consumer:
                 (found,) = self.map([(value, Element.F32, None)])
         self.values[value] = found
         return found
+
+    def release(self, phase: SSAValue, *, first: bool = False) -> None:
+        """Give a slot back to all who fill it."""
+        kind = phase.type
+        assert isinstance(kind, ac.PhaseType)
+        peers = next(ring.peers for ring in self.rings.values() if ring.name == kind.ring)
+        release(self.build, phase, first=first, peers=peers)
 
     def zero(self) -> SSAValue:
         return affine(self.build, [], 0)

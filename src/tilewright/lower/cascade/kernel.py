@@ -60,7 +60,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     symbols = {"K": (walked // d.walked_together, LEAST_SLOTS if d.turns else 1), "tiles": (most, 0)}
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
-        program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
+        program.sym_name.data, symbols, (d.ctas // d.cluster[1], d.cluster[1], 1), (*d.cluster, 1),
         _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
@@ -79,13 +79,15 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     if allocated is not None:
         set_up(build, d, allocated)
     build.add(ac.FenceBarrierInitOp.create())
-    build.add(ac.CtaSyncOp.create())
+    build.add(ac.CtaSyncOp.create() if d.cluster_ctas == 1 else ac.ClusterSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP)
     _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory), arrays, sums)
     if allocated is not None:
         take_down(build, allocated)
+    if d.cluster_ctas > 1:
+        build.add(ac.ClusterSyncOp.create())
     return module
 
 

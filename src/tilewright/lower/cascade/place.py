@@ -45,11 +45,11 @@ class Place:
 
 
 def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
-    """Tiles along rows and columns, and places along the batch's axes."""
-    extents = program.extents
+    """Tiles along rows and columns, of whole clusters, and places along the batch's axes."""
+    extents, (down, across) = program.extents, d.cluster
     return (
-        -(-extents[d.row] // d.tile_rows),
-        -(-extents[d.column] // d.tile_columns) if d.column else 1,
+        -(-extents[d.row] // (d.tile_rows * down)) * down,
+        -(-extents[d.column] // (d.tile_columns * across)) * across if d.column else 1,
         math.prod(extents[axis] for axis in d.batch),
     )
 
@@ -162,12 +162,13 @@ def slot_coordinates(
     build: Build, slot: SlotDecision, tables: Mapping[str, SSAValue], place: Place, d: CascadeDecisions,
     known: KnownPlaces,
 ) -> Coordinates:  # fmt: skip
-    """Where the boxes of a load's tile lie. tables: the arrays that say where rows lie, by name; known: what they have
-    said for this tile, to which what they say now is added."""
+    """Where the boxes of a load's tile lie, of the first CTA's part where several bring equal ones. tables: the arrays
+    that say where rows lie, by name; known: what they have said for this tile, to which what they say now is added.
+    """
     inner = place.first(build, slot.inner, d)
     span = slot.box[0]
     coordinates: dict[int, Sequence[SSAValue]] = {}
-    for down in range(slot.boxes_down):
+    for down in range(slot.boxes_down // slot.peers):
         here = _Element(build, place, d, slot.outer, down * slot.box_rows)
         row = here.within(slot.page) if slot.page else here.block(1)
         looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}

@@ -19,7 +19,7 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import counted_loop
-from tilewright.lower.cascade.slots import b_properties, matrix_layout, release, wgmma_wait
+from tilewright.lower.cascade.slots import b_properties, matrix_layout, wgmma_wait
 from tilewright.lower.distribution.turns import pass_turn
 from tilewright.lower.two_levels import add_product, read_total, start_total
 
@@ -56,7 +56,7 @@ def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.L
         first, *others = readings
         retired, settled = wgmma_wait(inner, first, running, left)
         for phase in [retired, *(wgmma_wait(inner, other, None, left)[0] for other in others)]:
-            release(inner, phase)
+            body.release(phase)
         total = add_product(inner, total, settled)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), total]))
     *following, total = loop.outputs
@@ -78,7 +78,7 @@ def sum_of_slots(
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
     running, *readings = issue(body, product, loads, body.next_slots(loads), [running])
     for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
-        release(inner, retired)
+        body.release(retired)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *readings]))
     outputs = list(loop.outputs)
     consumer.cursors |= dict(zip(led, outputs, strict=False))
@@ -86,7 +86,7 @@ def sum_of_slots(
     pass_turn(consumer.build, consumer.shared.turns, consumer.unit)
     retired, settled = wgmma_wait(consumer.build, first, running)
     for phase in [retired, *(wgmma_wait(consumer.build, other, None)[0] for other in others)]:
-        release(consumer.build, phase, first=bool(consumer.d.releases_first))
+        consumer.release(phase, first=bool(consumer.d.releases_first))
     return settled
 
 

@@ -117,7 +117,7 @@ _WORDS_OF_ROW = 2
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
-    consumers take whole tiles in turn."""
+    consumers take whole tiles in turn; cluster: CTAs along rows and columns that bring each other what they need."""
 
     consumers: int
     columns: int
@@ -125,6 +125,7 @@ class _Tile:
     sliced: bool = False
     unit_rows: int = BLOCK_ROWS
     turns: bool = False
+    cluster: tuple[int, int] = (1, 1)
 
     @property
     def rows(self) -> int:
@@ -243,13 +244,17 @@ def _of_sum(
     reasons: list[str] = []
     chosen = choose_sum_tile(program, axes, product, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
-    choice = _Tile(shape.consumers, shape.columns, shape.depth, unit_rows=chosen.unit_rows, turns=turns)
+    cluster = chosen.cluster
+    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster)
     slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
     slots = joined_slots(program, product, brought, slots)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
-    tiles = _tiles_along(program, axes.row, shape.rows) * _tiles_along(program, axes.column, shape.columns)
+    tiles = _tiles_along(program, axes.row, shape.rows * cluster[0])
+    tiles *= _tiles_along(program, axes.column, shape.columns * cluster[1])
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
-    ctas = min(tiles, target.limit("device.multiprocessors"))
+    together = math.prod(cluster)
+    ctas = together * min(tiles, target.limit("device.multiprocessors") // together)
+    tiles *= together
     chunks = sum(len(store.boxes(chosen.unit_rows, shape.columns)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
     reasons.append(f"tiles of {shape.rows}x{shape.columns}: {tiles} on {ctas} CTAs")
@@ -259,7 +264,7 @@ def _of_sum(
         raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
         programmatic=_begins_early(program, brought, wanted), releases_first=int(tiles > ctas),
-        partials=chosen.partials,
+        partials=chosen.partials, cluster=cluster,
     )  # fmt: skip
 
 
@@ -701,8 +706,12 @@ def _slot(
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
     extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
     dimensions = (found.inner, found.outer, *found.further)
+    # CTAs side by side along the columns need the same rows, and those along the rows the same columns.
+    peers = math.prod(
+        count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
+    )
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
-    rows = math.gcd(extents[outer], *blocks_along(read_dimensions(load.tensor), outer))
+    rows = math.gcd(extents[outer] // peers, *blocks_along(read_dimensions(load.tensor), outer))
     lookups = tuple(
         Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
         for number, each in enumerate(dimensions)
@@ -715,6 +724,7 @@ def _slot(
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
+        peers=peers,
     )  # fmt: skip
 
 

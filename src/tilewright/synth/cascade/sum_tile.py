@@ -7,7 +7,7 @@ of `synth.tile.scaled_tile`. So is the question how shared memory is divided amo
 (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
 for that suits the tile (`suits_its_tile`).
 
-Not handled: sums that CTAs share, loads that they share. Checked by: tests/synth/cascade/test_sum_tile.py.
+Not handled: sums that CTAs share. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.tile import operations as tile
@@ -23,6 +24,8 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
+from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.cluster_shape import choose_cluster
 from tilewright.synth.distribution.turns import EVERY_STAGE, LargeTile, choose_turns, unit_shape, with_turns
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.scaled_product import promoted_together
@@ -46,13 +49,15 @@ _LEAST_GAIN = 0.03
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels."""
+    group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
+    cluster: CTAs along rows and columns of tiles that bring each other what they need."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
     group: int
     partials: int
+    cluster: tuple[int, int]
 
     @property
     def unit_rows(self) -> int:
@@ -94,9 +99,25 @@ def choose_sum_tile(
         unit, slot_bytes, leaving, target, wanted, reasons, enough, most, along_rows=by_threads
     )
     memory = with_turns(memory, large.turns, target)
-    tiles = math.ceil(program.extents[axes.row] / shape.rows)
-    group = min(raster_group(rates_of(target), shape.rows, shape.columns), tiles)
-    return SumTile(large, leaving, memory, group, _partials(question, shape, target))
+    rates = rates_of(target, question.element_bytes)
+    cluster = choose_cluster(rates, shape, question, wanted, reasons)
+    left, right = question.loaded_steps
+    _require_parts(shape, cluster, (right, left) if turned else (left, right))
+    rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
+    group = min(raster_group(rates_of(target), rows, columns), math.ceil(program.extents[axes.row] / rows))
+    return SumTile(large, leaving, memory, group, _partials(question, shape, target), cluster)
+
+
+def _require_parts(shape: TileShape, cluster: tuple[int, int], steps: tuple[int, int]) -> None:
+    """Raises TilewrightError where CTAs of a cluster cannot each bring an equal part of the rows that a slot of theirs
+    has. steps: elements along rows and columns of a tile by which more or less is loaded."""
+    for extent, issuers, step in zip((shape.rows, shape.columns), cluster[::-1], steps, strict=True):
+        rows = extent if step == ATOM_ROWS else shape.depth
+        if issuers > 1 and rows % (issuers * ATOM_ROWS):
+            raise TilewrightError(
+                f"a cluster of {issuers} CTAs cannot share slots of {rows} rows",
+                remedy=f"each CTA loads a part of them, which must be a multiple of {ATOM_ROWS}",
+            )
 
 
 def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
@@ -174,4 +195,4 @@ def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: lis
 def _alone(question: TileQuestion, target: Target) -> list[tuple[TileShape, float]]:
     """Tiles of few rows that no CTAs share, with their estimated cycles."""
     found = few_rows.estimated(question, target)
-    return [(shape, cycles) for shape, cycles in found if shape.shares == 1 and not shape.paired]
+    return [(shape, cycles) for shape, cycles in found if shape.shares == 1]
