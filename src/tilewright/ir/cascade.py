@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
+from tilewright.ir.tile_stream import TileStream
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
@@ -147,7 +148,8 @@ class CascadeDecisions:
     carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
     first; and loaded_along, numbers of loads that are asked for while products run. partials: slots of an iteration of
     a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
-    core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need."""
+    core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
+    cut: one, if tiles are cut along the streamed axis, so that other CTAs help."""
 
     row: str
     column: str
@@ -188,6 +190,12 @@ class CascadeDecisions:
     loaded_along: tuple[int, ...] = ()
     partials: int = 0
     cluster: tuple[int, int] = (1, 1)
+    cut: tuple[TileStream, ...] = ()
+
+    @property
+    def stream(self) -> TileStream | None:
+        """Which tiles are cut, if any are."""
+        return self.cut[0] if self.cut else None
 
     @property
     def cluster_ctas(self) -> int:

@@ -74,6 +74,7 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
+from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
@@ -110,13 +111,15 @@ class Running:
 class Shared:
     """What units of the consumer share beside rings. rows: room for stores along rows; columns: for numbers of the
     streamed columns; staging: slots of results that leave in boxes; turns: barriers by which two units take tiles in
-    turn; memory: tensor memory, where accumulators stand there. None: not needed."""
+    turn; memory: tensor memory, where accumulators stand there; partials: arrays of partial sums of tiles that several
+    CTAs walk. None: not needed."""
 
     rows: SSAValue | None
     columns: SSAValue | None
     staging: SSAValue | None
     turns: SSAValue | None
     memory: SSAValue | None
+    partials: PartialSums | None = None
 
 
 @dataclass(slots=True)
@@ -166,7 +169,7 @@ class Consumer:
                     del walks[0]
                     for load in [load for load in self.held if not any(load in walk for walk in walks)]:
                         self.release(self.held.pop(load))
-                case tile.StoreOp():
+                case tile.StoreOp() if self.place.section.part != "head":
                     store_result(self, op)
                 case _:
                     pass
@@ -182,7 +185,7 @@ class Consumer:
             return
         summed = all_slot_sums(self.program) if self.memory is None else ()
         if len(summed) == 1 and self.rings.keys() >= {*slot_product.multiplied(self, summed[0])}:
-            self.values[op.outputs[0]] = slot_product.sum_of_walk(self, summed[0])
+            self.values[op.outputs[0]] = self.of_all_parts(slot_product.sum_of_walk(self, summed[0]))
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -226,6 +229,17 @@ class Consumer:
             else:
                 self.values[output] = item
         self.settle()
+
+    def of_all_parts(self, total: SSAValue) -> SSAValue:
+        """A tile's sum, of which this is a part where several CTAs walk it: a head's is handed over, and nothing is
+        made of it here."""
+        part, number, partials = self.place.section.part, self.place.number, self.shared.partials
+        if not part or number is None or partials is None:
+            return total
+        if part == "head":
+            store_partial(self.build, partials, total, number, self.unit)
+            return total
+        return add_partial(self.build, partials, total, number, self.unit)
 
     def iterate(
         self,

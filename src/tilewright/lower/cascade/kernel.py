@@ -46,18 +46,25 @@ from tilewright.lower.cascade.slots import (
     staging_address,
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
+from tilewright.lower.distribution.stream_product import (
+    declare_partial_sums,
+    sections,
+    stream_symbols,
+    stream_workspaces,
+)
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.staged_store import bulk_wait, declare_staging, tail_name, tail_of
 
 _WARPGROUP = 128
 
 
-def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
-    """The kernel of a program that walks an axis by tiles."""
+def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[ModuleOp, tuple[Buffer, ...]]:
+    """The kernel of a program that walks an axis by tiles, and the workspaces that it takes besides."""
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
-    most = -(-tiles_m * tiles_n * matrices // d.ctas)
-    symbols = {"K": (walked // d.walked_together, LEAST_SLOTS if d.turns else 1), "tiles": (most, 0)}
+    left, least = tiles_m * tiles_n * matrices - (d.stream.tiles if d.stream else 0), LEAST_SLOTS if d.turns else 1
+    symbols = {"K": (walked // d.walked_together, least), "tiles": (-(-left // d.ctas), 0)}
+    symbols |= stream_symbols(d.stream, walked, least)
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
         program.sym_name.data, symbols, (d.ctas // d.cluster[1], d.cluster[1], 1), (*d.cluster, 1),
@@ -70,6 +77,8 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     staging_at, units = staging_address(d), d.consumers
     staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, staging_at, units)
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
+    workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
+    partials = declare_partial_sums(build, workspaces)
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
     allocated = memory if sums is None else sums.memory
@@ -83,12 +92,12 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP)
-    _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory), arrays, sums)
+    _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials), arrays, sums)
     if allocated is not None:
         take_down(build, allocated)
     if d.cluster_ctas > 1:
         build.add(ac.ClusterSyncOp.create())
-    return module
+    return module, workspaces
 
 
 def _first_consumer(d: CascadeDecisions) -> int:
@@ -143,14 +152,30 @@ def _add_producer(
     arrays: dict[str, SSAValue],
 ) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
-    listed, led = list(rings), leaders(rings)
-    starts = [rings[load].start(role, "empty") for load in led]
-    outer, place, carried = open_tiles(role, program, d, starts)
-    if d.programmatic:
-        # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
-        outer.add(ac.GridWaitOp.create())
-        outer.add(ac.GridReleaseOp.create())
-    cursors = dict(zip(led, carried, strict=True))
+    led = leaders(rings)
+    starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
+    for section in sections(d.stream):
+        outer, place, carried = open_tiles(role, program, d, starts, section=section)
+        if d.programmatic:
+            # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
+            outer.add(ac.GridWaitOp.create())
+            outer.add(ac.GridReleaseOp.create())
+        brought = _bring_tile(outer, program, d, rings, arrays, place, dict(zip(led, carried, strict=True)))
+        outer.add(ac.YieldOp.create(operands=[brought[load] for load in led]))
+        starts = outer.results()
+
+
+def _bring_tile(
+    outer: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    rings: dict[tile.LoadOp, Ring],
+    arrays: dict[str, SSAValue],
+    place: Place,
+    cursors: dict[tile.LoadOp, SSAValue],
+) -> dict[tile.LoadOp, SSAValue]:
+    """Fill the slots that a tile's walks need, in their order; the cursors behind them."""
+    listed = list(rings)
 
     def bring(at: Build, together: Sequence[tile.LoadOp], where: Place) -> None:
         """Fill a slot of each. Tables are asked for all of them before a slot is waited for, so that both take their
@@ -203,8 +228,8 @@ def _add_producer(
     for loop in loops(program):
         needed = loads_of_walk(loop, products, listed)
         passing = [load for load in listed if load in needed and not rings[load].decision.resident]
-        bring_in_turn(outer, "K", d.streamed, passing, place)
-    outer.add(ac.YieldOp.create(operands=[cursors[load] for load in led]))
+        bring_in_turn(outer, place.section.slices, d.streamed, passing, place)
+    return cursors
 
 
 def _add_consumer(
@@ -221,14 +246,19 @@ def _add_consumer(
         build, "consumer", "warpgroup128", d.consumers, _first_consumer(d), d.consumer_registers, apart
     )  # fmt: skip
     led = leaders(rings) if sums is None else []
-    starts = [rings[load].start(role, "full") for load in led] if sums is None else [sums.start(role, "full")]
-    outer, place, carried = open_tiles(role, program, d, starts, shared.turns)
-    cursors = dict(zip(led, carried, strict=False))
-    reads = None if sums is None else (sums, carried[0])
-    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads)
-    consumer.run()
-    left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
-    outer.add(ac.YieldOp.create(operands=left))
+    starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
+    starts = starts if sums is None else [sums.start(role, "full")]
+    for section in sections(d.stream):
+        outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section)
+        cursors = dict(zip(led, carried, strict=False))
+        reads = None if sums is None else (sums, carried[0])
+        consumer = Consumer(
+            outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads
+        )
+        consumer.run()
+        left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
+        outer.add(ac.YieldOp.create(operands=left))
+        starts = outer.results()
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
         role.add(bulk_wait(unit, 0, read=True))

@@ -18,6 +18,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
 
@@ -29,6 +30,10 @@ class Place:
     indices: Mapping[str, SSAValue]
     begin: SSAValue | None = None
     """The first tile that is walked, where that is not the axis's."""
+    section: Section = WHOLE
+    """Whether the tile is walked whole, or a part of one that several CTAs walk."""
+    number: SSAValue | None = None
+    """Of such a tile."""
 
     def first(self, build: Build, axis: str, d: CascadeDecisions) -> SSAValue | None:
         """The first element of the tile along an axis; None where that is always 0."""
@@ -65,14 +70,22 @@ def open_tiles(
     d: CascadeDecisions,
     carried: Sequence[SSAValue],
     turns: SSAValue | None = None,
+    section: Section = WHOLE,
 ) -> tuple[Build, Place, list[SSAValue]]:
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
-    role whose units take tiles alternately."""
+    role whose units take tiles alternately. section: whole tiles, or parts of those that are cut."""
     tiles_m, tiles_n, _ = tile_counts(program, d)
     indices = ac.TILE_INDICES + len(d.batch)
+    order: dict[str, Attribute] = {"raster_group": IntAttr(d.raster_group)}
+    if section.part:
+        assert d.stream is not None and not d.batch, "parts are of tiles that are cut, of one matrix"
+        inside, block = stream_part_loop(build, d.stream, section, (tiles_m, tiles_n), order, carried, turns)
+        row, column, number, first, *inner = block.args
+        places = {d.row: row} | ({d.column: column} if d.column else {})
+        return inside, Place(places, first, section, number), list(inner)
+    order |= {"first_tile": IntAttr(d.stream.tiles)} if d.stream is not None else {}
     if turns is not None:
         matrices = [program.extents[axis] for axis in d.batch]
-        order = {"raster_group": IntAttr(d.raster_group)}
         inside, block, _ = turn_tiles_loop(build, turns, (tiles_m, tiles_n), matrices, order, carried)
         return inside, _placed(inside, program, d, block), list(block.args[indices:])
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
@@ -86,7 +99,7 @@ def open_tiles(
             "symbol": StringAttr("tiles"),
             "tiles_m": IntAttr(tiles_m),
             "tiles_n": IntAttr(tiles_n),
-            "raster_group": IntAttr(d.raster_group),
+            **order,
             **batch,
         },
         regions=[Region(block)],

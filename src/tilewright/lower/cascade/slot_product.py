@@ -38,7 +38,7 @@ def sum_of_walk(consumer: Consumer, product: Product) -> SSAValue:
     loads = multiplied(consumer, product)
     if consumer.d.partials:
         return _sum_in_two_levels(consumer, product, loads)
-    return sum_of_slots(consumer, product, loads, "K", [])
+    return sum_of_slots(consumer, product, loads, consumer.place.section.slices, [])
 
 
 def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp]) -> SSAValue:
@@ -48,7 +48,7 @@ def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.L
     led = [load for load in loads if load in consumer.cursors]
     part = (consumer.d.unit_rows, consumer.d.tile_columns)
     carried = [*(consumer.cursors[load] for load in led), start_total(consumer.build, *part)]
-    inner, block, loop = counted_loop(consumer.build, 0, carried)
+    inner, block, loop = counted_loop(consumer.build, 0, carried, symbol=consumer.place.section.slices)
     *cursors, total = block.args[1:]
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
     issued = [issue(body, product, loads, body.next_slots(loads), []) for _ in range(consumer.d.partials)]

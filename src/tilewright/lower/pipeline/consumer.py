@@ -48,7 +48,7 @@ def add_consumer(
     share = split_index(role, d)
     stored = share_of_result(role, d, share)
     carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
-    for section in sections(d):
+    for section in sections(d.stream):
         opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
         _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
         carried = opened[0].results()

@@ -254,6 +254,7 @@ def _of_sum(
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
     together = math.prod(cluster)
     ctas = together * min(tiles, target.limit("device.multiprocessors") // together)
+    ctas = chosen.stream.ctas if chosen.stream else ctas
     tiles *= together
     chunks = sum(len(store.boxes(chosen.unit_rows, shape.columns)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
@@ -265,6 +266,7 @@ def _of_sum(
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
         programmatic=_begins_early(program, brought, wanted), releases_first=int(tiles > ctas),
         partials=chosen.partials, cluster=cluster,
+        cut=(chosen.stream,) if chosen.stream else (),
     )  # fmt: skip
 
 

@@ -7,12 +7,13 @@ of `synth.tile.scaled_tile`. So is the question how shared memory is divided amo
 (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
 for that suits the tile (`suits_its_tile`).
 
-Not handled: sums that CTAs share. Checked by: tests/synth/cascade/test_sum_tile.py.
+Not handled: slices that the CTAs of a cluster share, global split-K. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
@@ -21,11 +22,13 @@ from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import stores
 from tilewright.ir.tile.types import tensor_type
+from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.cluster_shape import choose_cluster
+from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
 from tilewright.synth.distribution.turns import EVERY_STAGE, LargeTile, choose_turns, unit_shape, with_turns
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.scaled_product import promoted_together
@@ -50,7 +53,8 @@ _LEAST_GAIN = 0.03
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
     group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
-    cluster: CTAs along rows and columns of tiles that bring each other what they need."""
+    cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
+    any are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
@@ -58,6 +62,7 @@ class SumTile:
     group: int
     partials: int
     cluster: tuple[int, int]
+    stream: TileStream | None
 
     @property
     def unit_rows(self) -> int:
@@ -105,7 +110,45 @@ def choose_sum_tile(
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
     rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
     group = min(raster_group(rates_of(target), rows, columns), math.ceil(program.extents[axes.row] / rows))
-    return SumTile(large, leaving, memory, group, _partials(question, shape, target), cluster)
+    partials = _partials(question, shape, target)
+    narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
+    obstacles = {
+        "CTAs of a cluster share what they load": cluster != (1, 1),
+        "a batch has several matrices": bool(axes.batch),
+        "an iteration of a sum in two levels has two slots": partials > 1,
+    }
+    obstacle = next((why for why, stands in obstacles.items() if stands), "")
+    extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
+    stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
+    return SumTile(large, leaving, memory, group, partials, cluster, stream)
+
+
+def _cut_tiles(
+    extents: Sequence[int],
+    element_bytes: int,
+    tile: LargeTile,
+    obstacle: str,
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
+    *,
+    narrow: bool,
+) -> TileStream | None:
+    """The tiles left over after whole waves, cut where that pays (`synth.distribution.stream_k`). extents: along rows,
+    columns and what is walked; obstacle: why none can be cut; narrow: results leave turned, of few columns."""
+    shape = tile.shape
+    rows, columns, slices = (
+        math.ceil(extent / size) for extent, size in zip(extents, (shape.rows, shape.columns, shape.depth), strict=True)
+    )
+    least, fitted = 2 if tile.turns else 1, element_bytes == STREAMED_BYTES and not narrow
+    depths = (shape.rows, shape.columns, shape.depth)
+    cut = CutTiles((rows * columns, slices), least, depths, element_bytes, tile.turns, fitted)
+    found = choose_stream(cut, obstacle, target, wanted)
+    if found is None:
+        return None
+    stream, reason = found
+    reasons.append(reason)
+    return TileStream(stream.tiles, stream.ctas - stream.tiles, stream.head_slices)
 
 
 def _require_parts(shape: TileShape, cluster: tuple[int, int], steps: tuple[int, int]) -> None:
@@ -180,10 +223,10 @@ def _question(
 
 
 def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]) -> LargeTile:
-    asked, rates = replace(wanted, stream_k=False), rates_of(target, question.element_bytes)
-    shape = choose_scaled_shape(rates, question, target, asked, reasons, alone=True)
-    shape = shape or choose_tile_shape(rates, question, target, asked, reasons)
-    large = choose_turns(rates, question, shape, target, asked, reasons, {})
+    rates = rates_of(target, question.element_bytes)
+    shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
+    shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
+    large = choose_turns(rates, question, shape, target, wanted, reasons, {})
     if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
     stages = few_rows.stages_of(large.shape, question, target)
