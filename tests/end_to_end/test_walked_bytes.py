@@ -8,6 +8,7 @@ from tests.end_to_end.test_walked_products import check_numbers, walked
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.error import TilewrightError
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import verify
 from tilewright.driver.compile.kernels import matmul_kernel
@@ -64,6 +65,13 @@ def test_operands_of_16_bits_have_two_levels_where_that_is_asked_for() -> None:
     compilation, decisions = walked(matmul_kernel, {"M": 70, "N": 64, "K": 256}, accumulation="precise")
     assert decisions.partials == 2
     check_numbers(compilation)
+
+
+def test_two_levels_are_not_taken_in_turn() -> None:
+    """A turn is passed on behind a product that was waited for, and each product of two levels is."""
+    kinds = {**_OPERANDS, "c": "bf16"}
+    with pytest.raises(TilewrightError, match="ping-pong takes a plain product"):
+        walked(matmul_kernel, {"M": 64, "N": 80, "K": 512}, dtype=kinds, tile=(128, 64), turns=True)
 
 
 def test_rows_across_the_contracted_axis_are_copied_first() -> None:

@@ -29,7 +29,14 @@ from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.cluster_shape import choose_cluster
 from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
-from tilewright.synth.distribution.turns import EVERY_STAGE, LargeTile, choose_turns, unit_shape, with_turns
+from tilewright.synth.distribution.turns import (
+    EVERY_STAGE,
+    LargeTile,
+    choose_turns,
+    require_turns,
+    unit_shape,
+    with_turns,
+)
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
@@ -88,6 +95,10 @@ def choose_sum_tile(
         # Of a form that nobody asked for: with the rows that it gives.
         large = _chosen(replace(question, orientations=(turned,), turnable=False), target, wanted, reasons)
     shape, widths = large.shape, _stored_widths(program)
+    rates = rates_of(target, question.element_bytes)
+    cluster = choose_cluster(rates, shape, question, wanted, reasons)
+    if large.turns:
+        require_turns(shape, cluster, not question.scaled_depth, target)
     step = question.loaded_steps[0 if turned else 1]
     columns = -(-shape.columns // step) * step
     slot_bytes = (shape.rows + columns) * shape.depth * question.element_bytes
@@ -104,8 +115,6 @@ def choose_sum_tile(
         unit, slot_bytes, leaving, target, wanted, reasons, enough, most, along_rows=by_threads
     )
     memory = with_turns(memory, large.turns, target)
-    rates = rates_of(target, question.element_bytes)
-    cluster = choose_cluster(rates, shape, question, wanted, reasons)
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
     rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
