@@ -149,7 +149,8 @@ class CascadeDecisions:
     first; and loaded_along, numbers of loads that are asked for while products run. partials: slots of an iteration of
     a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
     core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
-    cut: one, if tiles are cut along the streamed axis, so that other CTAs help."""
+    cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
+    that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns."""
 
     row: str
     column: str
@@ -191,6 +192,8 @@ class CascadeDecisions:
     partials: int = 0
     cluster: tuple[int, int] = (1, 1)
     cut: tuple[TileStream, ...] = ()
+    prefetch: int = 0
+    prefetch_columns: int = 0
 
     @property
     def stream(self) -> TileStream | None:

@@ -53,6 +53,7 @@ from tilewright.lower.distribution.stream_product import (
     stream_workspaces,
 )
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
+from tilewright.lower.prefetch import SliceBoxes, ask_ahead
 from tilewright.lower.staged_store import bulk_wait, declare_staging, tail_name, tail_of
 
 _WARPGROUP = 128
@@ -79,6 +80,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
     workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
     partials = declare_partial_sums(build, workspaces)
+    _ask_ahead(build, d, rings, (tiles_m, tiles_n))
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
     allocated = memory if sums is None else sums.memory
@@ -98,6 +100,19 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     if d.cluster_ctas > 1:
         build.add(ac.ClusterSyncOp.create())
     return module, workspaces
+
+
+def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring], counts: tuple[int, int]) -> None:
+    """The first slices of an operand of the first tile. counts: of tiles along rows and columns."""
+    if not d.prefetch:
+        return
+    axis, extent = (d.column, d.tile_columns) if d.prefetch_columns else (d.row, d.tile_rows)
+    ring = next(ring for ring in rings.values() if axis in (ring.decision.inner, ring.decision.outer))
+    slot = ring.decision
+    across, down = range(0, slot.inner_elements, slot.box[0]), range(0, slot.rows, slot.box_rows)
+    outer, along = (down, across) if slot.inner == d.streamed else (across, down)
+    boxes = SliceBoxes(d.prefetch_columns, extent, d.tile_streamed, outer, along, slot.inner == d.streamed)
+    ask_ahead(build, ring.map, boxes, d.prefetch, counts, {"raster_group": IntAttr(d.raster_group)})
 
 
 def _first_consumer(d: CascadeDecisions) -> int:

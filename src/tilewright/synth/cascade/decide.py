@@ -71,7 +71,9 @@ from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.tile.shape import TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -259,15 +261,36 @@ def _of_sum(
     chunks = sum(len(store.boxes(chosen.unit_rows, shape.columns)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
     reasons.append(f"tiles of {shape.rows}x{shape.columns}: {tiles} on {ctas} CTAs")
+    early = _begins_early(program, brought, wanted)
+    prefetch = _prefetch(program, axes, slots, shape, ctas, target, wanted) if early and not chosen.stream else (0, 0)
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, chosen.unit_rows, shape.consumers, shape.columns, shape.depth,
         0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
         raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
-        programmatic=_begins_early(program, brought, wanted), releases_first=int(tiles > ctas),
+        programmatic=early, releases_first=int(tiles > ctas),
         partials=chosen.partials, cluster=cluster,
-        cut=(chosen.stream,) if chosen.stream else (),
+        cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
     )  # fmt: skip
+
+
+def _prefetch(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    slots: tuple[SlotDecision, ...],
+    shape: TileShape,
+    ctas: int,
+    target: Target,
+    wanted: Wanted,
+) -> tuple[int, int]:
+    """Slices of the first tile that a sum asks for ahead, and whether of the columns' operand."""
+    of_axis = {axis: slot for slot in slots for axis in (slot.inner, slot.outer)}
+    if axes.row not in of_axis or axes.column not in of_axis:
+        return 0, 0
+    maps = [of_axis[axis].dims for axis in (axes.row, axes.column)]
+    beside = shape.resident > 1 or ctas <= target.limit("device.multiprocessors") // 2
+    walked = _tiles_along(program, axes.streamed, shape.depth)
+    return prefetched_slices(maps, slots[0].slots, walked, wanted, beside=beside)
 
 
 def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
