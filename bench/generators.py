@@ -1,19 +1,20 @@
 """Products by the general generator against the template of products, each beside torch.mm, on random data.
 
-    python -m bench generators [--drawn N --seed S] [--shape M,N,K] [--rounds N] [--results FOLDER]
+    python -m bench generators [--drawn N --seed S] [--shape M,N,K] [--element KIND [--fast]] [--rounds N]
 
 How far is `lower.cascade`, which every other program goes through, from `lower.pipeline`, to which plain products of
 Hopper still go? Three kernels of each product: what the template is decided to be, the general one, and the template
 with the general one's tile, whole and by single CTAs, which tells what is emitted from what is decided. The products
-are the suite `gemm`'s, or drawn as those of `random-gemm` are, of 16 bits.
+are the suite `gemm`'s, or drawn as those of `random-gemm` are, of 16 bits or by --element of 8.
 
-Not handled: right operands with rows in memory but by --rows-of-b, 8 bits. Checked by: a run.
+Not handled: right operands with rows in memory but by --rows-of-b. Checked by: a run.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench import wished
@@ -33,22 +34,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drawn", type=int, default=0, metavar="N", help="so many drawn products besides")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is drawn (default 1)")
     parser.add_argument("--rows-of-b", action="store_true", help="right operands with rows in memory")
+    kinds = ("bf16", "f8e4m3", "f8e5m2")
+    parser.add_argument("--element", choices=kinds, default="bf16", help="of the operands (default bf16)")
+    parser.add_argument("--protocols", action="store_true", help="prove protocols alone, and no texts")
+    parser.add_argument("--fast", action="store_true", help="sums of 8-bit products by the tensor core alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
     shapes = [wished.shape_of(text) for text in arguments.shape or ()] or _listed()
     shapes += _drawn(arguments.drawn, arguments.seed)
     begin = time.perf_counter()
-    variants = [(shape, _wishes(shape, rows_of_b=arguments.rows_of_b)) for shape in shapes]
-    compiled = wished.compile_each(variants, rows_of_b=arguments.rows_of_b, jobs=arguments.jobs)
+    element, fast = arguments.element, arguments.fast
+    variants = [(shape, _wishes(shape, element, rows_of_b=arguments.rows_of_b, fast=fast)) for shape in shapes]
+    compiled = wished.compile_each(
+        variants, rows_of_b=arguments.rows_of_b, jobs=arguments.jobs, texts=not arguments.protocols, element=element
+    )
     print(f"{sum(map(len, compiled))} kernels compiled and proved in {time.perf_counter() - begin:.0f} s", flush=True)
     import torch
 
     torch.manual_seed(0)
     rows: list[dict[str, Any]] = []
     for shape, bundles in zip(shapes, compiled, strict=True):
-        found = wished.measure(torch, shape, bundles, arguments.rounds, rows_of_b=arguments.rows_of_b)
-        rows.append({"shape": list(shape), "rows of b": arguments.rows_of_b} | found)
+        found = wished.measure(
+            torch, shape, bundles, arguments.rounds, rows_of_b=arguments.rows_of_b, element=element, fast=fast
+        )
+        about = {"shape": list(shape), "element": element, "fast": fast, "rows of b": arguments.rows_of_b}
+        rows.append(about | found)
         words = ", ".join(f"{name} {ratio:.3f}" for name, ratio in found["ratios"].items())
         print(f"{shape}: {words}{''.join(f' WRONG: {name}' for name in found['wrong'])}", flush=True)
         for variant, refusal in found["refused"].items():
@@ -67,27 +78,29 @@ def _drawn(count: int, seed: int) -> list[wished.Shape]:
     return found[:count]
 
 
-def _wishes(shape: wished.Shape, *, rows_of_b: bool) -> dict[str, Wanted]:
+def _wishes(shape: wished.Shape, element: str, *, rows_of_b: bool, fast: bool) -> dict[str, Wanted]:
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
     from tilewright.ir.cascade import CascadeDecisions
     from tilewright.synth.tile.wanted import Wanted
 
     m, n, k = shape
-    general = Wanted(walked=True)
-    found = {"template": Wanted(), "general": general}
+    usual = Wanted(accumulation="fast") if fast else Wanted()
+    general = replace(usual, walked=True)
+    found = {"template": usual, "general": general}
     strides = {} if rows_of_b else {"b": (1, k)}
     dims = {"M": m, "N": n, "K": k}
     d = compile_kernel(
-        matmul_kernel, dims=dims, strides=strides, wanted=general, rerun=False, assembled=False
-    ).decisions
+        matmul_kernel, dims=dims, dtype={"a": element, "b": element, "c": "bf16"}, strides=strides, wanted=general,
+        rerun=False, assembled=False,
+    ).decisions  # fmt: skip
     if isinstance(d, CascadeDecisions):
         swapped = d.row == "N"
         name = (
             f"template {d.tile_rows}x{d.tile_columns}{' transposed' if swapped else ''}{' in turn' if d.turns else ''}"
         )
-        found[name] = Wanted(
-            tile=(d.tile_rows, d.tile_columns), consumers=d.consumers, depth=d.tile_streamed, turns=bool(d.turns),
-            swapped=swapped, split=1, cluster=(1, 1), stream_k=False, teams=1,
+        found[name] = replace(
+            usual, tile=(d.tile_rows, d.tile_columns), consumers=d.consumers, depth=d.tile_streamed,
+            turns=bool(d.turns), swapped=swapped, split=1, cluster=d.cluster, stream_k=False, teams=1,
         )  # fmt: skip
     return found

@@ -80,11 +80,11 @@ def compile_all(
 
 
 def compile_each(
-    variants: Sequence[tuple[Shape, Wishes]], *, rows_of_b: bool, jobs: int, texts: bool = True
+    variants: Sequence[tuple[Shape, Wishes]], *, rows_of_b: bool, jobs: int, texts: bool = True, element: str = "bf16"
 ) -> list[dict[str, Bundle | str]]:
     """As `compile_all`, each shape with variants of its own. texts: whether each text is proved too, on a small
-    instance; their protocols are in any case."""
-    work = [(shape, wanted, rows_of_b, texts) for shape, wishes in variants for wanted in wishes.values()]
+    instance; their protocols are in any case. element: of the operands."""
+    work = [(shape, wanted, rows_of_b, texts, element) for shape, wishes in variants for wanted in wishes.values()]
     # Spawned, since CUDA may not be used on both sides of a fork.
     with ProcessPoolExecutor(min(jobs, len(work)), mp_context=multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(_compiled, work))
@@ -92,37 +92,54 @@ def compile_each(
     return [{name: next(bundles) for name in wishes} for _, wishes in variants]
 
 
-def _compiled(work: tuple[Shape, Wanted, bool, bool]) -> Bundle | str:
+def _compiled(work: tuple[Shape, Wanted, bool, bool, str]) -> Bundle | str:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
     from tilewright.driver.compile.kernels import matmul_kernel
 
-    (m, n, k), wanted, rows_of_b, texts = work
+    (m, n, k), wanted, rows_of_b, texts, element = work
     strides = {} if rows_of_b else {"b": (1, k)}
     try:
         dims = {"M": m, "N": n, "K": k}
-        return compile_kernel(matmul_kernel, dims=dims, strides=strides, wanted=wanted, rerun=texts).bundle()
+        kinds = {"a": element, "b": element, "c": "bf16"}
+        return compile_kernel(
+            matmul_kernel, dims=dims, dtype=kinds, strides=strides, wanted=wanted, rerun=texts
+        ).bundle()
     except TilewrightError as refusal:
         return str(refusal)
 
 
 def measure(
-    torch: Any, shape: Shape, bundles: Mapping[str, Bundle | str], rounds: int, *, rows_of_b: bool
-) -> dict[str, Any]:
+    torch: Any, shape: Shape, bundles: Mapping[str, Bundle | str], rounds: int, *, rows_of_b: bool,
+    element: str = "bf16", fast: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """ratios: median over rounds of torch.mm's time over each variant's, by name; refused: the compiler's words;
-    wrong: the names of those whose answer is far from torch.mm's."""
+    wrong: the names of those whose answer is far from torch.mm's. Of 8 bits, torch._scaled_mm stands in for that; fast:
+    whether it may leave sums to the tensor core."""
     from tilewright.runtime.call import Program
 
     programs = {name: Program(bundle) for name, bundle in bundles.items() if not isinstance(bundle, str)}
     m, n, k = shape
     options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
-    sets = sets_for(2 * (m * k + k * n), warm=False)
+    kind = {"bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}[element]
+    sets = sets_for(kind.itemsize * (m * k + k * n), warm=False)
     right = (lambda: torch.randn(k, n, **options)) if rows_of_b else (lambda: torch.randn(n, k, **options).t())
-    pairs = [(torch.randn(m, k, **options), right()) for _ in range(sets)]
+    pairs = [(torch.randn(m, k, **options).to(kind), right().to(kind)) for _ in range(sets)]
+    one = torch.ones((), device="cuda")
     out, theirs = torch.empty(m, n, **options), torch.empty(m, n, **options)
 
     def multiply(index: int) -> None:
-        torch.mm(*pairs[index % sets], out=theirs)
+        if element == "bf16":
+            torch.mm(*pairs[index % sets], out=theirs)
+        else:
+            torch._scaled_mm(
+                *pairs[index % sets],
+                scale_a=one,
+                scale_b=one,
+                out_dtype=torch.bfloat16,
+                use_fast_accum=fast,
+                out=theirs,
+            )
 
     multiply(0)
     expected, wrong = theirs.clone(), list[str]()

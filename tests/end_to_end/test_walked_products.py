@@ -35,8 +35,11 @@ def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "K", "N"], c: tw.Tens
     c[h, i, j] = acc
 
 
+_WISHES = ("tile", "turns", "swapped", "misaligned", "accumulation", "cluster", "stream_k", "prefetch")
+
+
 def walked(kernel: Kernel, dims: Mapping[str, int], **options: Any) -> tuple[Compilation, CascadeDecisions]:
-    wishes = {name: options.pop(name) for name in ("tile", "turns", "swapped", "misaligned") if name in options}
+    wishes = {name: options.pop(name) for name in _WISHES if name in options}
     compilation = compile_kernel(kernel, dims=dims, wanted=Wanted(walked=True, **wishes), **options)
     decisions = compilation.decisions
     assert isinstance(decisions, CascadeDecisions)
@@ -79,7 +82,7 @@ def test_products(dims: Mapping[str, int], options: dict[str, Any], boxed: bool)
 def test_an_epilogue_leaves_in_boxes_of_its_own_element() -> None:
     compilation, decisions = walked(finished, {"M": 130, "N": 72, "K": 100 + 4})
     assert [each.map.element for each in decisions.stores] == ["f32"]
-    assert not decisions.programmatic  # what threads load, they load before they know of the launch before
+    assert decisions.programmatic  # what threads load, they load behind slots, of which they know of the launch before
     check_numbers(compilation)
 
 
@@ -102,3 +105,23 @@ def test_few_rows_are_the_columns_of_a_tile() -> None:
     _, many = walked(matmul_kernel, {"M": 2048, "N": 4096, "K": 256}, strides={"b": (1, 256)}, swapped=False)
     assert (few.row, few.column, [each.turned for each in few.stores]) == ("N", "M", [1])
     assert (many.row, many.column, [each.turned for each in many.stores]) == ("M", "N", [0])
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    "options", [{}, {"strides": {"b": (1, 512)}}, {"swapped": True, "cluster": (1, 2)}, {"tile": (64, 64)}]
+)
+def test_the_first_slices_are_asked_for_before_the_launch_before_has_ended(options: dict[str, Any]) -> None:
+    compilation, decisions = walked(matmul_kernel, {"M": 64, "N": 128, "K": 512}, prefetch=4, **options)
+    assert decisions.prefetch == 4
+    before, after = compilation.ptx.split("griddepcontrol.wait")
+    assert "cp.async.bulk.prefetch.tensor" in before and "cp.async.bulk.prefetch.tensor" not in after
+    check_numbers(compilation)
+
+
+def test_nothing_is_asked_for_where_that_takes_longer_than_it_saves() -> None:
+    """As the template has it: of operands alike in size, and of tiles that are cut."""
+    _, alike = walked(matmul_kernel, {"M": 1024, "N": 1024, "K": 1024})
+    _, thin = walked(matmul_kernel, {"M": 128, "N": 14336, "K": 512})
+    _, cut = walked(matmul_kernel, {"M": 1792, "N": 1280, "K": 2048}, tile=(128, 128), stream_k=True, prefetch=4)
+    assert (alike.prefetch, cut.prefetch) == (0, 0) and thin.prefetch > 0

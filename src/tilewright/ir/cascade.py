@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
+from tilewright.ir.tile_stream import TileStream
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
@@ -45,6 +46,7 @@ class SlotDecision:
     axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
+    peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them.
     """
 
     load: int
@@ -67,6 +69,7 @@ class SlotDecision:
     lookups: tuple[Lookup, ...] = ()
     page: int = 0
     joined: int = 0
+    peers: int = 1
 
     @property
     def box_rows(self) -> int:
@@ -143,7 +146,11 @@ class CascadeDecisions:
     where all walks only sum, slots of tensor memory for a tile's sums, which a role of its own issues; else 0.
     Where accumulators are registers, products by their numbers in the program: late, those whose sum is only
     carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
-    first; and loaded_along, numbers of loads that are asked for while products run."""
+    first; and loaded_along, numbers of loads that are asked for while products run. partials: slots of an iteration of
+    a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
+    core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
+    cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
+    that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns."""
 
     row: str
     column: str
@@ -182,6 +189,25 @@ class CascadeDecisions:
     late: tuple[int, ...] = ()
     issued_together: tuple[tuple[int, ...], ...] = ()
     loaded_along: tuple[int, ...] = ()
+    partials: int = 0
+    cluster: tuple[int, int] = (1, 1)
+    cut: tuple[TileStream, ...] = ()
+    prefetch: int = 0
+    prefetch_columns: int = 0
+
+    @property
+    def stream(self) -> TileStream | None:
+        """Which tiles are cut, if any are."""
+        return self.cut[0] if self.cut else None
+
+    @property
+    def cluster_ctas(self) -> int:
+        return self.cluster[0] * self.cluster[1]
+
+    @property
+    def walked_together(self) -> int:
+        """Tiles of the streamed axis in an iteration of a walk."""
+        return max(1, self.partials)
 
     @property
     def tile_units(self) -> int:

@@ -68,16 +68,17 @@ def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
 
 
 class NoTensorMap(TilewrightError):
-    """No tensor map describes an array; `parameter` is its name."""
+    """No tensor map brings an array as a product takes it; `parameter` is its name. inner: the axis along which a copy
+    has to be contiguous, "" where its own order serves."""
 
-    def __init__(self, parameter: str, message: str, span: Span | None, remedy: str) -> None:
+    def __init__(self, parameter: str, message: str, span: Span | None, remedy: str, inner: str = "") -> None:
         super().__init__(message, span=span, remedy=remedy)
-        self.parameter = parameter
+        self.parameter, self.inner = parameter, inner
 
 
-def refuse_map(op: Operation, parameter: str, message: str, remedy: str) -> NoReturn:
+def refuse_map(op: Operation, parameter: str, message: str, remedy: str, inner: str = "") -> NoReturn:
     """Raise NoTensorMap at the author's line of an op."""
-    raise NoTensorMap(parameter, message, _line_of(op), remedy)
+    raise NoTensorMap(parameter, message, _line_of(op), remedy, inner)
 
 
 def refuse_at(op: Operation, message: str, remedy: str) -> NoReturn:

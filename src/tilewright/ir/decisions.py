@@ -21,6 +21,7 @@ from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, 
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.rows import RowDecision
+from tilewright.ir.tile_stream import TileStream
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
 ROWS_BYTES = 8192
@@ -222,6 +223,11 @@ class PipelineDecisions:
         return self.ctas - self.streamed if self.streamed else 0
 
     @property
+    def stream(self) -> TileStream | None:
+        """Which tiles are cut, if any are."""
+        return TileStream(self.streamed, self.helpers, self.head_slices) if self.streamed else None
+
+    @property
     def tile_units(self) -> int:
         """Consumers that have rows of one tile."""
         return 1 if self.turns else self.consumers
@@ -308,6 +314,7 @@ _CLASSES: dict[str, type] = {
         Line,
         SlotDecision,
         Lookup,
+        TileStream,
         RowDecision,
         *TRANSPOSE_CLASSES,
     )

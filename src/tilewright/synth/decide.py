@@ -301,7 +301,10 @@ def _fit(
     beside = shape.resident > 1 or ctas <= rates.multiprocessors // 2
     slices = math.ceil(program.extents[axes[2]] / (depth * shape.shares))
     beside = beside or shape.teams > 1
-    prefetch = prefetched_slices((a, b, *more_b), memory.stages, slices, wanted, beside=beside)
+    brought = (a, b, *more_b)
+    by_maps = all(not each.materialized and not each.piece_bytes for each in brought)
+    maps = [each.map.dims for each in brought]
+    prefetch = prefetched_slices(maps, memory.stages, slices, wanted, by_maps=by_maps, beside=beside)
     (dot, *_) = dots(program)
     part = (tile_m // consumers, tile_n * (1 + len(more_b)))
     promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)

@@ -6,16 +6,24 @@ from collections.abc import Callable
 
 import pytest
 from tests.lower.lowered_programs import gemm
-from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.contract.typestate.finding import Findings, ordinal_places
 from tilewright.contract.typestate.launch_order import check_launch_order
 from tilewright.contract.typestate.program import read_kernel
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.walked import walked
+from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import ExecutionAttr
+from tilewright.ir.tile.facts import the_program
+from tilewright.lower.tile_to_ac import lower_program
+from tilewright.synth.decide import decide
+from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 HOPPER = target("sm_90a")
@@ -130,6 +138,21 @@ def doubts(module: ModuleOp) -> list[str]:
 def test_what_that_rests_on_is_looked_for(edit: Callable[[ModuleOp], None]) -> None:
     module = product(tile=(128, 64))
     edit(module)
+    assert doubts(module)
+
+
+def test_what_a_loop_learns_is_known_behind_it_where_it_has_an_iteration() -> None:
+    """A sum in two levels waits for slots in its loop alone."""
+    elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "c": Element.BF16}
+    source = trace(matmul_kernel, {"M": 256, "N": 128, "K": 1024}, elements, {"b": (1, 1024)})
+    wanted = Wanted(tile=(128, 64), walked=True)
+    decided = walked(source, HOPPER, wanted)
+    decide(the_program(decided), HOPPER, wanted)
+    module = lower_program(the_program(decided)).kernels[0].module
+    assert isinstance(verify(module, HOPPER), Proven)
+    kernel = the(module, ac.KernelOp)
+    assert isinstance(kernel, ac.KernelOp)
+    kernel.properties["minima"] = DictionaryAttr({**kernel.minima.data, "K": IntAttr(0)})
     assert doubts(module)
 
 

@@ -15,6 +15,7 @@ from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import batched_kernel, gated_kernel, masked_kernel, matmul_kernel
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.program_sums import program_sums
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
@@ -50,7 +51,17 @@ SHORT_APART = Kind(
 PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, strides={"b": (1024, 1)})
 STAGED_AGAIN = replace(KINDS["plain"], dims={"M": 1024, "N": 1536, "K": 512}, wanted=Wanted(tile=(128, 96), stages=2))
 ONE_DEEP = Kind(matmul_kernel, {"M": 512, "N": 512, "K": 1}, Wanted(tile=(64, 64)), strides={"a": (64, 1)})
+WALKED = {
+    "walked": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3)),
+    "walked, ping-pong": replace(KINDS["turns"], wanted=Wanted(walked=True, tile=(128, 64), stages=2, turns=True)),
+    "walked pairs": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3, cluster=(1, 2))),
+    "walked batch": replace(KINDS["batch"], wanted=Wanted(walked=True, tile=(64, 64), stages=2)),
+    "walked, two levels": replace(
+        KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, wanted=Wanted(walked=True, tile=(64, 64), stages=3)
+    ),
+}
 SPECIAL = {
+    **WALKED,
     "one deep": ONE_DEEP, "pairs": PAIRS,
     "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
 }  # fmt: skip
@@ -69,6 +80,7 @@ def instance(name: str) -> Instance:
     kind = SPECIAL.get(name) or KINDS[name]
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
+    module = walked(module, HOPPER, kind.wanted) if kind.wanted.walked else module
     decide(the_program(module), target("sm_90a"), kind.wanted)
     small = small_instance(module)
     lowered = lower_program(the_program(small))
@@ -109,13 +121,13 @@ def replaced(text: str, form: re.Pattern[str], number: int, by: str) -> str:
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", ["batch", "groups", "apart", "short apart", "streamed", "split"])
+@pytest.mark.parametrize("name", ["batch", "groups", "apart", "short apart", "streamed", "split", *WALKED])
 def test_right_texts_pass(name: str) -> None:
     made = instance(name)
     assert isinstance(made.judge(made.text), Proven)
 
 
-@pytest.mark.parametrize("name", ["batch", "groups"])
+@pytest.mark.parametrize("name", ["batch", "groups", "walked", "walked, ping-pong", "walked batch"])
 def test_a_producer_that_takes_the_first_cta_s_tiles(name: str) -> None:
     """As many tiles, and each is stored where it belongs: what is stored there is another tile's sum."""
     made = instance(name)
@@ -203,8 +215,9 @@ def test_the_matrix_of_the_next_group() -> None:
 
 
 @pytest.mark.parametrize("operand", [0, 1])
-def test_slices_of_one_operand_one_further(operand: int) -> None:
-    made = instance("plain")
+@pytest.mark.parametrize("name", ["plain", "walked"])
+def test_slices_of_one_operand_one_further(operand: int, name: str) -> None:
+    made = instance(name)
     verdicts = [made.judge(moved(made.text, LOAD, operand, dimension, 64)) for dimension in (0, 1)]
     # Along K the operands part; along rows or columns the sums are of tiles beside their own.
     assert [codes(verdict) for verdict in verdicts].count({"UM104"}) == 1
@@ -221,23 +234,26 @@ def test_both_operands_one_slice_further() -> None:
     assert codes(made.judge(text)) == {"UM105"}
 
 
-def test_a_rank_s_part_is_loaded_from_another_place() -> None:
+@pytest.mark.parametrize("name", ["pairs", "walked pairs"])
+def test_a_rank_s_part_is_loaded_from_another_place(name: str) -> None:
     """The rank in the coordinates of what a CTA of a pair loads."""
-    made = instance("pairs")
+    made = instance(name)
     assert isinstance(made.judge(made.text), Proven)
     found = [made.judge(replaced(made.text, RANK, number, "0")) for number in range(len(RANK.findall(made.text)))]
     assert not any(isinstance(verdict, Proven) for verdict in found)
 
 
-def test_a_tile_s_store_one_tile_further() -> None:
-    made = instance("plain")
+@pytest.mark.parametrize("name", ["plain", "walked"])
+def test_a_tile_s_store_one_tile_further(name: str) -> None:
+    made = instance(name)
     found = codes(made.judge(moved(made.text, STORE, 0, 0, 64)))
     assert "UM106" in found or "CL101" in found
 
 
-def test_a_step_along_k_that_is_read_twice() -> None:
+@pytest.mark.parametrize("name", ["plain", "walked"])
+def test_a_step_along_k_that_is_read_twice(name: str) -> None:
     """A descriptor that lags one step behind, in both operands."""
-    made = instance("plain")
+    made = instance(name)
     steps = re.findall(r"wgmma\.mma_async[^;]*?, (%rd\d+), (%rd\d+), ", made.text)
     (first_a, first_b), (second_a, second_b) = steps[:2]
     text = made.text.replace(f", {second_a}, {second_b}, ", f", {first_a}, {first_b}, ", 1)

@@ -25,7 +25,7 @@ def other_scale(text: str, at: int) -> str:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("name", ["plain", "streamed", "groups", "promoted"])
+@pytest.mark.parametrize("name", ["plain", "streamed", "groups", "promoted", "walked", "walked, two levels"])
 def test_each_wgmma_adds_or_not_as_its_place_in_the_sum_asks(name: str) -> None:
     made = instance(name)
     assert isinstance(made.judge(made.text), Proven)
@@ -36,9 +36,10 @@ def test_each_wgmma_adds_or_not_as_its_place_in_the_sum_asks(name: str) -> None:
     assert {"UM108"} in found
 
 
-def test_sums_that_nobody_adds_to_the_total() -> None:
+@pytest.mark.parametrize("name", ["promoted", "walked, two levels"])
+def test_sums_that_nobody_adds_to_the_total(name: str) -> None:
     """The next slices begin anew, as they do in the right text."""
-    made = instance("promoted")
+    made = instance(name)
     lines = made.text.split("\n")
     accumulator = next(found[1] for line in lines if (found := PRODUCT.match(line)) is not None)
     product = next(line for line in lines if f"{{{accumulator}," in line and "wgmma" in line)

@@ -302,6 +302,9 @@ def test_the_product_reads_elements_of_workspaces_alone(name: str) -> None:
         ((2, 3), (3, 1), ()),
         ((5,), (1,), ()),
         ((2, 2, 3), (20, 4, 1), ((6, 8), (14, 40), (46, 48))),
+        ((3, 2), (1, 4), ((6, 8),)),
+        ((3, 2, 2), (1, 20, 4), ((6, 8), (14, 40), (46, 48))),
+        ((1, 3), (1, 2), ((2, 4), (6, 8))),
     ],
 )
 def test_bytes_of_no_element(shape: tuple[int, ...], strides: tuple[int, ...], outside: object) -> None:

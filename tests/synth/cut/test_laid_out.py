@@ -74,6 +74,22 @@ def test_a_displaced_array_is_copied_displaced() -> None:
     assert {each.data for each in the_program(again[1]).parameters}.isdisjoint({"x"})
 
 
+def test_a_copy_may_have_another_axis_innermost() -> None:
+    module = trace(matmul_kernel, DIMS, elements_of(matmul_kernel, "bf16"), None)
+    found = laid_out(module, "b", "K")
+    assert found is not None
+    copy, rest = found
+    (workspace,) = (each.data for each in the_program(copy).parameters if each.data != "b")
+    kind = next(
+        tensor_type(each)
+        for each, name in zip(the_program(rest).body.block.args, the_program(rest).parameters, strict=True)
+        if name.data == workspace
+    )
+    assert (kind.axis_names, kind.stride_elements) == (("K", "N"), (1, 8))
+    assert laid_out(module, "b", "M") is None, "b has no such axis"
+    assert laid_out(rest, workspace, "K") is None
+
+
 def test_what_is_read_by_blocks_or_stored_is_not_copied() -> None:
     module = trace(by_blocks, DIMS, elements_of(by_blocks, "bf16"), None)
     assert laid_out(module, "s") is None and laid_out(module, "y") is None and laid_out(module, "z") is None

@@ -7,6 +7,7 @@ from tilewright.driver.compile.compile import Compilation
 from tilewright.driver.views.demo import RELATIVE_ERROR_LIMIT, Comparison
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, OperandDecision, PipelineDecisions
+from tilewright.ir.tile_stream import TileStream
 
 Rows = list[tuple[str, str]]
 
@@ -52,9 +53,8 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
     ]
     if d.step_m or d.step_n:
         rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))
-    if d.streamed:
-        words = f"{d.streamed} tiles, {d.head_slices} slices of each by the {d.helpers} CTAs that own none"
-        rows.append(("streamed", words))
+    if d.stream is not None:
+        rows.append(("streamed", _stream_words(d.stream)))
     if d.batch:
         rows.append(("batch", f"along {d.batch[0]}: the tiles of one matrix after those of another"))
     for store in d.stores:
@@ -84,7 +84,17 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
     for slot in d.slots:
         kept = "kept for a tile of rows" if slot.resident else f"a tile of {d.streamed} each"
         rows.append((f"operand {slot.buffer}", f"{counted(slot.slots, 'slot')} of {slot.slot_bytes} bytes, {kept}"))
+        if slot.peers > 1:
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]}, brought for each other by {slot.peers} CTAs of a cluster")
+    if d.partials:
+        rows.append(("sum", f"in two levels, {counted(d.partials, 'slot')} of an iteration"))
+    if d.stream is not None:
+        rows.append(("streamed", _stream_words(d.stream)))
     return [*rows, ("shared memory", f"{d.smem_bytes} bytes")]
+
+
+def _stream_words(stream: TileStream) -> str:
+    return f"{stream.tiles} tiles, {stream.head_slices} slices of each by the {stream.helpers} CTAs that own none"
 
 
 def _operand_words(operand: OperandDecision) -> str:

@@ -9,9 +9,9 @@ know it
   ring that the waiting role alone fills, since each such slot is announced after that role's wait.
 
 Roles are read in the order of their text: what is known where a loop begins is known in each of its turns; what a
-loop's body learns is forgotten behind it, since a loop may have no turn. Operations that are not named here as ones
-that leave global memory alone count as touching it. Letting the next grid begin counts too: it is told no sooner than
-the wait, so that no more than two grids are there at once.
+loop's body learns is forgotten behind it, since a loop may have no turn, unless its symbol's minimum says that it has
+one. Operations that are not named here as ones that leave global memory alone count as touching it. Letting the next
+grid begin counts too: it is told no sooner than the wait, so that no more than two grids are there at once.
 
 Not handled: waits of warpgroups inside roles (doubts). The proof of the text looks at the same once more by who knows
 of whose wait (`grid_dependency`).
@@ -19,6 +19,8 @@ Source: PTX ISA 9.7.13.13 (griddepcontrol). Checked by: tests/contract/typestate
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from xdsl.ir import Block, Operation
 
@@ -34,6 +36,7 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
 )
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp
 from tilewright.ir.ac.split import SplitPartOp
 from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.team import TeamAfterOp
@@ -46,7 +49,7 @@ _LEAVE_GLOBAL_ALONE = (
     ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
     TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
-    *UNIT_OPERATIONS, *SLOT_OPERATIONS,
+    PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS,
 )  # fmt: skip
 _LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
 """Whose own steps read nothing of global memory."""
@@ -77,7 +80,7 @@ def check_launch_order(kernel: Kernel, findings: Findings) -> None:
         return
     told = _rings_filled_by(waiting, roles)
     for role in roles:
-        _read(role.body.block, False, told, findings)
+        _read(role.body.block, False, told, kernel.minima, findings)
 
 
 def _role_of(op: Operation) -> ac.RoleOp | None:
@@ -106,14 +109,16 @@ def _tells(op: Operation, told: set[str]) -> bool:
     return isinstance(op, ac.BarrierWaitOp) and op.side.data == "full" and _ring(op) in told
 
 
-def _read(block: Block, known: bool, told: set[str], findings: Findings) -> bool:
+def _read(block: Block, known: bool, told: set[str], minima: Mapping[str, int], findings: Findings) -> bool:
     """Whether it is known behind `block` that the launches before have ended. known: before it; told: rings whose full
-    slots tell it."""
+    slots tell it; minima: the least values of symbols."""
     for op in block.ops:
         if isinstance(op, ac.GridWaitOp) or _tells(op, told):
             known = True
         elif isinstance(op, _LOOPS):
-            _read(op.body.block, known, told, findings)
+            learned = _read(op.body.block, known, told, minima, findings)
+            if isinstance(op, ac.LoopOp) and minima.get(op.symbol.data, 0) > op.begin.data:
+                known = learned
         elif not known and not isinstance(op, _LEAVE_GLOBAL_ALONE):
             findings.doubt("may touch global memory before it is known that the grids before have ended", op)
     return known

@@ -261,7 +261,7 @@ def _first_that_spills(compilation: Compilation) -> int | None:
 
 def _streams(part: Part) -> bool:
     decisions = part.decisions
-    return isinstance(decisions, PipelineDecisions) and decisions.streamed > 0
+    return isinstance(decisions, PipelineDecisions | CascadeDecisions) and decisions.stream is not None
 
 
 def _compile_once(

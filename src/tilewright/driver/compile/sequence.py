@@ -84,7 +84,7 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     try:
         return _sequence(module, target, wanted)
     except NoTensorMap as refusal:
-        found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter)
+        found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, refusal.inner)
         if found is None:
             raise _first(refusal) from None
         copy, rest = found

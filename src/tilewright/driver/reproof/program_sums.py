@@ -6,7 +6,8 @@ its array lies along the axes that they say. Coordinates of a tensor map become 
 dimension is the axis of the array that has its stride, and where groups of rows stand in one line, one dimension is
 both the axis of groups and that of rows.
 
-Not handled (nothing is asked then): programs without products; one array as two operands of the products.
+Not handled (nothing is asked then): programs without products, and walks that do more than sum one; one array as two
+operands of the products.
 Checked by: tests/driver/reproof/test_judge_sums.py.
 """
 
@@ -20,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import all_slot_sums
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
@@ -178,6 +181,8 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
     """What a decided program multiplies; None where that is not known. contents: bytes of arrays that the run is
     given, by name: sizes of groups among them."""
     decisions = decisions_of(program.attributes["decisions"])
+    if isinstance(decisions, CascadeDecisions):
+        return _of_walk(program, decisions)
     if not isinstance(decisions, PipelineDecisions):
         return None
     groups = grouping(program)
@@ -205,6 +210,20 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
     )
     own = tuple((axis, step) for axis, step in steps if step)
     return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, rows, own)
+
+
+def _of_walk(program: tile.ProgramOp, d: CascadeDecisions) -> ProgramSums | None:
+    """Of walks that only sum the products of two arrays, in registers."""
+    products = () if d.tensor_columns else all_slot_sums(program)
+    if len(products) != 1:
+        return None
+    held, brought = products[0].held.owner, products[0].brought
+    assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
+    arrays, names = _parameters(program), [access_of(each).tensor for each in (held, brought)]
+    if len(set(names)) < len(names) or not arrays.keys() >= set(names):
+        return None
+    operands = {name: (number, arrays[name]) for number, name in enumerate(names)}
+    return ProgramSums(operands, result_arrays(program), d.streamed, program.extents, None)
 
 
 def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:

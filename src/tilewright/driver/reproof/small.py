@@ -287,7 +287,9 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
         case ElementwiseDecisions():
             program.attributes["decisions"] = to_attribute(replace(decisions, ctas=min(decisions.ctas, CTAS)))
         case CascadeDecisions():
-            program.attributes["decisions"] = to_attribute(cascade_decisions(program, decisions, CTAS))
+            program.attributes["decisions"] = to_attribute(
+                cascade_decisions(program, decisions, CTAS, the_program(module).extents)
+            )
         case PipelineDecisions():
             small = _small_decisions(decisions, extents, group_strides)
             if decisions.streamed:

@@ -3,7 +3,8 @@
 Two tiles along rows and columns, so many along the streamed axis that every ring comes round, two places along each
 axis of a batch: so that each of two CTAs takes several tiles, from one batch place to the next. Axes that a product
 takes whole stay as they are. Where tiles of rows walk a part of the axis, the first one does so here from its begin,
-all but a few tiles, the last one to its end: lines keep their slopes and are moved.
+all but a few tiles, the last one to its end: lines keep their slopes and are moved. Where tiles are cut, there are as
+many as `small_streams` says.
 
 Checked by: tests/driver/reproof/test_small_cascade.py.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
@@ -21,6 +23,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import loads, parameter_name
 from tilewright.ir.tile.types import tensor_type
+from tilewright.ir.tile_stream import TileStream
 from tilewright.lower.cascade.place import tile_counts, tiles_walked
 from tilewright.lower.distribution.raster import raster_quantities
 from tilewright.lower.distribution.turns import skip_quantities
@@ -37,10 +40,20 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     """Extents of the small instance, by axis."""
     deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
     found = dict(extents)
-    sizes = [(d.row, d.tile_rows, _TILES), (d.streamed, d.tile_streamed, 2 * deepest - 1)]
+    # Whole iterations, each of as many tiles as in the large one.
+    walked = (d.streamed, d.tile_streamed * d.walked_together, -(-(2 * deepest - 1) // d.walked_together))
+    sizes = [(d.row, d.tile_rows * d.cluster[0], _TILES), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
-    sizes += [(d.column, d.tile_columns, across)] if d.column else []
+    sizes += [(d.column, d.tile_columns * d.cluster[1], across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
+    if d.stream is not None:
+        small = _small_stream(d, extents)
+        across = _shortest(small.tiles, -(-extents[d.row] // d.tile_rows), -(-extents[d.column] // d.tile_columns))
+        sizes = [
+            (d.row, d.tile_rows, -(-small.tiles // across)),
+            (d.column, d.tile_columns, across),
+            (d.streamed, d.tile_streamed, small.slices),
+        ]
     for axis, size, tiles in sizes:
         found[axis] = reduced(extents[axis], size, tiles)
     for axis in d.batch:
@@ -50,13 +63,46 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Streaming:
+    """As `small_streams.Streaming` has it."""
+
+    ctas: int
+    streamed: int
+    head_slices: int
+    stages: int
+    turns: int
+
+
+def _streaming(d: CascadeDecisions) -> _Streaming:
+    tiles, head_slices = (d.stream.tiles, d.stream.head_slices) if d.stream is not None else (0, 0)
+    return _Streaming(d.ctas, tiles, head_slices, d.slots[0].slots, d.turns)
+
+
+def _small_stream(d: CascadeDecisions, extents: Mapping[str, int]) -> SmallStream:
+    """Of decisions whose tiles are cut. extents: the program's."""
+    tiles = -(-extents[d.row] // d.tile_rows) * -(-extents[d.column] // d.tile_columns)
+    return small_stream(_streaming(d), tiles, -(-extents[d.streamed] // d.tile_streamed))
+
+
+def _shortest(tiles: int, most_down: int, most_across: int) -> int:
+    """Tiles side by side of so many in all: of the least that there can be, as many as can be."""
+    return min(
+        range(min(tiles, most_across), 0, -1),
+        key=lambda each: (-(-tiles // each) > most_down, each * -(-tiles // each)),
+    )
+
+
 def reduced(extent: int, size: int, tiles: int) -> int:
     """At most `tiles` tiles of `size`, the last one as full as the one that `extent` ends with."""
     return extent if extent <= size * tiles else size * (tiles - 1) + (extent % size or size)
 
 
-def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -> CascadeDecisions:
-    """The same decisions for the small program: maps of its arrays, and no more than so many CTAs."""
+def cascade_decisions(
+    program: tile.ProgramOp, d: CascadeDecisions, ctas: int, extents: Mapping[str, int]
+) -> CascadeDecisions:
+    """The same decisions for the small program: maps of its arrays, and no more than so many CTAs, or clusters.
+    extents: of the large one."""
     listed, axes = loads(program), cascade_axes(program)
 
     def small(slot: SlotDecision) -> SlotDecision:
@@ -83,7 +129,12 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
     together = math.gcd(d.together, matrices) if d.together else 0
-    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=together, stores=stores)
+    ctas, cut = min(ctas * d.cluster_ctas, d.ctas, tiles), d.cut
+    if cut:
+        small_one = _small_stream(d, extents)
+        ctas = small_one.ctas
+        cut = (TileStream(small_one.streamed, ctas - small_one.streamed, small_one.head_slices),)
+    return replace(d, slots=slots, ctas=ctas, walked=walked, together=together, stores=stores, cut=cut)
 
 
 def box_dimensions(
@@ -113,9 +164,16 @@ def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
     """What the lowering may write as an immediate that depends on extents."""
     rows, columns, matrices = tile_counts(program, d)
-    found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, d.raster_group)]
+    rows, columns = rows // d.cluster[0], columns // d.cluster[1]
+    found = [
+        rows * columns * matrices,
+        rows * columns,
+        d.ctas // d.cluster_ctas,
+        *raster_quantities(rows, columns, d.raster_group),
+    ]
     most = tiles_walked(program, d)
-    found += [most, most - 1]
+    found += [most, most - 1, most // d.walked_together]
+    found += stream_quantities(_streaming(d), most)
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:

@@ -160,12 +160,15 @@ def copies_instance(module: ModuleOp) -> ModuleOp:
 
 
 def outside_elements(buffer: Buffer) -> Ranges:
-    """The bytes of a row-major array that are of none of its elements."""
-    *outer, inner = (
-        (extent, stride * buffer.element.bytes) for extent, stride in zip(buffer.shape, buffer.strides, strict=True)
+    """The bytes of an array that are of none of its elements, in whatever order its dimensions lie."""
+    width = buffer.element.bytes
+    dimensions = sorted(
+        ((stride * width, extent) for extent, stride in zip(buffer.shape, buffer.strides, strict=True)), reverse=True
     )
+    stride_bytes, extent = dimensions[-1]
+    row_bytes = extent * width if stride_bytes == width else width
     begins = [0]
-    for extent, stride_bytes in outer:
-        begins = [begin + index * stride_bytes for begin in begins for index in range(extent)]
-    rows = tuple((begin, begin + inner[0] * buffer.element.bytes) for begin in begins)
+    for apart, count in dimensions[:-1] if stride_bytes == width else dimensions:
+        begins = [begin + index * apart for begin in begins for index in range(count)]
+    rows = tuple((begin, begin + row_bytes) for begin in sorted(begins))
     return without(((0, buffer.span_bytes),), rows)

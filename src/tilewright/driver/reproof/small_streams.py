@@ -19,15 +19,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 from tilewright.driver.reproof.small_cursors import ODD_ROUNDS, Happening, Kind, of_cta
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.distribution.turns import skip_quantities
 
 _HELPERS, _STREAMED, _WHOLE = 2, 3, 3
 _CONFUSED = 3
 """Slices by which parts may be longer so as to be as many as nothing else, or to move a cursor by an odd number of
 rounds."""
+
+
+class Streaming(Protocol):
+    """What is asked of decisions that stream: CTAs, streamed tiles, slices of each that a helper takes, slots of the
+    ring, and whether consumers take tiles in turn."""
+
+    @property
+    def ctas(self) -> int: ...
+    @property
+    def streamed(self) -> int: ...
+    @property
+    def head_slices(self) -> int: ...
+    @property
+    def stages(self) -> int: ...
+    @property
+    def turns(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,7 @@ class SmallStream:
     head_slices: int
 
 
-def small_stream(d: PipelineDecisions, tiles: int, slices: int) -> SmallStream:
+def small_stream(d: Streaming, tiles: int, slices: int) -> SmallStream:
     """The instance of decisions that stream. tiles, slices: of the program, in all and of each tile."""
     large = SmallStream(d.ctas, d.streamed, tiles, slices, d.head_slices)
     return _instance_of(large, d.stages, _units(d))
@@ -95,7 +111,7 @@ def _parts_of_ctas(stream: SmallStream) -> Iterator[list[tuple[Kind, int]]]:
         yield parts
 
 
-def happenings(stream: SmallStream, d: PipelineDecisions) -> set[Happening]:
+def happenings(stream: SmallStream, d: Streaming) -> set[Happening]:
     """What the cursors of a stream's CTAs do that a text must have right."""
     return _happenings(stream, d.stages, _units(d))
 
@@ -107,14 +123,19 @@ def _happenings(stream: SmallStream, stages: int, units: int) -> set[Happening]:
     return found
 
 
-def _units(d: PipelineDecisions) -> int:
+def _units(d: Streaming) -> int:
     """Consumers that take whole tiles in turn, each with a cursor of its own."""
     return 2 if d.turns else 1
 
 
-def stream_quantities(d: PipelineDecisions, slices: int) -> list[int]:
+def stream_quantities(d: Streaming, slices: int) -> list[int]:
     """Immediates of the text that depend on extents. slices: of a tile."""
     if not d.streamed:
         return []
     parts = (d.head_slices, slices - d.head_slices)
-    return [d.streamed, d.helpers, *parts, *(number for part in parts for number in skip_quantities(part, d.stages))]
+    return [
+        d.streamed,
+        d.ctas - d.streamed,
+        *parts,
+        *(number for part in parts for number in skip_quantities(part, d.stages)),
+    ]

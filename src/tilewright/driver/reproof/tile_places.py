@@ -47,6 +47,7 @@ from tilewright.frontends.ptx.ast import (
     Symbol,
     TensorAddress,
 )
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grid_axes
@@ -364,6 +365,9 @@ def miscounted_points(large: Module, program: tile.ProgramOp, plan: LaunchPlan) 
 def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
     d = decisions_of(program.attributes["decisions"])
+    if isinstance(d, CascadeDecisions):
+        rows, columns = d.tile_rows * d.cluster[0], d.tile_columns * d.cluster[1]
+        return {d.row: rows, d.column: columns, **dict.fromkeys(d.batch, 1)} if d.column else None
     if not isinstance(d, PipelineDecisions) or d.grouping or d.teams > 1:
         return None
     return {d.rows: d.row_step * d.cluster_m, d.columns: d.column_step * d.cluster_n, **dict.fromkeys(d.batch, 1)}

@@ -74,6 +74,7 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
+from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
@@ -110,13 +111,15 @@ class Running:
 class Shared:
     """What units of the consumer share beside rings. rows: room for stores along rows; columns: for numbers of the
     streamed columns; staging: slots of results that leave in boxes; turns: barriers by which two units take tiles in
-    turn; memory: tensor memory, where accumulators stand there. None: not needed."""
+    turn; memory: tensor memory, where accumulators stand there; partials: arrays of partial sums of tiles that several
+    CTAs walk. None: not needed."""
 
     rows: SSAValue | None
     columns: SSAValue | None
     staging: SSAValue | None
     turns: SSAValue | None
     memory: SSAValue | None
+    partials: PartialSums | None = None
 
 
 @dataclass(slots=True)
@@ -165,8 +168,8 @@ class Consumer:
                     self.loop(op)
                     del walks[0]
                     for load in [load for load in self.held if not any(load in walk for walk in walks)]:
-                        release(self.build, self.held.pop(load))
-                case tile.StoreOp():
+                        self.release(self.held.pop(load))
+                case tile.StoreOp() if self.place.section.part != "head":
                     store_result(self, op)
                 case _:
                     pass
@@ -182,7 +185,7 @@ class Consumer:
             return
         summed = all_slot_sums(self.program) if self.memory is None else ()
         if len(summed) == 1 and self.rings.keys() >= {*slot_product.multiplied(self, summed[0])}:
-            self.values[op.outputs[0]] = slot_product.sum_of_walk(self, summed[0])
+            self.values[op.outputs[0]] = self.of_all_parts(slot_product.sum_of_walk(self, summed[0]))
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -226,6 +229,17 @@ class Consumer:
             else:
                 self.values[output] = item
         self.settle()
+
+    def of_all_parts(self, total: SSAValue) -> SSAValue:
+        """A tile's sum, of which this is a part where several CTAs walk it: a head's is handed over, and nothing is
+        made of it here."""
+        part, number, partials = self.place.section.part, self.place.number, self.shared.partials
+        if not part or number is None or partials is None:
+            return total
+        if part == "head":
+            store_partial(self.build, partials, total, number, self.unit)
+            return total
+        return add_partial(self.build, partials, total, number, self.unit)
 
     def iterate(
         self,
@@ -311,7 +325,7 @@ class Consumer:
         for _, item, phases in waited:
             for (load, _), phase in zip(item.readings, phases, strict=True):
                 if load is None:
-                    release(self.build, phase)
+                    self.release(phase)
                 else:
                     self.done(load, phase)
 
@@ -356,7 +370,7 @@ class Consumer:
         """A product or a read of the slot is done: the slot is released if it is the last."""
         self.left[load] -= 1
         if self.left[load] == 0 and not self.rings[load].decision.resident:
-            release(self.build, phase)
+            self.release(phase)
             del self.held[load]
         else:
             self.held[load] = phase
@@ -424,6 +438,13 @@ class Consumer:
                 (found,) = self.map([(value, Element.F32, None)])
         self.values[value] = found
         return found
+
+    def release(self, phase: SSAValue, *, first: bool = False) -> None:
+        """Give a slot back to all who fill it."""
+        kind = phase.type
+        assert isinstance(kind, ac.PhaseType)
+        peers = next(ring.peers for ring in self.rings.values() if ring.name == kind.ring)
+        release(self.build, phase, first=first, peers=peers)
 
     def zero(self) -> SSAValue:
         return affine(self.build, [], 0)

@@ -23,7 +23,7 @@ from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, load
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
-from tilewright.lower.build import Build, counted_loop, global_array, new_kernel, new_role, tensor_map
+from tilewright.lower.build import Build, affine, counted_loop, global_array, new_kernel, new_role, tensor_map
 from tilewright.lower.cascade.consumer import Consumer, Shared
 from tilewright.lower.cascade.place import (
     KnownPlaces,
@@ -46,21 +46,29 @@ from tilewright.lower.cascade.slots import (
     staging_address,
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
+from tilewright.lower.distribution.stream_product import (
+    declare_partial_sums,
+    sections,
+    stream_symbols,
+    stream_workspaces,
+)
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
+from tilewright.lower.prefetch import SliceBoxes, ask_ahead
 from tilewright.lower.staged_store import bulk_wait, declare_staging, further_maps
 
 _WARPGROUP = 128
 
 
-def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
-    """The kernel of a program that walks an axis by tiles."""
+def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[ModuleOp, tuple[Buffer, ...]]:
+    """The kernel of a program that walks an axis by tiles, and the workspaces that it takes besides."""
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
-    most = -(-tiles_m * tiles_n * matrices // d.ctas)
-    symbols = {"K": (walked, LEAST_SLOTS if d.turns else 1), "tiles": (most, 0)}
+    left, least = tiles_m * tiles_n * matrices - (d.stream.tiles if d.stream else 0), LEAST_SLOTS if d.turns else 1
+    symbols = {"K": (walked // d.walked_together, least), "tiles": (-(-left // d.ctas), 0)}
+    symbols |= stream_symbols(d.stream, walked, least)
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
-        program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
+        program.sym_name.data, symbols, (d.ctas // d.cluster[1], d.cluster[1], 1), (*d.cluster, 1),
         _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
@@ -70,6 +78,9 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     staging_at, units = staging_address(d), d.consumers
     staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, staging_at, units)
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
+    workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
+    partials = declare_partial_sums(build, workspaces)
+    _ask_ahead(build, d, rings, (tiles_m, tiles_n))
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
     allocated = memory if sums is None else sums.memory
@@ -79,14 +90,29 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     if allocated is not None:
         set_up(build, d, allocated)
     build.add(ac.FenceBarrierInitOp.create())
-    build.add(ac.CtaSyncOp.create())
+    build.add(ac.CtaSyncOp.create() if d.cluster_ctas == 1 else ac.ClusterSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP)
-    _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory), arrays, sums)
+    _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials), arrays, sums)
     if allocated is not None:
         take_down(build, allocated)
-    return module
+    if d.cluster_ctas > 1:
+        build.add(ac.ClusterSyncOp.create())
+    return module, workspaces
+
+
+def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring], counts: tuple[int, int]) -> None:
+    """The first slices of an operand of the first tile. counts: of tiles along rows and columns."""
+    if not d.prefetch:
+        return
+    axis, extent = (d.column, d.tile_columns) if d.prefetch_columns else (d.row, d.tile_rows)
+    ring = next(ring for ring in rings.values() if axis in (ring.decision.inner, ring.decision.outer))
+    slot = ring.decision
+    across, down = range(0, slot.inner_elements, slot.box[0]), range(0, slot.rows, slot.box_rows)
+    outer, along = (down, across) if slot.inner == d.streamed else (across, down)
+    boxes = SliceBoxes(d.prefetch_columns, extent, d.tile_streamed, outer, along, slot.inner == d.streamed)
+    ask_ahead(build, ring.map, boxes, d.prefetch, counts, {"raster_group": IntAttr(d.raster_group)})
 
 
 def _first_consumer(d: CascadeDecisions) -> int:
@@ -141,14 +167,30 @@ def _add_producer(
     arrays: dict[str, SSAValue],
 ) -> None:
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
-    listed, led = list(rings), leaders(rings)
-    starts = [rings[load].start(role, "empty") for load in led]
-    outer, place, carried = open_tiles(role, program, d, starts)
-    if d.programmatic:
-        # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
-        outer.add(ac.GridWaitOp.create())
-        outer.add(ac.GridReleaseOp.create())
-    cursors = dict(zip(led, carried, strict=True))
+    led = leaders(rings)
+    starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
+    for section in sections(d.stream):
+        outer, place, carried = open_tiles(role, program, d, starts, section=section)
+        if d.programmatic:
+            # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
+            outer.add(ac.GridWaitOp.create())
+            outer.add(ac.GridReleaseOp.create())
+        brought = _bring_tile(outer, program, d, rings, arrays, place, dict(zip(led, carried, strict=True)))
+        outer.add(ac.YieldOp.create(operands=[brought[load] for load in led]))
+        starts = outer.results()
+
+
+def _bring_tile(
+    outer: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    rings: dict[tile.LoadOp, Ring],
+    arrays: dict[str, SSAValue],
+    place: Place,
+    cursors: dict[tile.LoadOp, SSAValue],
+) -> dict[tile.LoadOp, SSAValue]:
+    """Fill the slots that a tile's walks need, in their order; the cursors behind them."""
+    listed = list(rings)
 
     def bring(at: Build, together: Sequence[tile.LoadOp], where: Place) -> None:
         """Fill a slot of each. Tables are asked for all of them before a slot is waited for, so that both take their
@@ -170,13 +212,31 @@ def _add_producer(
         where: Place,
         in_slices: Sequence[list[tile.LoadOp]] = (),
     ) -> None:
-        """Fill slots for each tile along an axis; what has slices of another is brought slice by slice. in_slices: the
-        operands of each product that takes slices, in order; one that several take is brought for each."""
+        """Fill slots for each tile along an axis; what has slices of another is brought slice by slice."""
         carried = [load for load in passing if load in cursors]
         inner, block, op = counted_loop(at, 0, [cursors[load] for load in carried], symbol=symbol)
         index, *arguments = block.args
         cursors.update(zip(carried, arguments, strict=True))
-        here = where.walking(inner, d, index) if axis == d.streamed else where.along(axis, index)
+        for number in range(d.walked_together if axis == d.streamed else 1):
+            fill_slots(inner, axis, passing, where, index, number, in_slices)
+        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in carried]))
+        cursors.update(zip(carried, op.outputs, strict=True))
+
+    def fill_slots(
+        inner: Build,
+        axis: str,
+        passing: list[tile.LoadOp],
+        where: Place,
+        index: SSAValue,
+        number: int,
+        in_slices: Sequence[list[tile.LoadOp]],
+    ) -> None:
+        """Those of an iteration's tile along an axis. number: which of the iteration's; in_slices: the operands of each
+        product that takes slices, in order; one that several take is brought for each."""
+        if axis == d.streamed:
+            here = where.walking(inner, d, affine(inner, [(index, d.walked_together)], number) if d.partials else index)
+        else:
+            here = where.along(axis, index)
         left, products_left = list(passing), list(in_slices)
         while left:
             sliced = rings[left[0]].decision.sliced
@@ -190,8 +250,6 @@ def _add_producer(
                 bring_in_turn(inner, slices_symbol(axis_of_slices), axis_of_slices, together, here)
             again = set(chain.from_iterable(products_left))
             left = [load for load in left if load not in together or load in again]
-        inner.add(ac.YieldOp.create(operands=[cursors[load] for load in carried]))
-        cursors.update(zip(carried, op.outputs, strict=True))
 
     for load in listed:
         if rings[load].decision.resident:
@@ -200,8 +258,8 @@ def _add_producer(
     for loop in loops(program):
         needed = loads_of_walk(loop, products, listed)
         passing = [load for load in listed if load in needed and not rings[load].decision.resident]
-        bring_in_turn(outer, "K", d.streamed, passing, place, _in_slices(loop, products, rings))
-    outer.add(ac.YieldOp.create(operands=[cursors[load] for load in led]))
+        bring_in_turn(outer, place.section.slices, d.streamed, passing, place, _in_slices(loop, products, rings))
+    return cursors
 
 
 def _in_slices(
@@ -228,14 +286,19 @@ def _add_consumer(
         build, "consumer", "warpgroup128", d.consumers, _first_consumer(d), d.consumer_registers, apart
     )  # fmt: skip
     led = leaders(rings) if sums is None else []
-    starts = [rings[load].start(role, "full") for load in led] if sums is None else [sums.start(role, "full")]
-    outer, place, carried = open_tiles(role, program, d, starts, shared.turns)
-    cursors = dict(zip(led, carried, strict=False))
-    reads = None if sums is None else (sums, carried[0])
-    consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads)
-    consumer.run()
-    left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
-    outer.add(ac.YieldOp.create(operands=left))
+    starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
+    starts = starts if sums is None else [sums.start(role, "full")]
+    for section in sections(d.stream):
+        outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section)
+        cursors = dict(zip(led, carried, strict=False))
+        reads = None if sums is None else (sums, carried[0])
+        consumer = Consumer(
+            outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads
+        )
+        consumer.run()
+        left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
+        outer.add(ac.YieldOp.create(operands=left))
+        starts = outer.results()
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
         role.add(bulk_wait(unit, 0, read=True))

@@ -18,6 +18,7 @@ from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
 
@@ -29,6 +30,10 @@ class Place:
     indices: Mapping[str, SSAValue]
     begin: SSAValue | None = None
     """The first tile that is walked, where that is not the axis's."""
+    section: Section = WHOLE
+    """Whether the tile is walked whole, or a part of one that several CTAs walk."""
+    number: SSAValue | None = None
+    """Of such a tile."""
 
     def first(self, build: Build, axis: str, d: CascadeDecisions) -> SSAValue | None:
         """The first element of the tile along an axis; None where that is always 0."""
@@ -45,11 +50,11 @@ class Place:
 
 
 def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
-    """Tiles along rows and columns, and places along the batch's axes."""
-    extents = program.extents
+    """Tiles along rows and columns, of whole clusters, and places along the batch's axes."""
+    extents, (down, across) = program.extents, d.cluster
     return (
-        -(-extents[d.row] // d.tile_rows),
-        -(-extents[d.column] // d.tile_columns) if d.column else 1,
+        -(-extents[d.row] // (d.tile_rows * down)) * down,
+        -(-extents[d.column] // (d.tile_columns * across)) * across if d.column else 1,
         math.prod(extents[axis] for axis in d.batch),
     )
 
@@ -65,14 +70,22 @@ def open_tiles(
     d: CascadeDecisions,
     carried: Sequence[SSAValue],
     turns: SSAValue | None = None,
+    section: Section = WHOLE,
 ) -> tuple[Build, Place, list[SSAValue]]:
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
-    role whose units take tiles alternately."""
+    role whose units take tiles alternately. section: whole tiles, or parts of those that are cut."""
     tiles_m, tiles_n, _ = tile_counts(program, d)
     indices = ac.TILE_INDICES + len(d.batch)
+    order: dict[str, Attribute] = {"raster_group": IntAttr(d.raster_group)}
+    if section.part:
+        assert d.stream is not None and not d.batch, "parts are of tiles that are cut, of one matrix"
+        inside, block = stream_part_loop(build, d.stream, section, (tiles_m, tiles_n), order, carried, turns)
+        row, column, number, first, *inner = block.args
+        places = {d.row: row} | ({d.column: column} if d.column else {})
+        return inside, Place(places, first, section, number), list(inner)
+    order |= {"first_tile": IntAttr(d.stream.tiles)} if d.stream is not None else {}
     if turns is not None:
         matrices = [program.extents[axis] for axis in d.batch]
-        order = {"raster_group": IntAttr(d.raster_group)}
         inside, block, _ = turn_tiles_loop(build, turns, (tiles_m, tiles_n), matrices, order, carried)
         return inside, _placed(inside, program, d, block), list(block.args[indices:])
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
@@ -86,7 +99,7 @@ def open_tiles(
             "symbol": StringAttr("tiles"),
             "tiles_m": IntAttr(tiles_m),
             "tiles_n": IntAttr(tiles_n),
-            "raster_group": IntAttr(d.raster_group),
+            **order,
             **batch,
         },
         regions=[Region(block)],
@@ -162,12 +175,13 @@ def slot_coordinates(
     build: Build, slot: SlotDecision, tables: Mapping[str, SSAValue], place: Place, d: CascadeDecisions,
     known: KnownPlaces,
 ) -> Coordinates:  # fmt: skip
-    """Where the boxes of a load's tile lie. tables: the arrays that say where rows lie, by name; known: what they have
-    said for this tile, to which what they say now is added."""
+    """Where the boxes of a load's tile lie, of the first CTA's part where several bring equal ones. tables: the arrays
+    that say where rows lie, by name; known: what they have said for this tile, to which what they say now is added.
+    """
     inner = place.first(build, slot.inner, d)
     span = slot.box[0]
     coordinates: dict[int, Sequence[SSAValue]] = {}
-    for down in range(slot.boxes_down):
+    for down in range(slot.boxes_down // slot.peers):
         here = _Element(build, place, d, slot.outer, down * slot.box_rows)
         row = here.within(slot.page) if slot.page else here.block(1)
         looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}

@@ -1,6 +1,7 @@
 """Products whose operands both come out of slots, by wgmma: one at a time, or the sum of a walk's.
 
-Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py.
+A sum is the tensor core's alone, or has two levels (`lower.two_levels`); the decisions say which.
+Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py and test_walked_bytes.py.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import counted_loop
-from tilewright.lower.cascade.slots import b_properties, matrix_layout, release, wgmma_wait
+from tilewright.lower.cascade.slots import b_properties, matrix_layout, wgmma_wait
 from tilewright.lower.distribution.turns import pass_turn
+from tilewright.lower.two_levels import add_product, read_total, start_total
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -33,7 +35,33 @@ def multiplied(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.
 
 def sum_of_walk(consumer: Consumer, product: Product) -> SSAValue:
     """The sum of the products of a walk's tiles, both operands of which are brought."""
-    return sum_of_slots(consumer, product, multiplied(consumer, product), "K", [])
+    loads = multiplied(consumer, product)
+    if consumer.d.partials:
+        return _sum_in_two_levels(consumer, product, loads)
+    return sum_of_slots(consumer, product, loads, consumer.place.section.slices, [])
+
+
+def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp]) -> SSAValue:
+    """The tensor core multiplies one of an iteration's slots while threads add the product of the one before to the
+    total. All are added at the iteration's end: an assembler gives up on products in flight round a loop whose
+    registers are read."""
+    led = [load for load in loads if load in consumer.cursors]
+    part = (consumer.d.unit_rows, consumer.d.tile_columns)
+    carried = [*(consumer.cursors[load] for load in led), start_total(consumer.build, *part)]
+    inner, block, loop = counted_loop(consumer.build, 0, carried, symbol=consumer.place.section.slices)
+    *cursors, total = block.args[1:]
+    body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
+    issued = [issue(body, product, loads, body.next_slots(loads), []) for _ in range(consumer.d.partials)]
+    for left, (running, *readings) in zip(reversed(range(len(issued))), issued, strict=True):
+        first, *others = readings
+        retired, settled = wgmma_wait(inner, first, running, left)
+        for phase in [retired, *(wgmma_wait(inner, other, None, left)[0] for other in others)]:
+            body.release(phase)
+        total = add_product(inner, total, settled)
+    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), total]))
+    *following, total = loop.outputs
+    consumer.cursors |= dict(zip(led, following, strict=True))
+    return read_total(consumer.build, *part, total)
 
 
 def sum_of_slots(
@@ -50,7 +78,7 @@ def sum_of_slots(
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
     running, *readings = issue(body, product, loads, body.next_slots(loads), [running])
     for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
-        release(inner, retired)
+        body.release(retired)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *readings]))
     outputs = list(loop.outputs)
     consumer.cursors |= dict(zip(led, outputs, strict=False))
@@ -58,7 +86,7 @@ def sum_of_slots(
     pass_turn(consumer.build, consumer.shared.turns, consumer.unit)
     retired, settled = wgmma_wait(consumer.build, first, running)
     for phase in [retired, *(wgmma_wait(consumer.build, other, None)[0] for other in others)]:
-        release(consumer.build, phase, first=bool(consumer.d.releases_first))
+        consumer.release(phase, first=bool(consumer.d.releases_first))
     return settled
 
 

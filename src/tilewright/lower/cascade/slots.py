@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, SSAValue
@@ -27,13 +28,14 @@ _STEP_BYTES = 32
 @dataclass(frozen=True, slots=True)
 class Ring:
     """A load's ring, the buffer that it guards, and the map that fills it. One that is joined has the ring of the load
-    before it, whose cursor serves both."""
+    before it, whose cursor serves both. peers: CTAs that fill the ring's slots, to each of which they are released."""
 
     decision: SlotDecision
     name: StringAttr
     ring: SSAValue
     buffer: SSAValue
     map: SSAValue
+    peers: int
 
     def start(self, build: Build, side: str) -> SSAValue:
         properties = {"side": StringAttr(side)}
@@ -99,15 +101,16 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
         ))
         for name, each in zip(names, d.slots, strict=True)
     ]  # fmt: skip
-    barrier, address = barriers_address(d), 0
+    barrier, address, peers = barriers_address(d), 0, 1
     rings: dict[tile.LoadOp, Ring] = {}
     for name, each, map_ in zip(names, d.slots, maps, strict=True):
         before = next(reversed(rings.values()), None)
         if each.joined and before is not None:
             ring_name, ring = before.name, before.ring
         else:
-            ring_name = StringAttr(f"{name}_ring")
-            ring = _declare_ring(build, ring_name, each.slots, 1 if d.sum_slots else d.tile_units, barrier)
+            ring_name, units = StringAttr(f"{name}_ring"), 1 if d.sum_slots else d.tile_units
+            peers = max(one.peers for one in together(d.slots, each))
+            ring = _declare_ring(build, ring_name, each.slots, units * peers, barrier)
             barrier += 2 * _BARRIER_BYTES * each.slots
         kind = MemoryType(
             StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.slot_bytes),
@@ -120,9 +123,15 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
             "ring": ring_name,
         }
         buffer = build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
-        rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_)
+        rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_, peers)
         address += each.slots * each.slot_bytes
     return rings
+
+
+def together(slots: Sequence[SlotDecision], first: SlotDecision) -> list[SlotDecision]:
+    """A slot and those that are filled, waited for and released with it."""
+    behind = slots[slots.index(first) + 1 :]
+    return [first, *takewhile(lambda each: each.joined, behind)]
 
 
 def leaders(rings: Mapping[tile.LoadOp, Ring]) -> list[tile.LoadOp]:
@@ -192,15 +201,16 @@ def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, pe
     return tuple(op.results)
 
 
-def release(build: Build, phase: SSAValue, *, first: bool = False) -> None:
-    """first: whether what follows may not be moved before it."""
-    properties = {"peers": IntAttr(1)} | ({"first": IntAttr(1)} if first else {})
+def release(build: Build, phase: SSAValue, *, first: bool = False, peers: int = 1) -> None:
+    """first: whether what follows may not be moved before it. peers: as a ring has them."""
+    properties = {"peers": IntAttr(peers)} | ({"first": IntAttr(1)} if first else {})
     build.add(ac.ArriveOp.create(operands=[phase], properties=properties))
 
 
 def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[int, Sequence[SSAValue]]]]) -> None:
     """Wait for a slot, announce its bytes and copy its boxes. filled: a load's ring, and those that are joined to it,
-    each with the coordinates of its boxes, by where in the slot they are."""
+    each with the coordinates of its boxes, by where in the slot they are: of the first CTA's part, where several bring
+    equal ones."""
     first, _ = filled[0]
     phase = first.wait(build, cursor, "empty")
     left = sum(ring.decision.slot_bytes for ring, _ in filled)
@@ -211,16 +221,21 @@ def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[in
         )
     )  # fmt: skip
     for ring, coordinates in filled:
+        slot = ring.decision
+        shared: dict[str, Attribute] = {}
+        if slot.peers > 1:
+            shared = {"rank_dimension": IntAttr(1), "rank_elements": IntAttr(slot.rows // slot.peers)}
         for offset, place in coordinates.items():
-            left -= ring.decision.box_bytes
+            left -= slot.box_bytes * slot.peers
             tx = build.value(
                 ac.CopyIssueOp.create(
                     operands=[ring.map, ring.buffer, tx, *place],
                     properties={
                         "offset_bytes": IntAttr(offset),
-                        "rank_offset_bytes": IntAttr(0),
-                        "box_bytes": IntAttr(ring.decision.box_bytes),
-                        "multicast": IntAttr(1),
+                        "rank_offset_bytes": IntAttr(slot.span_bytes // slot.peers if shared else 0),
+                        "box_bytes": IntAttr(slot.box_bytes),
+                        "multicast": IntAttr(slot.peers),
+                        **shared,
                     },
                     result_types=[ac.TransactionType(ring.name, IntAttr(left))],
                 )

@@ -5,12 +5,12 @@ What a consumer makes of a head is stored as a partial sum, which the tile's own
 what is done with any tile.
 
 Not handled, because nothing is decided so: clusters, batches, groups of rows, scaled products.
-Checked by: tests/lower/test_stream.py.
+Checked by: tests/lower/test_stream.py, tests/end_to_end/test_walked_streams.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -18,13 +18,12 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
-from tilewright.base.size import number_of
+from tilewright.base.size import Size, number_of
 from tilewright.ir.ac.stream import STREAM_INDICES, PartialAddOp, PartialStoreOp, StreamPartOp, TurnStreamPartOp
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers
-from tilewright.lower.build import INDEX, Build, global_array, order_properties
-from tilewright.lower.program import Counts
+from tilewright.ir.tile_stream import TileStream
+from tilewright.lower.build import INDEX, Build, global_array
 
 _FIRST_BARRIER = 1
 """Named barriers of the consumers' units: the same as their staging uses, at other times."""
@@ -50,32 +49,35 @@ class PartialSums:
     flags: SSAValue
 
 
-def sections(d: PipelineDecisions) -> tuple[Section, ...]:
+def sections(stream: TileStream | None) -> tuple[Section, ...]:
     """The loops of each role, in order."""
-    return (Section("head", "head"), Section("tail", "tail"), WHOLE) if d.streamed else (WHOLE,)
+    return (WHOLE,) if stream is None else (Section("head", "head"), Section("tail", "tail"), WHOLE)
 
 
-def stream_symbols(d: PipelineDecisions, slices: int, least: int) -> dict[str, tuple[int, int]]:
+def stream_symbols(stream: TileStream | None, slices: int, least: int) -> dict[str, tuple[int, int]]:
     """Symbols of a kernel with streamed tiles: value and minimum. slices: of a tile; least: of a part."""
-    if not d.streamed:
+    if stream is None:
         return {}
-    heads = -(-d.streamed // d.helpers)
+    heads = -(-stream.tiles // stream.helpers)
     return {
         "heads": (heads, 0),
         "tails": (1, 0),
-        "head": (d.head_slices, least),
-        "tail": (slices - d.head_slices, least),
+        "head": (stream.head_slices, least),
+        "tail": (slices - stream.head_slices, least),
     }
 
 
-def stream_workspaces(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
-    """The arrays through which helpers hand partial sums to owners; none where no tile is streamed."""
-    if not d.streamed:
+def stream_workspaces(
+    program: tile.ProgramOp, stream: TileStream | None, units: int, part: tuple[int, int]
+) -> tuple[Buffer, ...]:
+    """The arrays through which helpers hand partial sums to owners; none where no tile is streamed. units: that have
+    rows of one tile; part: rows and columns of each."""
+    if stream is None:
         return ()
     taken = {buffer.name for buffer in buffers(program)}
     names = [_free(name, taken) for name in ("partial_sums", "partial_flags")]
-    units = d.streamed * d.tile_units
-    values = d.unit_rows * d.multiplied_columns
+    units *= stream.tiles
+    values = part[0] * part[1]
     return (
         Buffer(names[0], Element.F32, (units, values), (values, 1), "workspace"),
         Buffer(names[1], Element.U32, (units,), (1,), "workspace", zeroed=True),
@@ -86,32 +88,34 @@ def _free(name: str, taken: set[str]) -> str:
     return name if name not in taken else _free(f"{name}_", taken)
 
 
-def declare_partial_sums(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> PartialSums | None:
-    """None where no tile is streamed."""
-    arrays = [global_array(build, buffer) for buffer in stream_workspaces(program, d)]
+def declare_partial_sums(build: Build, workspaces: Sequence[Buffer]) -> PartialSums | None:
+    """None where no tile is streamed, and there are no arrays for it."""
+    arrays = [global_array(build, buffer) for buffer in workspaces]
     return PartialSums(arrays[0], arrays[1]) if arrays else None
 
 
 def stream_part_loop(
     build: Build,
-    d: PipelineDecisions,
+    stream: TileStream,
     section: Section,
-    counts: Counts,
+    counts: tuple[Size, Size],
+    order: Mapping[str, Attribute],
     carried: Sequence[SSAValue],
     turns: SSAValue | None,
 ) -> tuple[Build, Block]:
-    """Inside the loop over a head or a tail, its body. counts: tiles along rows and columns."""
+    """Inside the loop over a head or a tail, its body. counts: tiles along rows and columns; order: the properties of
+    `ac.tiles` that say in which order they are taken."""
     block = Block(arg_types=[*([INDEX] * STREAM_INDICES), *(value.type for value in carried)])
     properties: dict[str, Attribute] = {
         "part": StringAttr(section.part),
         "symbol": StringAttr(f"{section.part}s"),
         "slices": StringAttr(section.slices),
-        "first_slice": IntAttr(d.head_slices if section.part == "tail" else 0),
+        "first_slice": IntAttr(stream.head_slices if section.part == "tail" else 0),
         "tiles_m": IntAttr(number_of(counts[0])),
         "tiles_n": IntAttr(number_of(counts[1])),
-        **order_properties(d),
-        "streamed": IntAttr(d.streamed),
-        "helpers": IntAttr(d.helpers),
+        **order,
+        "streamed": IntAttr(stream.tiles),
+        "helpers": IntAttr(stream.helpers),
     }
     kind = StreamPartOp if turns is None else TurnStreamPartOp
     op = kind.create(

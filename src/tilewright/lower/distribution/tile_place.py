@@ -75,7 +75,8 @@ def open_tiles(
     role whose units take tiles in turn. counts: of tiles along rows and columns, and of matrices. section: whole tiles,
     or parts of streamed ones."""
     if section.part:
-        inside, block = stream_part_loop(build, d, section, counts, carried, turns)
+        assert d.stream is not None, "parts are of streamed tiles"
+        inside, block = stream_part_loop(build, d.stream, section, counts[:2], order_properties(d), carried, turns)
         row, column, number, first, *inner = block.args
         return inside, TilePlace(row, d.row_step, column, slices=section.slices, number=number, first=first), inner
     if turns is not None and groups is None:

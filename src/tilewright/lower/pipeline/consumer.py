@@ -27,10 +27,11 @@ from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, free_stag
 from tilewright.lower.pipeline.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.pipeline.product import multiply, multiply_next
 from tilewright.lower.pipeline.register_product import ComputedOperand, open_operand
-from tilewright.lower.pipeline.scaled_product import load_scales, promote, read_total, scale_loads, start_total
+from tilewright.lower.pipeline.scaled_product import load_scales, promote, scale_loads
 from tilewright.lower.pipeline.slots import advance, release, start_cursor, wgmma_wait
 from tilewright.lower.program import Counts
 from tilewright.lower.staged_store import bulk_wait
+from tilewright.lower.two_levels import read_total, start_total
 
 
 def add_consumer(
@@ -47,7 +48,7 @@ def add_consumer(
     share = split_index(role, d)
     stored = share_of_result(role, d, share)
     carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
-    for section in sections(d):
+    for section in sections(d.stream):
         opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
         _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
         carried = opened[0].results()
@@ -185,7 +186,8 @@ def _promoted(
         return load_scales(where, program, dot, d, (row, column, which), arrays)
 
     first = [value for slot in range(d.scales_ahead) for value in scales(build, None, slot)]
-    carried = [cursor, start_total(build, d), *first]
+    part = (d.unit_rows, d.multiplied_columns)
+    carried = [cursor, start_total(build, *part), *first]
     inner, loop, loop_op = counted_loop(build, 0, carried, d.scaled_copies)
     k, position, total, *loaded = loop.args
     products: list[tuple[SSAValue, SSAValue]] = []
@@ -200,4 +202,4 @@ def _promoted(
         total = promote(inner, dot, total, wait.results[1], queue[:per_slot])
         queue = [*queue[per_slot:], *scales(inner, k, number + d.scales_ahead)]
     inner.add(ac.YieldOp.create(operands=[position, total, *queue]))
-    return loop_op.outputs[0], read_total(build, d, loop_op.outputs[1])
+    return loop_op.outputs[0], read_total(build, *part, loop_op.outputs[1])

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.base.element import Element
+from tilewright.base.plan import Buffer
 from tilewright.base.size import Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import COPYING_THREADS
@@ -20,7 +21,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, dots, parameter_name, stores
 from tilewright.lower.build import Build, global_array, tensor_map
 from tilewright.lower.distribution.split_product import declare_meeting
-from tilewright.lower.distribution.stream_product import declare_partial_sums
+from tilewright.lower.distribution.stream_product import declare_partial_sums, stream_workspaces
 from tilewright.lower.distribution.team_sum import declare_team_sums
 from tilewright.lower.distribution.tile_place import GroupRows
 from tilewright.lower.distribution.turns import declare_turns
@@ -66,6 +67,11 @@ def operand_dims(
 ) -> tuple[Size, ...]:
     """The dimensions of an operand's map. outer: its axis besides the contracted one."""
     return map_dims(program, operand.map, (d.contracted, outer) if operand.major == "K" else (outer, d.contracted))
+
+
+def stream_arrays(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
+    """The arrays of partial sums of streamed tiles; none where there are no such tiles."""
+    return stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.multiplied_columns))
 
 
 def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Pipeline, dict[str, SSAValue]]:
@@ -157,5 +163,5 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
         tuple(more_b_maps),
         declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
         declare_turns(build, memory.barriers + _PAIR_BYTES * d.stages) if d.turns else None,
-        declare_partial_sums(build, program, d) or declare_team_sums(build, program, d),
+        declare_partial_sums(build, stream_arrays(program, d)) or declare_team_sums(build, program, d),
     ), arrays

@@ -53,7 +53,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     module, build = new_kernel(
         program.sym_name.data,
         {"K": (k_tiles // d.partials, least_slices(d)), "tiles": (most_tiles, 0)}
-        | stream_symbols(d, k_tiles, least_slices(d)),
+        | stream_symbols(d.stream, k_tiles, least_slices(d)),
         grid,
         (d.cluster_m, d.cluster_n, d.split),
         128 * (1 + d.consumers),

@@ -8,15 +8,13 @@ Source: PTX ISA, cp.async.bulk.prefetch.tensor, griddepcontrol. Checked by: test
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
-from tilewright.ir.sizes import size_attr
-from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build, order_properties
 from tilewright.lower.distribution.raster import order_of, raster
+from tilewright.lower.prefetch import SliceBoxes, ask_ahead
 from tilewright.lower.program import Counts
 from tilewright.lower.ptx.lowering import Lowering, integers
 from tilewright.lower.ptx.places import ParameterPlace
@@ -30,23 +28,9 @@ def add_prefetch(build: Build, d: PipelineDecisions, maps: tuple[SSAValue, SSAVa
     rows_side = not d.prefetch_columns
     operand, extent, step = (d.a, d.tile_m, d.row_step) if rows_side else (d.b, d.tile_n, d.column_step)
     outer, depth = _boxes(operand, extent, d.tile_k, d.box_steps[0 if rows_side else 1])
-    build.add(
-        ac.PrefetchOp.create(
-            operands=[maps[0 if rows_side else 1]],
-            properties={
-                "tiles_m": size_attr(counts[0]),
-                "tiles_n": size_attr(counts[1]),
-                **order_properties(d),
-                "dimension": IntAttr(0 if rows_side else 1),
-                "extent": IntAttr(step),
-                "slices": IntAttr(d.prefetch),
-                "slice_depth": IntAttr(d.tile_k),
-                "outer_offsets": int_array([offset + operand.outer_shift for offset in outer]),
-                "depth_offsets": int_array(depth),
-                "depth_inner": IntAttr(int(operand.major == "K")),
-            },
-        )
-    )
+    outer = [offset + operand.outer_shift for offset in outer]
+    boxes = SliceBoxes(int(not rows_side), step, d.tile_k, outer, depth, operand.major == "K")
+    ask_ahead(build, maps[0 if rows_side else 1], boxes, d.prefetch, counts[:2], order_properties(d))
 
 
 def _boxes(operand: OperandDecision, extent: int, depth: int, step: int) -> tuple[list[int], list[int]]:

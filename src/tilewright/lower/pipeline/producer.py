@@ -30,7 +30,7 @@ def add_producer(build: Build, program: tile.ProgramOp, d: PipelineDecisions, p:
     role, _ = new_role(build, "producer", unit, 1, 0, d.producer_registers)
     start = start_cursor(role, p.ring, "empty")
     share = split_index(role, d)
-    for section in sections(d):
+    for section in sections(d.stream):
         outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start], section=section)
         if d.filler_waits:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.

@@ -15,36 +15,23 @@ import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 
-from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.promotion import (
-    PromotedReadOp,
-    PromotedStartOp,
-    PromotedType,
-    PromoteOp,
-    ScalesLoadOp,
-    ScalesType,
-)
+from tilewright.ir.ac.promotion import ScalesLoadOp, ScalesType
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build
-from tilewright.lower.expression import constant, loads_in, point_value, scalar_function
+from tilewright.lower.expression import loads_in, point_value, scalar_function
 from tilewright.lower.program import sources_of
+from tilewright.lower.two_levels import add_product
 
 
 def scale_loads(dot: tile.DotOp) -> list[tile.LoadOp]:
     """The loads that a dot's scales read; each once, in order."""
     return list(dict.fromkeys(load for scale in dot.scales for load in loads_in(scale)))
-
-
-def start_total(build: Build, d: PipelineDecisions) -> SSAValue:
-    """A warpgroup's total of zeros."""
-    kind = PromotedType(IntAttr(d.unit_rows), IntAttr(d.multiplied_columns))
-    return build.value(PromotedStartOp.create(result_types=[kind]))
 
 
 def load_scales(
@@ -79,20 +66,14 @@ def load_scales(
 
 def promote(build: Build, dot: tile.DotOp, total: SSAValue, partial: SSAValue, loaded: Sequence[SSAValue]) -> SSAValue:
     """The total with one slot's partial product, scaled if it is, added. loaded: from `load_scales`."""
-    body = Block(arg_types=[ac.ScalarType()] * len(loaded))
-    inner = build.inside(body)
-    leaves: dict[SSAValue, SSAValue] = {
-        load.result: argument for load, argument in zip(scale_loads(dot), body.args, strict=True)
-    }
-    first, *others = [point_value(inner, scale, leaves) for scale in dot.scales] or [constant(inner, 1.0)]
-    for other in others:
-        first = scalar_function(inner, "mul", first, other)
-    inner.add(ac.YieldOp.create(operands=[first]))
-    op = PromoteOp.create(operands=[total, partial, *loaded], result_types=[total.type], regions=[Region(body)])
-    return build.value(op)
 
+    def scale(inner: Build, numbers: Sequence[SSAValue]) -> SSAValue:
+        leaves: dict[SSAValue, SSAValue] = {
+            load.result: number for load, number in zip(scale_loads(dot), numbers, strict=True)
+        }
+        first, *others = [point_value(inner, each, leaves) for each in dot.scales]
+        for other in others:
+            first = scalar_function(inner, "mul", first, other)
+        return first
 
-def read_total(build: Build, d: PipelineDecisions, total: SSAValue) -> SSAValue:
-    """The total as a settled accumulator."""
-    kind = ac.AccumulatorType(IntAttr(d.unit_rows), IntAttr(d.multiplied_columns))
-    return build.value(PromotedReadOp.create(operands=[total], result_types=[kind]))
+    return add_product(build, total, partial, loaded, scale) if dot.scales else add_product(build, total, partial)

@@ -10,8 +10,11 @@ busy where threads compute an operand between two products, if so few registers 
 Where sums stay in tensor memory and all walks only sum, a role of its own issues products of all consumers' rows, and
 the consumers read a tile's sums while those of the next are made: as many columns are allocated twice, if they fit.
 
-Not handled: operands that no tensor map describes, of 8 bits those that threads compute, and all where the tensor core
-keeps too few bits of their sums. Checked by: tests/synth/cascade/test_decide.py.
+Where the tensor core keeps too few bits of sums of 8-bit products, a walk that only sums them keeps two levels
+(`synth.tile.accumulation`), and no other walk takes them.
+
+Not handled: operands that no tensor map describes, of 8 bits those that threads compute. Checked by:
+tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from tilewright.ir.cascade_facts import (
     CascadeAxes,
     MapDimensions,
     Product,
+    all_slot_sums,
     axis_of,
     cascade_axes,
     first_alike,
@@ -67,7 +71,9 @@ from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.tile.shape import TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -91,7 +97,7 @@ _SMALL_PRODUCER = 32
 _STEP_BYTES = 32
 """Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
 _SUM_BITS = 24
-"""Of a sum, as float32 has them. Fewer make it one in two levels (`synth.tile.accumulation`), which is not here."""
+"""Of a sum, as float32 has them. Fewer make it one in two levels, which only walks that sum have."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
@@ -113,7 +119,7 @@ _WORDS_OF_ROW = 2
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
-    consumers take whole tiles in turn."""
+    consumers take whole tiles in turn; cluster: CTAs along rows and columns that bring each other what they need."""
 
     consumers: int
     columns: int
@@ -121,6 +127,7 @@ class _Tile:
     sliced: bool = False
     unit_rows: int = BLOCK_ROWS
     turns: bool = False
+    cluster: tuple[int, int] = (1, 1)
 
     @property
     def rows(self) -> int:
@@ -239,23 +246,51 @@ def _of_sum(
     reasons: list[str] = []
     chosen = choose_sum_tile(program, axes, product, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
-    choice = _Tile(shape.consumers, shape.columns, shape.depth, unit_rows=chosen.unit_rows, turns=turns)
+    cluster = chosen.cluster
+    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster)
     slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
     slots = joined_slots(program, product, brought, slots)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
-    tiles = _tiles_along(program, axes.row, shape.rows) * _tiles_along(program, axes.column, shape.columns)
+    tiles = _tiles_along(program, axes.row, shape.rows * cluster[0])
+    tiles *= _tiles_along(program, axes.column, shape.columns * cluster[1])
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
-    ctas = min(tiles, target.limit("device.multiprocessors"))
+    together = math.prod(cluster)
+    ctas = together * min(tiles, target.limit("device.multiprocessors") // together)
+    ctas = chosen.stream.ctas if chosen.stream else ctas
+    tiles *= together
     chunks = sum(len(store.boxes(chosen.unit_rows, shape.columns)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
     reasons.append(f"tiles of {shape.rows}x{shape.columns}: {tiles} on {ctas} CTAs")
+    early = _begins_early(program, brought, wanted)
+    prefetch = _prefetch(program, axes, slots, shape, ctas, target, wanted) if early and not chosen.stream else (0, 0)
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, chosen.unit_rows, shape.consumers, shape.columns, shape.depth,
         0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
         raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
-        programmatic=_begins_early(program, brought, wanted), releases_first=int(tiles > ctas),
+        programmatic=early, releases_first=int(tiles > ctas),
+        partials=chosen.partials, cluster=cluster,
+        cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
     )  # fmt: skip
+
+
+def _prefetch(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    slots: tuple[SlotDecision, ...],
+    shape: TileShape,
+    ctas: int,
+    target: Target,
+    wanted: Wanted,
+) -> tuple[int, int]:
+    """Slices of the first tile that a sum asks for ahead, and whether of the columns' operand."""
+    of_axis = {axis: slot for slot in slots for axis in (slot.inner, slot.outer)}
+    if axes.row not in of_axis or axes.column not in of_axis:
+        return 0, 0
+    maps = [of_axis[axis].dims for axis in (axes.row, axes.column)]
+    beside = shape.resident > 1 or ctas <= target.limit("device.multiprocessors") // 2
+    walked = _tiles_along(program, axes.streamed, shape.depth)
+    return prefetched_slices(maps, slots[0].slots, walked, wanted, beside=beside)
 
 
 def _held_load(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
@@ -342,10 +377,11 @@ def _passes_slices_again(program: tile.ProgramOp, slots: Sequence[SlotDecision])
 
 
 def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wanted: Wanted, sum_slots: int = 0) -> int:
-    """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, and
-    store only what comes of slots, behind the walks. Of stores on the way, and of what comes of slots through a role
-    that issues, the proof does not follow it."""
-    alone = all(first_alike(program, load) in brought for load in loads(program))
+    """1 where the thread that fills slots may wait for the launch before alone: threads load nothing by themselves, but
+    for what is done with a sum of slots, and store only what comes of slots, behind the walks. Of stores on the way,
+    and of what comes of slots through a role that issues, the proof does not follow it."""
+    apart = [load for load in loads(program) if first_alike(program, load) not in brought]
+    alone = not apart or (bool(all_slot_sums(program)) and all(load.parent is program.body.block for load in apart))
     behind = all(store.parent is program.body.block for store in stores(program))
     return int(alone and behind and wanted.programmatic is not False and not sum_slots)
 
@@ -492,8 +528,14 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     if element not in DOT_ELEMENTS:
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
-    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS:
+    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS and not slot_sums(program, target):
         refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
+    inner, needed = _inner_axis(load), _needed_inner(program, load, target)
+    if needed not in ("", inner):
+        refuse_map(
+            load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
+            f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
+        )  # fmt: skip
     computed = (
         each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target)
     )
@@ -501,8 +543,17 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
         refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
         refuse_map(
-            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before"
-        )
+            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
+            needed,
+        )  # fmt: skip
+
+
+def _needed_inner(program: tile.ProgramOp, load: tile.LoadOp, target: Target) -> str:
+    """The axis along which an operand has to be contiguous: the contracted one, where the tensor core takes elements of
+    this size along no other; "" where it takes them along either."""
+    if read_type(load.tensor).element_kind.bytes >= target.limit("product.mn_major_bytes_min"):
+        return ""
+    return streamed_axis(program)
 
 
 def _registers(
@@ -637,7 +688,9 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        refuse_map(load, name, f"no tensor map brings {name}: {said}", "give it another layout, or copy it before")
+        inner = _needed_inner(program, load, target)
+        words = f"no tensor map brings {name}: {said}"
+        refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)
     assert found is not None, "nothing is in the way of a map"
     return _slot(program, axes, load, found, choice, count, target)
@@ -701,8 +754,12 @@ def _slot(
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
     extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
     dimensions = (found.inner, found.outer, *found.further)
+    # CTAs side by side along the columns need the same rows, and those along the rows the same columns.
+    peers = math.prod(
+        count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
+    )
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
-    rows = math.gcd(extents[outer], *blocks_along(read_dimensions(load.tensor), outer))
+    rows = math.gcd(extents[outer] // peers, *blocks_along(read_dimensions(load.tensor), outer))
     lookups = tuple(
         Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
         for number, each in enumerate(dimensions)
@@ -715,6 +772,7 @@ def _slot(
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
+        peers=peers,
     )  # fmt: skip
 
 

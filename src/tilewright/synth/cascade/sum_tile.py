@@ -2,34 +2,51 @@
 
 Such a program is a product with an epilogue, so it is put to the models that choose tiles of products, in both
 orientations: shared by consumers or taken alternately, of any columns (`synth.tile.shape`,
-`synth.distribution.turns`), of few rows those of `synth.tile.few_rows` that no CTAs share. So is the question how
-shared memory is divided among slots and staging (`synth.store.shared_memory`). Which operand's axis the tile's rows
-run along is the program's form; the form is asked for that suits the tile (`suits_its_tile`).
+`synth.distribution.turns`), of few rows those of `synth.tile.few_rows` that no CTAs share, of sums in two levels those
+of `synth.tile.scaled_tile`. So is the question how shared memory is divided among slots and staging
+(`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
+for that suits the tile (`suits_its_tile`).
 
-Not handled: sums that CTAs share, loads that they share. Checked by: tests/synth/cascade/test_sum_tile.py.
+Not handled: slices that the CTAs of a cluster share, global split-K. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import stores
 from tilewright.ir.tile.types import tensor_type
+from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
-from tilewright.synth.distribution.turns import EVERY_STAGE, LargeTile, choose_turns, unit_shape, with_turns
+from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
+from tilewright.synth.distribution.cluster_shape import choose_cluster
+from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
+from tilewright.synth.distribution.turns import (
+    EVERY_STAGE,
+    LargeTile,
+    choose_turns,
+    require_turns,
+    unit_shape,
+    with_turns,
+)
 from tilewright.synth.operand.operands import loaded_step
+from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
 from tilewright.synth.tile import few_rows
+from tilewright.synth.tile.accumulation import level_depth
+from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
 from tilewright.synth.tile.thin_product import FEW_ROWS
 from tilewright.synth.tile.wanted import Wanted
@@ -42,12 +59,17 @@ _LEAST_GAIN = 0.03
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    group: tiles of rows in a band of the order of tiles."""
+    group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
+    cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
+    any are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
     group: int
+    partials: int
+    cluster: tuple[int, int]
+    stream: TileStream | None
 
     @property
     def unit_rows(self) -> int:
@@ -76,6 +98,10 @@ def choose_sum_tile(
         # Of a form that nobody asked for: with the rows that it gives.
         large = _chosen(replace(question, orientations=(turned,), turnable=False), target, wanted, reasons)
     shape, widths = large.shape, _stored_widths(program)
+    rates = rates_of(target, question.element_bytes)
+    cluster = choose_cluster(rates, shape, question, wanted, reasons)
+    if large.turns:
+        require_turns(shape, cluster, not question.scaled_depth, target)
     step = question.loaded_steps[0 if turned else 1]
     columns = -(-shape.columns // step) * step
     slot_bytes = (shape.rows + columns) * shape.depth * question.element_bytes
@@ -92,8 +118,70 @@ def choose_sum_tile(
         unit, slot_bytes, leaving, target, wanted, reasons, enough, most, along_rows=by_threads
     )
     memory = with_turns(memory, large.turns, target)
-    tiles = math.ceil(program.extents[axes.row] / shape.rows)
-    return SumTile(large, leaving, memory, min(raster_group(rates_of(target), shape.rows, shape.columns), tiles))
+    left, right = question.loaded_steps
+    _require_parts(shape, cluster, (right, left) if turned else (left, right))
+    rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
+    group = min(raster_group(rates_of(target), rows, columns), math.ceil(program.extents[axes.row] / rows))
+    partials = _partials(question, shape, target)
+    narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
+    obstacles = {
+        "CTAs of a cluster share what they load": cluster != (1, 1),
+        "a batch has several matrices": bool(axes.batch),
+        "an iteration of a sum in two levels has two slots": partials > 1,
+    }
+    obstacle = next((why for why, stands in obstacles.items() if stands), "")
+    extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
+    stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
+    return SumTile(large, leaving, memory, group, partials, cluster, stream)
+
+
+def _cut_tiles(
+    extents: Sequence[int],
+    element_bytes: int,
+    tile: LargeTile,
+    obstacle: str,
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
+    *,
+    narrow: bool,
+) -> TileStream | None:
+    """The tiles left over after whole waves, cut where that pays (`synth.distribution.stream_k`). extents: along rows,
+    columns and what is walked; obstacle: why none can be cut; narrow: results leave turned, of few columns."""
+    shape = tile.shape
+    rows, columns, slices = (
+        math.ceil(extent / size) for extent, size in zip(extents, (shape.rows, shape.columns, shape.depth), strict=True)
+    )
+    least, fitted = 2 if tile.turns else 1, element_bytes == STREAMED_BYTES and not narrow
+    depths = (shape.rows, shape.columns, shape.depth)
+    cut = CutTiles((rows * columns, slices), least, depths, element_bytes, tile.turns, fitted)
+    found = choose_stream(cut, obstacle, target, wanted)
+    if found is None:
+        return None
+    stream, reason = found
+    reasons.append(reason)
+    return TileStream(stream.tiles, stream.ctas - stream.tiles, stream.head_slices)
+
+
+def _require_parts(shape: TileShape, cluster: tuple[int, int], steps: tuple[int, int]) -> None:
+    """Raises TilewrightError where CTAs of a cluster cannot each bring an equal part of the rows that a slot of theirs
+    has. steps: elements along rows and columns of a tile by which more or less is loaded."""
+    for extent, issuers, step in zip((shape.rows, shape.columns), cluster[::-1], steps, strict=True):
+        rows = extent if step == ATOM_ROWS else shape.depth
+        if issuers > 1 and rows % (issuers * ATOM_ROWS):
+            raise TilewrightError(
+                f"a cluster of {issuers} CTAs cannot share slots of {rows} rows",
+                remedy=f"each CTA loads a part of them, which must be a multiple of {ATOM_ROWS}",
+            )
+
+
+def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
+    """Slots of an iteration whose products are added to a total one by one; 0 where the tensor core has the sum."""
+    if not question.scaled_depth:
+        return 0
+    _, _, registers = register_budget(shape.consumers, target, shape.resident)
+    part = (shape.rows // shape.consumers, shape.columns)
+    return promoted_together(part, math.ceil(question.extents[2] / shape.depth), registers)
 
 
 def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
@@ -104,7 +192,7 @@ def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target
         (shape.rows, columns),
         question.element_bytes,
         1,
-        False,
+        bool(question.scaled_depth),
         1 if turns else shape.consumers,
         registers,
         math.ceil(question.extents[2] / shape.depth),
@@ -132,22 +220,25 @@ def _question(
     (rows, left), (columns, right) = sides
     extents = (program.extents[rows], program.extents[columns], program.extents[axes.streamed])
     steps = (loaded_step(left, axes.streamed, target), loaded_step(right, axes.streamed, target))
+    element_bytes = tensor_type(product.brought.tensor).element_kind.bytes
     turnable = not axes.batch and wanted.swapped is None and is_turnable(program, columns, wanted.misaligned)
     return TileQuestion(
         extents,
-        tensor_type(product.brought.tensor).element_kind.bytes,
+        element_bytes,
         sum(_stored_widths(program)),
         (False, True) if turnable and extents[0] <= FEW_ROWS else (False,),
         steps,
+        scaled_depth=level_depth(element_bytes, extents[2], wanted),
         batch=math.prod(program.extents[axis] for axis in axes.batch),
         turnable=turnable,
     )
 
 
 def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]) -> LargeTile:
-    asked, rates = replace(wanted, stream_k=False), rates_of(target, question.element_bytes)
-    shape = choose_tile_shape(rates, question, target, asked, reasons)
-    large = choose_turns(rates, question, shape, target, asked, reasons, {})
+    rates = rates_of(target, question.element_bytes)
+    shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
+    shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
+    large = choose_turns(rates, question, shape, target, wanted, reasons, {})
     if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
     stages = few_rows.stages_of(large.shape, question, target)
@@ -159,4 +250,4 @@ def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: lis
 def _alone(question: TileQuestion, target: Target) -> list[tuple[TileShape, float]]:
     """Tiles of few rows that no CTAs share, with their estimated cycles."""
     found = few_rows.estimated(question, target)
-    return [(shape, cycles) for shape, cycles in found if shape.shares == 1 and not shape.paired]
+    return [(shape, cycles) for shape, cycles in found if shape.shares == 1]

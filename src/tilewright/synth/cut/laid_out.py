@@ -1,9 +1,10 @@
 """What are the two programs of one whose array no tensor map describes: a copy of it, and the program of the copy?
 
 A tensor map wants rows that begin at multiples of 16 bytes, and an array that does. A copy into a workspace that is
-dense but for that, axis by axis in the array's own order, changes no number. The program after is the same, of an array
-with other strides, so there is nothing to certify but the copy. Where an array is read displaced, and so past its ends,
-the copy is displaced, zeros where the array ends, and the loads that were displaced as it is read the copy in place.
+dense but for that changes no number. Its axes are in the array's own order, or another one is innermost where the
+tensor core takes an operand so. The program after is the same, of an array with other strides, so there is nothing to
+certify but the copy. Where an array is read displaced, and so past its ends, the copy is displaced, zeros where the
+array ends, and the loads that were displaced as it is read the copy in place.
 
 Not handled, and None: arrays that are stored to, gathered or read by blocks of an axis, extents that only a launch
 knows. Of loads displaced in several ways, a copy serves one way. Checked by: tests/synth/cut/test_laid_out.py.
@@ -22,8 +23,9 @@ from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.synth.cut.handover import free_name, padded_strides
 
 
-def laid_out(module: ModuleOp, name: str) -> tuple[ModuleOp, ModuleOp] | None:
-    """The copy of an array, and the program that takes the copy for it; None where an array is not copied so."""
+def laid_out(module: ModuleOp, name: str, inner: str = "") -> tuple[ModuleOp, ModuleOp] | None:
+    """The copy of an array, and the program that takes the copy for it; None where an array is not copied so. inner:
+    the axis along which the copy is contiguous, the array's last one where none is said."""
     program = the_program(module)
     names = [each.data for each in program.parameters]
     if name not in names or program.run_time:
@@ -33,9 +35,14 @@ def laid_out(module: ModuleOp, name: str) -> tuple[ModuleOp, ModuleOp] | None:
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
     if not loaded or any(blocks_of(axis) is not None for axis in kind.axis_names):
         return None
+    inner = inner or kind.axis_names[-1]
+    if inner not in kind.axis_names:
+        return None
     ways = dict.fromkeys(_offsets(use.operation) for use in argument.uses)
     offsets = next((each for each in ways if any(each)), (0,) * len(kind.axis_names))
-    strides = padded_strides(kind.extents, kind.element_kind)
+    order = sorted(range(len(kind.axis_names)), key=lambda at: kind.axis_names[at] == inner)
+    apart = padded_strides([kind.extents[at] for at in order], kind.element_kind)
+    strides = [apart[order.index(at)] for at in range(len(order))]
     workspace = TensorType.of(kind.axis_names, kind.extents, strides, kind.element_kind)
     if not any(offsets) and tuple(strides) == kind.stride_elements and kind.refinement == workspace.refinement:
         return None  # a copy would be described no better

@@ -38,14 +38,14 @@ _HIDING_WAVES = 3
 """less than so many waves in all."""
 _MOST_HEADS = 10
 """Of a helper: with more of them nothing was measured."""
-_LEAST_TURNED_COLUMNS = 144
+LEAST_TURNED_COLUMNS = 144
 """Of tiles whose results leave turned: most narrower ones lost by streaming, up to a tenth (measured there; why is not
 known)."""
 _WORTH_CYCLES = {True: 3600, False: 10000}
 """Of a head: of products with shorter ones, as many lost by streaming as gained."""
 
 
-_FITTED_BYTES = 2
+STREAMED_BYTES = 2
 """Of operands' elements, for which that was measured."""
 
 
@@ -65,29 +65,16 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
 
     Raises TilewrightError where it is asked for and cannot be.
     """
-    if wanted.stream_k is False:
-        return d
     element_bytes = d.a.map.tensor_map().element.bytes
-    rates = rates_of(target, element_bytes)
-    obstacle = _obstacle(program, d)
-    tiles, slices = _tiles(program, d), _slices(program, d)
-    slice_cycles = max(model_cycles(rates, (d.tile_m, d.tile_n, d.tile_k), element_bytes))
-    question = (tiles, slices, least_slices(d), rates.multiprocessors)
-    stream = None if obstacle else leftover(*question, slice_cycles=slice_cycles, turns=bool(d.turns))
-    if stream is None:
-        if wanted.stream_k:
-            why = obstacle or f"{tiles} tiles of {slices} slices leave nothing to {rates.multiprocessors} CTAs"
-            raise TilewrightError(f"no tiles are streamed: {why}", remedy="leave stream_k out, or ask for another tile")
+    narrow = any(store.turned for store in d.stores) and d.tile_n < LEAST_TURNED_COLUMNS
+    cut = CutTiles(
+        (_tiles(program, d), _slices(program, d)), least_slices(d), (d.tile_m, d.tile_n, d.tile_k), element_bytes,
+        bool(d.turns), element_bytes == STREAMED_BYTES and not narrow,
+    )  # fmt: skip
+    chosen = choose_stream(cut, _obstacle(program, d), target, wanted)
+    if chosen is None:
         return d
-    narrow = any(store.turned for store in d.stores) and d.tile_n < _LEAST_TURNED_COLUMNS
-    fitted = element_bytes == _FITTED_BYTES and not narrow
-    if wanted.stream_k is None and not (pays(stream, tiles) and fitted):
-        return d
-    helpers = stream.ctas - stream.tiles
-    reason = (
-        f"the first {stream.tiles} of {tiles} tiles are streamed: {helpers} CTAs take {stream.head_slices} of the "
-        f"{slices} slices of each, of up to {math.ceil(stream.tiles / helpers)} tiles"
-    )
+    stream, reason = chosen
     return replace(
         d,
         streamed=stream.tiles,
@@ -97,6 +84,43 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
         prefetch=0,
         prefetch_columns=0,
         reasons=(*d.reasons, reason),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CutTiles:
+    """What is asked of tiles that may be streamed. counts: of tiles, and of slices of each; least: slices of the
+    shortest part; extents: rows, columns and depth of a slice; turns: whether consumers take tiles in turn; fitted:
+    whether what is known of the gain is of such tiles."""
+
+    counts: tuple[int, int]
+    least: int
+    extents: tuple[int, int, int]
+    element_bytes: int
+    turns: bool
+    fitted: bool
+
+
+def choose_stream(cut: CutTiles, obstacle: str, target: Target, wanted: Wanted) -> tuple[Stream, str] | None:
+    """The tiles to stream, and the reason in words; None for none. obstacle: why there can be none, if there is a
+    reason. Raises TilewrightError where it is asked for and cannot be."""
+    if wanted.stream_k is False:
+        return None
+    rates, (tiles, slices) = rates_of(target, cut.element_bytes), cut.counts
+    cycles = max(model_cycles(rates, cut.extents, cut.element_bytes))
+    question = (tiles, slices, cut.least, rates.multiprocessors)
+    stream = None if obstacle else leftover(*question, slice_cycles=cycles, turns=cut.turns)
+    if stream is None:
+        if wanted.stream_k:
+            why = obstacle or f"{tiles} tiles of {slices} slices leave nothing to {rates.multiprocessors} CTAs"
+            raise TilewrightError(f"no tiles are streamed: {why}", remedy="leave stream_k out, or ask for another tile")
+        return None
+    if wanted.stream_k is None and not (pays(stream, tiles) and cut.fitted):
+        return None
+    helpers = stream.ctas - stream.tiles
+    return stream, (
+        f"the first {stream.tiles} of {tiles} tiles are streamed: {helpers} CTAs take {stream.head_slices} of the "
+        f"{slices} slices of each, of up to {math.ceil(stream.tiles / helpers)} tiles"
     )
 
 
@@ -123,8 +147,8 @@ def leftover(tiles: int, slices: int, least: int, ctas: int, *, slice_cycles: fl
 def expected_saving(rates: Rates, question: TileQuestion, shape: TileShape, *, turns: bool) -> float:
     """Cycles that a product in tiles of this shape is expected to save by streaming, 0 where it would not stream."""
     plain = question.products == 1 and question.batch == 1 and not question.scaled_depth and shape.split == 1
-    narrow = shape.swapped != question.orientations[0] and shape.columns < _LEAST_TURNED_COLUMNS
-    if not plain or narrow or question.element_bytes != _FITTED_BYTES:
+    narrow = shape.swapped != question.orientations[0] and shape.columns < LEAST_TURNED_COLUMNS
+    if not plain or narrow or question.element_bytes != STREAMED_BYTES:
         return 0.0
     rows, columns, depth = question.extents
     if shape.swapped:

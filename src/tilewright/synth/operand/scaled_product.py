@@ -29,6 +29,8 @@ _LEAST_KEPT = 16
 """With which an assembler still spills nothing, where one product is in flight at a time (measured)."""
 _MOST_NUMBERS = 8
 """Of a slot's scales in a thread's registers, for two slots' to be loaded ahead: each has an address of its own."""
+_PAIR = 2
+"""Slots of a turn, where registers hold the products of both."""
 _MOST_SPANS = 4
 """Rows of shared memory in a slot's depth: as many as other products have."""
 
@@ -100,9 +102,16 @@ def choose_promotion(
         across = columns // run if run % 8 == 0 else columns // 4
         numbers += down * across
     left = registers - _KEPT_REGISTERS - 2 * accumulator
-    if slices % 2 == 0 and accumulator + 2 * numbers <= left:
-        return 2, 4 if accumulator + 4 * numbers <= left else 2
+    if promoted_together(part, slices, registers, numbers) == _PAIR:
+        return _PAIR, 4 if accumulator + 4 * numbers <= left else 2
     return 1, 2 if numbers <= _MOST_NUMBERS and 2 * numbers <= left + _KEPT_REGISTERS - _LEAST_KEPT else 1
+
+
+def promoted_together(part: tuple[int, int], slices: int, registers: int, numbers: int = 0) -> int:
+    """Slots of a turn of the loop. numbers: of a slot's scales, in a thread's registers; the others as above."""
+    accumulator = part[0] * part[1] // 128
+    left = registers - _KEPT_REGISTERS - 2 * accumulator
+    return _PAIR if slices % _PAIR == 0 and accumulator + 2 * numbers <= left else 1
 
 
 def fits_registers(rows: int, columns: int, consumers: int) -> bool:

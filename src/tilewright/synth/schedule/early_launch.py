@@ -47,4 +47,4 @@ def with_waiter(d: PipelineDecisions, wanted: Wanted) -> PipelineDecisions:
 
 def one_of_several(d: CascadeDecisions) -> CascadeDecisions:
     """The decisions of a walk that is one of several kernels of a program."""
-    return replace(d, programmatic=0)
+    return replace(d, programmatic=0, prefetch=0)

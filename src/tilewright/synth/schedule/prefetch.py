@@ -15,9 +15,9 @@ Checked by: tests/synth/test_decide.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.decisions import OperandDecision
 from tilewright.synth.tile.wanted import Wanted
 
 _MOST_SLICES = 128
@@ -28,20 +28,26 @@ _THIN = 16
 
 
 def prefetched_slices(
-    operands: tuple[OperandDecision, ...], stages: int, slices: int, wanted: Wanted, *, beside: bool = False
+    maps: Sequence[tuple[int, ...]],
+    stages: int,
+    slices: int,
+    wanted: Wanted,
+    *,
+    by_maps: bool = True,
+    beside: bool = False,
 ) -> tuple[int, int]:
     """(slices, 1 if of the columns' operand and 0 if of the rows'): of the operand of more elements.
 
-    operands: of the rows, of the columns, then more of the columns. slices: of one tile. beside: whether there is
-    room for this launch's CTAs while those of the one before still run. Raises TilewrightError for a wish out of range.
+    maps: dimensions of the maps of the operand of the rows, of that of the columns, then of more of the columns.
+    slices: of one tile. by_maps: whether the arrays themselves are brought by these. beside: whether there is room for
+    this launch's CTAs while those of the one before still run. Raises TilewrightError for a wish out of range.
     """
     if wanted.prefetch is not None and not 0 <= wanted.prefetch <= _MOST_SLICES:
         raise TilewrightError(f"{wanted.prefetch} slices cannot be asked for", remedy=f"use 0 to {_MOST_SLICES}")
-    by_maps = all(not operand.materialized and not operand.piece_bytes for operand in operands)
-    plain = by_maps and all(len(operand.map.dims) == 2 for operand in operands)
+    plain = by_maps and all(len(dims) == 2 for dims in maps)
     if not plain or wanted.programmatic is False:
         return 0, 0
-    rows, columns = (math.prod(operand.map.dims) for operand in operands[:2])
+    rows, columns = (math.prod(dims) for dims in maps[:2])
     thin = max(rows, columns) >= _THIN * min(rows, columns)
     usual = min(stages, _USUAL_SLICES) if thin and not beside and slices >= stages else 0
     return usual if wanted.prefetch is None else wanted.prefetch, int(columns > rows)

@@ -2,7 +2,7 @@
 
 Tensor cores of compute capability 9.0 add products of 8-bit numbers in fewer bits than float32 has, so that the error
 of a long sum grows with its length. In two levels each slot's sum is the tensor core's, and the threads add it to a
-total in float32 (`lower.pipeline.scaled_product`): the error is that of a sum as long as a slot. That takes registers
+total in float32 (`lower.two_levels`): the error is that of a sum as long as a slot. That takes registers
 for two accumulators, one addition for each number of a slot, and some of the speed (`python -m bench fp8` has both).
 
 What is written, `acc += tw.dot(...)`, is a sum in float32; so operands of 8 bits are summed in two levels unless "fast"
@@ -41,12 +41,16 @@ def promoted_depth(program: tile.ProgramOp, dot: tile.DotOp, wanted: Wanted) -> 
                 remedy="leave out accumulation='fast'",
             )
         return scaled
+    return level_depth(element_bytes, program.extents[dot.contracted], wanted)
+
+
+def level_depth(element_bytes: int, extent: int, wanted: Wanted) -> int:
+    """The same of a product that nothing scales, which contracts so many elements."""
     if wanted.accumulation == "fast" or (wanted.accumulation is None and element_bytes > _BYTE):
         return 0
-    row = slice_depth(element_bytes)
-    depth = wanted.depth or row
+    depth = wanted.depth or slice_depth(element_bytes)
     # One slot is no longer in two levels than in one.
-    return depth if math.ceil(program.extents[dot.contracted] / depth) > 1 else 0
+    return depth if math.ceil(extent / depth) > 1 else 0
 
 
 def require_promotable(promoted: int, wanted: Wanted) -> None:

@@ -69,13 +69,15 @@ _FITTED = _Parameters(
 
 
 def choose_scaled_shape(
-    rates: Rates, question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]
+    rates: Rates, question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str], *, alone: bool = False
 ) -> TileShape | None:
-    """The best shape for such a product; None where it is not one, or a wish leaves nothing to choose."""
+    """The best shape for such a product; None where it is not one, or a wish leaves nothing to choose. alone: of those
+    whose slices no CTAs share."""
     wishes = (wanted.tile, wanted.consumers, wanted.split, wanted.cluster, wanted.depth, wanted.swapped)
     if not question.scaled_depth or question.batch > 1 or any(each is not None for each in wishes):
         return None
-    best, _ = min(estimated(rates, question, target), key=lambda pair: pair[1])
+    found = (pair for pair in estimated(rates, question, target) if pair[0].split == 1 or not alone)
+    best, _ = min(found, key=lambda pair: pair[1])
     reasons.append(
         f"tile {best.rows}x{best.columns}x{best.depth}: slots promoted by {best.consumers} consumers"
         + (f", slices shared by {best.split} CTAs" if best.split > 1 else "")
