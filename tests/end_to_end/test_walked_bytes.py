@@ -67,7 +67,7 @@ def test_operands_of_16_bits_have_two_levels_where_that_is_asked_for() -> None:
     check_numbers(compilation)
 
 
-def test_two_levels_are_not_taken_in_turn() -> None:
+def test_two_levels_have_no_ping_pong() -> None:
     """A turn is passed on behind a product that was waited for, and each product of two levels is."""
     kinds = {**_OPERANDS, "c": "bf16"}
     with pytest.raises(TilewrightError, match="ping-pong takes a plain product"):

@@ -33,7 +33,7 @@ from lowered_programs import Lowered, assert_close, lower, lower_decided, random
 
 HOPPER = target("sm_90a")
 TOGETHER: dict[str, Any] = {"tile": (128, 128), "stages": 3, "turns": False}
-IN_TURN: dict[str, Any] = {"tile": (128, 64), "stages": 3, "turns": True, "consumers": 2}
+PING_PONG: dict[str, Any] = {"tile": (128, 64), "stages": 3, "turns": True, "consumers": 2}
 LEVELS: dict[str, Any] = {"tile": (128, 192), "stages": 3, "accumulation": "precise"}
 
 
@@ -57,8 +57,8 @@ def streamed(
         pytest.param((128, 640, 448), TileStream(2, 1, 2), TOGETHER, id="one helper of two tiles"),
         pytest.param((128, 384, 384), TileStream(1, 3, 3), TOGETHER, id="more helpers than tiles"),
         pytest.param((200, 320, 392), TileStream(3, 2, 2), TOGETHER, id="edges of all axes"),
-        pytest.param((128, 448, 640), TileStream(3, 2, 3), IN_TURN, id="in turn: helpers with two tiles and one"),
-        pytest.param((128, 64, 384), TileStream(1, 1, 2), IN_TURN, id="in turn: one tile only"),
+        pytest.param((128, 448, 640), TileStream(3, 2, 3), PING_PONG, id="ping-pong: helpers with two tiles and one"),
+        pytest.param((128, 64, 384), TileStream(1, 1, 2), PING_PONG, id="ping-pong: one tile only"),
         pytest.param((128, 400, 320), TileStream(2, 1, 2), LEVELS, id="two levels"),
     ],
 )
@@ -69,7 +69,7 @@ def test_the_sums_are_right(shape: tuple[int, int, int], stream: TileStream, wan
 
 
 def test_an_epilogue_is_applied_to_whole_sums_alone() -> None:
-    program = streamed((128, 192, 512), TileStream(2, 1, 2), IN_TURN, finished)
+    program = streamed((128, 192, 512), TileStream(2, 1, 2), PING_PONG, finished)
     assert_close(program, random_inputs(program))
 
 
@@ -101,14 +101,14 @@ def test_tiles_that_a_cluster_shares_are_not_cut() -> None:
 
 
 @cache
-def four_tiles(in_turn: bool) -> Lowered:
-    wanted = IN_TURN if in_turn else TOGETHER
+def four_tiles(alternately: bool) -> Lowered:
+    wanted = PING_PONG if alternately else TOGETHER
     return streamed((128, 4 * wanted["tile"][1], 4 * 64), TileStream(2, 1, 2), wanted)
 
 
-@pytest.mark.parametrize("in_turn", [False, True])
-def test_the_protocol_is_proven(in_turn: bool) -> None:
-    assert isinstance(verify(four_tiles(in_turn).kernels[0], HOPPER), Proven)
+@pytest.mark.parametrize("alternately", [False, True])
+def test_the_protocol_is_proven(alternately: bool) -> None:
+    assert isinstance(verify(four_tiles(alternately).kernels[0], HOPPER), Proven)
 
 
 @pytest.mark.sample(8)

@@ -11,7 +11,7 @@ know it
 Roles are read in the order of their text: what is known where a loop begins is known in each of its turns; what a
 loop's body learns is forgotten behind it, since a loop may have no turn, unless its symbol's minimum says that it has
 one. Operations that are not named here as ones that leave global memory alone count as touching it. Letting the next
-grid begin counts too: it is told no sooner than the wait, so that no more than two grids are there at once.
+grid begin counts too: that is done no sooner than the wait, so that no more than two grids are there at once.
 
 Not handled: waits of warpgroups inside roles (doubts). The proof of the text looks at the same once more by who knows
 of whose wait (`grid_dependency`).

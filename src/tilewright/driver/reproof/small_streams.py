@@ -32,7 +32,7 @@ rounds."""
 
 class Streaming(Protocol):
     """What is asked of decisions that stream: CTAs, streamed tiles, slices of each that a helper takes, slots of the
-    ring, and whether consumers take tiles in turn."""
+    ring, and whether consumers take tiles alternately."""
 
     @property
     def ctas(self) -> int: ...

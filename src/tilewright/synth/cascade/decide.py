@@ -119,7 +119,7 @@ _WORDS_OF_ROW = 2
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
-    consumers take whole tiles in turn; cluster: CTAs along rows and columns that bring each other what they need."""
+    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots."""
 
     consumers: int
     columns: int

@@ -90,7 +90,7 @@ def streamed(program: tile.ProgramOp, d: PipelineDecisions, target: Target, want
 @dataclass(frozen=True, slots=True)
 class CutTiles:
     """What is asked of tiles that may be streamed. counts: of tiles, and of slices of each; least: slices of the
-    shortest part; extents: rows, columns and depth of a slice; turns: whether consumers take tiles in turn; fitted:
+    shortest part; extents: rows, columns and depth of a slice; turns: whether consumers take tiles alternately; fitted:
     whether what is known of the gain is of such tiles."""
 
     counts: tuple[int, int]
