@@ -42,7 +42,7 @@ def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Ope
             yield (
                 dot,
                 f"this product in a loop is not compiled for {target.name} yet",
-                "leave out groups, run-time extents and scales in the loop, or compile it for sm_90a",
+                "leave out groups and scales in the loop, or compile it for sm_90a",
             )
 
 

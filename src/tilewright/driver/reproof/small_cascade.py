@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tilewright.base.size import value_of
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
@@ -66,7 +67,7 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
         apart = tuple(each.stride * slot.element_bytes for each in dimensions[1:])
         return replace(slot, dims=tuple(each.extent for each in dimensions), strides_bytes=apart)
 
-    rows, columns, matrices = tile_counts(program, d)
+    rows, columns, matrices = _counts(program, d)
 
     def small_map(one: MapDecision, store: StoreDecision) -> MapDecision:
         dims, strides = box_dimensions(program, d, store)
@@ -83,7 +84,9 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
     together = math.gcd(d.together, matrices) if d.together else 0
-    return replace(d, slots=slots, ctas=min(ctas, d.ctas, tiles), walked=walked, together=together, stores=stores)
+    # Of run-time tiles the launch says how many CTAs there are.
+    ctas = min(ctas, d.ctas) if program.run_time else min(ctas, d.ctas, tiles)
+    return replace(d, slots=slots, ctas=ctas, walked=walked, together=together, stores=stores)
 
 
 def box_dimensions(
@@ -101,6 +104,12 @@ def box_dimensions(
     return tuple(extent for extent, _ in order), tuple(stride * width for _, stride in order[1:])
 
 
+def _counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
+    """`tile_counts` at the extents of the arrays."""
+    rows, columns, matrices = (value_of(each, program.extents) for each in tile_counts(program, d))
+    return rows, columns, matrices
+
+
 def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
     """The range with lines moved so that the last tile of rows begins at the second tile and walks to the end."""
     begin, end = (
@@ -112,7 +121,7 @@ def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
 
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
     """What the lowering may write as an immediate that depends on extents."""
-    rows, columns, matrices = tile_counts(program, d)
+    rows, columns, matrices = _counts(program, d)
     found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, d.raster_group)]
     most = tiles_walked(program, d)
     found += [most, most - 1]

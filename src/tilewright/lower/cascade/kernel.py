@@ -17,9 +17,11 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
+from tilewright.base.size import Size, computed, product, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
+from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
@@ -47,6 +49,7 @@ from tilewright.lower.cascade.slots import (
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
+from tilewright.lower.program import map_dims, shape_of
 from tilewright.lower.staged_store import bulk_wait, declare_staging, tail_name, tail_of
 
 _WARPGROUP = 128
@@ -56,12 +59,15 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     """The kernel of a program that walks an axis by tiles."""
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
-    most = -(-tiles_m * tiles_n * matrices // d.ctas)
+    in_all = product((tiles_m, tiles_n, matrices))
+    most = -(-value_of(in_all, program.extents) // d.ctas)
+    # So many CTAs are there at most; of run-time tiles no more than one each.
+    ctas = d.ctas if isinstance(in_all, int) else computed("min", in_all, d.ctas)
     symbols = {"K": (walked, LEAST_SLOTS if d.turns else 1), "tiles": (most, 0)}
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
-        program.sym_name.data, symbols, (d.ctas, 1, 1), (1, 1, 1),
-        _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers,
+        program.sym_name.data, symbols, (ctas, 1, 1), (1, 1, 1),
+        _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers, program.run_time,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     arrays = _declare_arrays(build, program, d, rings)
@@ -113,24 +119,38 @@ def _declare_arrays(
     read = [load for load in loads(program) if first_alike(program, load) not in rings]
     plain = {parameter_name(program, load.tensor) for load in read}
     plain |= {each.table for slot in d.slots for each in slot.lookups}
-    arrays = {each.parameter: tensor_map(build, each.parameter, each.parameter, each.map) for each in d.stores}
+    arrays: dict[str, SSAValue] = {}
     for each in d.stores:
+        dims = map_dims(program, each.map, _box_axes(program, each, d))
+        arrays[each.parameter] = tensor_map(build, each.parameter, each.parameter, each.map, dims)
         for tail in each.tail:
-            arrays[tail_of(each)] = tensor_map(build, tail_name(program, each), each.parameter, tail)
+            arrays[tail_of(each)] = tensor_map(build, tail_name(program, each), each.parameter, tail, dims)
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
+        shape = shape_of(program, buffer.name)
         if buffer.role == "output":
-            buffer = _turned(buffer, tile.tensor_type(argument).axis_names, d)
+            buffer, shape = _turned(buffer, shape, tile.tensor_type(argument).axis_names, d)
         if (buffer.role == "output" and d.boxed(buffer.name) is None) or buffer.name in plain:
-            arrays[buffer.name] = global_array(build, buffer)
+            arrays[buffer.name] = global_array(build, buffer, shape)
     return arrays
 
 
-def _turned(buffer: Buffer, axes: Sequence[str], d: CascadeDecisions) -> Buffer:
-    """A result's array with its dimensions in the order of `rows_first`."""
+def _box_axes(program: tile.ProgramOp, store: StoreDecision, d: CascadeDecisions) -> list[str]:
+    """The axes of the dimensions of a result's map, from the innermost on."""
+    arguments = zip(program.parameters, program.body.block.args, strict=True)
+    axes = next(tile.tensor_type(each).axis_names for name, each in arguments if name.data == store.parameter)
+    column = next(axis for axis in axes if axis in (d.column, *d.further))
+    return [d.row, column] if store.turned else [column, d.row, *(axis for axis in reversed(axes) if axis in d.batch)]
+
+
+def _turned(
+    buffer: Buffer, shape: Sequence[Size], axes: Sequence[str], d: CascadeDecisions
+) -> tuple[Buffer, tuple[Size, ...]]:
+    """A result's array, and its extents, with dimensions in the order of `rows_first`."""
     order = [axes.index(axis) for axis in rows_first(axes, d)]
-    return replace(
+    turned = replace(
         buffer, shape=tuple(buffer.shape[at] for at in order), strides=tuple(buffer.strides[at] for at in order)
     )
+    return turned, tuple(shape[at] for at in order)
 
 
 def _add_producer(

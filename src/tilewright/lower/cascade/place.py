@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from tilewright.base.size import ceil_div, settled
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision
+from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
+from tilewright.lower.program import Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,13 @@ class Place:
         return self.along(d.streamed, index if self.begin is None else affine(build, [(index, 1), (self.begin, 1)], 0))
 
 
-def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
+def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
     """Tiles along rows and columns, and places along the batch's axes."""
-    extents = program.extents
+    sizes, ranges = program.sizes, program.run_time
     return (
-        -(-extents[d.row] // d.tile_rows),
-        -(-extents[d.column] // d.tile_columns) if d.column else 1,
-        math.prod(extents[axis] for axis in d.batch),
+        settled(ceil_div(sizes[d.row], d.tile_rows), ranges),
+        settled(ceil_div(sizes[d.column], d.tile_columns), ranges) if d.column else 1,
+        math.prod(program.extents[axis] for axis in d.batch),
     )
 
 
@@ -84,8 +87,8 @@ def open_tiles(
         result_types=[value.type for value in carried],
         properties={
             "symbol": StringAttr("tiles"),
-            "tiles_m": IntAttr(tiles_m),
-            "tiles_n": IntAttr(tiles_n),
+            "tiles_m": size_attr(tiles_m),
+            "tiles_n": size_attr(tiles_n),
             "raster_group": IntAttr(d.raster_group),
             **batch,
         },

@@ -6,7 +6,7 @@ general generator (`synth.cascade`, `lower.cascade`) takes it: for targets on wh
 own. What it means is unchanged: the same values, the same axis, the same sums. Both operands may be loads, or one of
 them computed of loads, element by element.
 
-Not handled, and None: scales, groups, run-time extents; in the loop, transposed values but whole operands. Checked by:
+Not handled, and None: scales, groups; in the loop, transposed values but whole operands. Checked by:
 tests/synth/streaming/test_loop_products.py.
 """
 
@@ -59,7 +59,7 @@ def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
 
 def _is_sum(program: tile.ProgramOp) -> bool:
     products = dots(program)
-    if not products or any(each.scales for each in products) or grouping(program) is not None or program.run_time:
+    if not products or any(each.scales for each in products) or grouping(program) is not None:
         return False
     loop = products[0].parent_op()
     if [op for op in program.body.block.ops if isinstance(op, tile.LoopOp)] != [loop]:
