@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
+from tilewright.ir.group_rows import GroupDecision
 
 RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
@@ -143,7 +144,8 @@ class CascadeDecisions:
     where all walks only sum, slots of tensor memory for a tile's sums, which a role of its own issues; else 0.
     Where accumulators are registers, products by their numbers in the program: late, those whose sum is only
     carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
-    first; and loaded_along, numbers of loads that are asked for while products run."""
+    first; and loaded_along, numbers of loads that are asked for while products run. grouping: where rows stand in
+    groups; their axis is one of the batch, whose place follows from the tile's rows."""
 
     row: str
     column: str
@@ -182,6 +184,7 @@ class CascadeDecisions:
     late: tuple[int, ...] = ()
     issued_together: tuple[tuple[int, ...], ...] = ()
     loaded_along: tuple[int, ...] = ()
+    grouping: tuple[GroupDecision, ...] = ()
 
     @property
     def tile_units(self) -> int:

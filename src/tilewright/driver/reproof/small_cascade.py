@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.base.size import value_of
+from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
@@ -44,7 +45,14 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     for axis, size, tiles in sizes:
         found[axis] = reduced(extents[axis], size, tiles)
-    for axis in d.batch:
+    for each in d.grouping:
+        found[each.axis] = min(extents[each.axis], GROUPS_MOST)
+        found[d.row] = min(extents[d.row], small_rows(d.tile_rows))
+        # A CTA has tiles enough for the slots of its sums to come round.
+        tiles = group_tiles(found[each.axis], found[d.row], d.tile_rows, apart=bool(each.pitch))
+        across = max(_TILES, -(-CTAS * (1 + max(1, d.sum_slots)) // max(1, tiles)))
+        found[d.column] = reduced(extents[d.column], d.tile_columns, across)
+    for axis in d.batch if not d.grouping else ():
         # Of blocks, so many elements that there are two.
         largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
         found[axis] = min(extents[axis], _PLACES * largest)
@@ -67,6 +75,7 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
         apart = tuple(each.stride * slot.element_bytes for each in dimensions[1:])
         return replace(slot, dims=tuple(each.extent for each in dimensions), strides_bytes=apart)
 
+    grouping = tuple(replace(each, pitch=program.extents[d.row] if each.pitch else 0) for each in d.grouping)
     rows, columns, matrices = _counts(program, d)
 
     def small_map(one: MapDecision, store: StoreDecision) -> MapDecision:
@@ -84,9 +93,11 @@ def cascade_decisions(program: tile.ProgramOp, d: CascadeDecisions, ctas: int) -
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
     together = math.gcd(d.together, matrices) if d.together else 0
-    # Of run-time tiles the launch says how many CTAs there are.
-    ctas = min(ctas, d.ctas) if program.run_time else min(ctas, d.ctas, tiles)
-    return replace(d, slots=slots, ctas=ctas, walked=walked, together=together, stores=stores)
+    # Of run-time tiles the launch says how many CTAs there are, of groups memory how many tiles.
+    ctas = min(ctas, d.ctas) if program.run_time or grouping else min(ctas, d.ctas, tiles)
+    return replace(
+        d, slots=slots, ctas=ctas, walked=walked, together=together, stores=stores, grouping=grouping
+    )  # fmt: skip
 
 
 def box_dimensions(
@@ -125,6 +136,9 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     found = [rows * columns * matrices, rows * columns, d.ctas, *raster_quantities(rows, columns, d.raster_group)]
     most = tiles_walked(program, d)
     found += [most, most - 1]
+    for each in d.grouping:
+        groups, length = program.extents[each.axis], program.extents[d.row]
+        found += [groups - 1, (groups - 1) * each.pitch + length, each.pitch, columns]
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:

@@ -429,7 +429,7 @@ class Consumer:
 
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
-        return affine(self.build, [(tile_row, self.d.tile_rows), *self.of_unit()], 0)
+        return affine(self.build, [(tile_row, self.place.step(self.axes.row, self.d)), *self.of_unit()], 0)
 
     def of_unit(self) -> list[tuple[SSAValue, int]]:
         """What the unit's number adds to the tile's first row."""

@@ -17,11 +17,12 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
-from tilewright.base.size import Size, computed, product, value_of
+from tilewright.base.size import Size, computed, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import cascade_axes, first_alike, loads_of_walk, products_of
 from tilewright.ir.copy_decisions import StoreDecision
+from tilewright.ir.group_rows import in_line
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
@@ -30,10 +31,12 @@ from tilewright.lower.cascade.consumer import Consumer, Shared
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
+    is_in_line,
+    most_tiles,
     open_tiles,
+    own_axes,
     rows_first,
     slot_coordinates,
-    tile_counts,
     tiles_walked,
 )
 from tilewright.lower.cascade.slot_sums import Sums, add_issuer, declare_sums
@@ -57,9 +60,8 @@ _WARPGROUP = 128
 
 def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     """The kernel of a program that walks an axis by tiles."""
-    tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
-    in_all = product((tiles_m, tiles_n, matrices))
+    in_all = most_tiles(program, d)
     most = -(-value_of(in_all, program.extents) // d.ctas)
     # So many CTAs are there at most; of run-time tiles no more than one each.
     ctas = d.ctas if isinstance(in_all, int) else computed("min", in_all, d.ctas)
@@ -88,7 +90,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> ModuleOp:
     build.add(ac.CtaSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
-        add_issuer(build, program, d, rings, sums, _WARPGROUP)
+        add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
     _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory), arrays, sums)
     if allocated is not None:
         take_down(build, allocated)
@@ -119,6 +121,7 @@ def _declare_arrays(
     read = [load for load in loads(program) if first_alike(program, load) not in rings]
     plain = {parameter_name(program, load.tensor) for load in read}
     plain |= {each.table for slot in d.slots for each in slot.lookups}
+    plain |= {each.limits for each in d.grouping}
     arrays: dict[str, SSAValue] = {}
     for each in d.stores:
         dims = map_dims(program, each.map, _box_axes(program, each, d))
@@ -126,9 +129,12 @@ def _declare_arrays(
         for tail in each.tail:
             arrays[tail_of(each)] = tensor_map(build, tail_name(program, each), each.parameter, tail, dims)
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
-        shape = shape_of(program, buffer.name)
+        axes, shape = tile.tensor_type(argument).axis_names, shape_of(program, buffer.name)
+        for grouping in d.grouping if is_in_line(axes, d) else ():
+            buffer = in_line(buffer, grouping.pitch)
+            axes, shape = own_axes(axes, d), buffer.shape
         if buffer.role == "output":
-            buffer, shape = _turned(buffer, shape, tile.tensor_type(argument).axis_names, d)
+            buffer, shape = _turned(buffer, shape, axes, d)
         if (buffer.role == "output" and d.boxed(buffer.name) is None) or buffer.name in plain:
             arrays[buffer.name] = global_array(build, buffer, shape)
     return arrays
@@ -153,6 +159,11 @@ def _turned(
     return turned, tuple(shape[at] for at in order)
 
 
+def limits_of(d: CascadeDecisions, arrays: dict[str, SSAValue]) -> SSAValue | None:
+    """The array that says where groups of rows end; None where there are no groups."""
+    return next((arrays[each.limits] for each in d.grouping), None)
+
+
 def _add_producer(
     build: Build,
     program: tile.ProgramOp,
@@ -163,7 +174,7 @@ def _add_producer(
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
     listed, led = list(rings), leaders(rings)
     starts = [rings[load].start(role, "empty") for load in led]
-    outer, place, carried = open_tiles(role, program, d, starts)
+    outer, place, carried = open_tiles(role, program, d, starts, limits=limits_of(d, arrays))
     if d.programmatic:
         # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
         outer.add(ac.GridWaitOp.create())
@@ -230,7 +241,7 @@ def _add_consumer(
     )  # fmt: skip
     led = leaders(rings) if sums is None else []
     starts = [rings[load].start(role, "full") for load in led] if sums is None else [sums.start(role, "full")]
-    outer, place, carried = open_tiles(role, program, d, starts, shared.turns)
+    outer, place, carried = open_tiles(role, program, d, starts, shared.turns, limits_of(d, arrays))
     cursors = dict(zip(led, carried, strict=False))
     reads = None if sums is None else (sums, carried[0])
     consumer = Consumer(outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads)

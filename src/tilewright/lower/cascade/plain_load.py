@@ -33,7 +33,7 @@ def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False) ->
     name = parameter_name(consumer.program, load.tensor)
     array = part_of_batch(consumer.build, tensor.axis_names, consumer.arrays[name], consumer.place, consumer.d)
     letters = {consumer.axes.row: "m", **dict.fromkeys((consumer.axes.streamed, *consumer.axes.columns), "n")}
-    indices = zip(tensor.axis_names, load.indices, strict=True)
+    indices = list(zip(tensor.axis_names, load.indices, strict=True))
     spread = [(axis, index) for axis, index in indices if base_axis(axis) not in consumer.axes.batch]
     axes = "".join(letters[base_axis(axis)] for axis, _ in spread)
     places = {"m": consumer.first_row(), "n": consumer.zero()}

@@ -60,6 +60,7 @@ from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
@@ -289,10 +290,11 @@ def _decided(
     allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
+    grouping = group_decision(program, axes, slots, wanted, summed=bool(sum_slots))
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
-    tiles = rows * columns * places
+    tiles = tile_count(program, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch)
     ctas = min(tiles, target.limit("device.multiprocessors"))
     words = (
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
@@ -300,6 +302,7 @@ def _decided(
     if sum_slots:
         issued = BLOCK_ROWS * choice.consumers
         words += (f"a role issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
+    words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked:
         longest = counted(walked[0].longest, "tile")
@@ -324,7 +327,7 @@ def _decided(
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
         programmatic=_begins_early(program, brought, wanted, sum_slots), sum_slots=sum_slots, late=plan.late,
-        issued_together=plan.issued_together, loaded_along=plan.loaded_along,
+        issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
     )  # fmt: skip
 
 
@@ -361,10 +364,9 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
     products run while it computes, but half of the rows; of three, two compute then. A narrow tile of the streamed axis
     takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
-    tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
-    tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
+    tiles = tiles_of(program, d)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)

@@ -6,7 +6,7 @@ general generator (`synth.cascade`, `lower.cascade`) takes it: for targets on wh
 own. What it means is unchanged: the same values, the same axis, the same sums. Both operands may be loads, or one of
 them computed of loads, element by element.
 
-Not handled, and None: scales, groups; in the loop, transposed values but whole operands. Checked by:
+Not handled, and None: scales; in the loop, transposed values but whole operands. Checked by:
 tests/synth/streaming/test_loop_products.py.
 """
 
@@ -30,9 +30,13 @@ _IN_A_LOOP = (
 
 def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
     """The program with its loop over products as a walk that sums; None where it is none. swapped: what the right
-    operand has are the rows of its tiles, and what the left one has their columns."""
-    if not _is_sum(the_program(module)):
+    operand has are the rows of its tiles, and what the left one has their columns. Rows in groups are those of tiles
+    in any case."""
+    program = the_program(module)
+    if not _is_sum(program):
         return None
+    if (groups := grouping(program)) is not None:
+        swapped = groups.ragged in value_type(dots(program)[0].right).axis_names
     found = module.clone()
     listed = dots(the_program(found))
     loop = listed[0].parent_op()
@@ -59,7 +63,7 @@ def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
 
 def _is_sum(program: tile.ProgramOp) -> bool:
     products = dots(program)
-    if not products or any(each.scales for each in products) or grouping(program) is not None:
+    if not products or any(each.scales for each in products):
         return False
     loop = products[0].parent_op()
     if [op for op in program.body.block.ops if isinstance(op, tile.LoopOp)] != [loop]:
