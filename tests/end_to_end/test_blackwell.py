@@ -10,10 +10,13 @@ from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
+import numpy as np
 import pytest
-from tests.lower import cascade_programs, row_programs
+from tests.end_to_end import kernels
+from tests.lower import cascade_programs, gathered_programs, row_programs
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
 from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
@@ -22,6 +25,8 @@ from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.reference import evaluate
+from tilewright.frontends.tile.trace import trace
 from tilewright.runtime.device import runs_on
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
@@ -199,10 +204,44 @@ def below_the_diagonal(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Ten
     y[i, j] = tw.where(j <= i, tw.dot(x[i, k], w[j, k], over=k), 0.0)
 
 
+@tw.kernel
+def of_neighbours(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i - 1, k], w[j + 3, k].T)
+    y[i, j] = acc + r[i + 1, j]
+
+
+@tw.kernel
+def rounded_on_the_way(
+    x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["M", tw.f32], y: tw.Tensor["M", "N"]
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k].to(tw.f8e4m3), w[j, k].to(tw.f8e4m3).T)
+    y[i, j] = acc * s[i]
+
+
+@tw.kernel
+def exponentials(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(tw.exp(x[i, k]).to(tw.bf16), w[k, j])
+    y[i, j] = acc
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("kernel", "dims", "tile"),
     [
+        (of_neighbours, {"M": 130, "N": 72, "K": 72}, (128, 80)),
+        (of_neighbours, {"M": 64, "N": 33, "K": 70}, None),
+        (rounded_on_the_way, {"M": 70, "N": 40, "K": 160}, None),
+        (exponentials, {"M": 70, "N": 40, "K": 72}, None),
+        (kernels.operand_expression, {"M": 70, "N": 40, "K": 72}, None),
         (of_bytes, {"M": 66, "N": 40, "K": 160}, None),
         (of_byte_columns, {"M": 160, "N": 272, "K": 200}, (128, 96)),
         (gated, {"M": 136, "N": 72, "K": 136}, (128, 80)),
@@ -228,6 +267,23 @@ def test_products(kernel: Kernel, dims: Mapping[str, int], tile: tuple[int, int]
     assert compilation.text_proof is not None and compilation.assembly is not None
     assert "tcgen05.mma" in compilation.ptx and compilation.assembly.spill_bytes == 0
     check_numbers(compilation)
+
+
+@pytest.mark.parametrize("lengths", [(33, 64), (1, 16)])
+def test_keys_in_pages(lengths: tuple[int, int]) -> None:
+    """Read where a table says, some twice, some nowhere: both proofs, and the values."""
+    kernel, dims = gathered_programs.paged(16), {"B": 2, "H": 2, "Q": 1, "T": 64, "E": 64, "F": 64, "P": 5, "S": 16}
+    dims = {axis: dims[axis] for axis in kernel.axes}
+    made = compiled(kernel, dims)
+    assert made.text_proof is not None and made.assembly is not None and "tcgen05.mma" in made.ptx
+    bundle = made.bundle()
+    inputs = random_inputs([each for each in bundle.plan.buffers if each.role == "input"], 0)
+    inputs["table"][...] = [[3, 3, -1, 4], [5, 0, 2**31 - 1, 1]]
+    inputs["lengths"][...] = lengths
+    (found,) = [run_on_machine(bundle, tuple(inputs.values()))]
+    kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+    exact = evaluate(trace(kernel, dims, kinds), inputs, rounded=False)["O"]
+    assert np.linalg.norm(np.asarray(found, np.float64) - exact) <= 1e-2 * np.linalg.norm(exact)
 
 
 def replaced(ptx: str, old: str, new: str, number: int = 0) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
-from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.group_rows import GroupDecision
 
 RASTER_GROUP = 8
@@ -46,6 +46,7 @@ class SlotDecision:
     axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
+    displaced: by how many elements along the inner and the outer axis.
     """
 
     load: int
@@ -68,6 +69,12 @@ class SlotDecision:
     lookups: tuple[Lookup, ...] = ()
     page: int = 0
     joined: int = 0
+    displaced: tuple[int, int] = (0, 0)
+
+    @property
+    def map(self) -> MapDecision:
+        """The tensor map that brings it."""
+        return MapDecision(self.element, self.dims, self.strides_bytes, self.box, self.swizzle, self.l2_promotion)
 
     @property
     def box_rows(self) -> int:

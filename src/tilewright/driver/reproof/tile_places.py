@@ -370,7 +370,7 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     match d:
         case PipelineDecisions() if not d.grouping and d.teams == 1:
             return {d.rows: d.tile_m * d.cluster_m, d.columns: d.tile_n * d.cluster_n, **dict.fromkeys(d.batch, 1)}
-        case CascadeDecisions() if not d.together:
+        case CascadeDecisions() if not d.together and not d.grouping:
             columns = {d.column: d.tile_columns} if d.column else {}
             return {d.row: d.tile_rows, **columns, **dict.fromkeys(d.batch, 1)}
         case _:

@@ -231,12 +231,12 @@ def slot_coordinates(
 ) -> Coordinates:  # fmt: skip
     """Where the boxes of a load's tile lie. tables: the arrays that say where rows lie, by name; known: what they have
     said for this tile, to which what they say now is added."""
-    inner = place.first(build, slot.inner, d)
+    inner, (inner_shift, outer_shift) = place.first(build, slot.inner, d), slot.displaced
     span = slot.box[0]
     coordinates: dict[int, Sequence[SSAValue]] = {}
     for down in range(slot.boxes_down):
         here = _Element(build, place, d, slot.outer, down * slot.box_rows)
-        row = here.within(slot.page) if slot.page else here.block(1)
+        row = _moved(build, here.within(slot.page) if slot.page else here.block(1), outer_shift)
         looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}
         further = [
             looked_up[number] if number in looked_up else here.along(axis)
@@ -244,7 +244,7 @@ def slot_coordinates(
         ]
         for across in range(slot.spans):
             offset = across * slot.span_bytes + down * slot.box_bytes
-            coordinates[offset] = [_moved(build, inner, span * across), row, *further]
+            coordinates[offset] = [_moved(build, inner, span * across + inner_shift), row, *further]
     return coordinates
 
 

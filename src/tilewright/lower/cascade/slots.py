@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
-from tilewright.ir.decisions import MapDecision
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads
@@ -127,11 +126,8 @@ def leaders(rings: Mapping[tile.LoadOp, Ring]) -> list[tile.LoadOp]:
 
 
 def _declare_map(build: Build, program: tile.ProgramOp, name: str, slot: SlotDecision) -> SSAValue:
-    decision = MapDecision(
-        slot.element, slot.dims, slot.strides_bytes, slot.box, slot.swizzle, slot.l2_promotion
-    )  # fmt: skip
-    dims = map_dims(program, decision, (slot.inner, slot.outer, *slot.batch))
-    return tensor_map(build, name, slot.buffer, decision, dims)
+    dims = map_dims(program, slot.map, (slot.inner, slot.outer, *slot.batch))
+    return tensor_map(build, name, slot.buffer, slot.map, dims)
 
 
 def _declare_ring(build: Build, name: StringAttr, slots: int, units: int, address: int) -> SSAValue:

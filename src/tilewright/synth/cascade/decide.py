@@ -151,8 +151,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     for load in loads(program):
         if isinstance(load.tensor.owner, GatherOp) and first_alike(program, load) not in brought:
             name = parameter_name(program, read_tensor(load.tensor))
-            refuse_at(
-                load, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
+            refuse_map(
+                load, name, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
     if sums and not target.supports("tensor_memory"):
         return _of_sum(program, axes, brought, sums[0], target, wanted)
@@ -290,7 +290,7 @@ def _decided(
     allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
-    grouping = group_decision(program, axes, slots, wanted, summed=bool(sum_slots))
+    grouping = group_decision(program, axes, slots, in_vectors, summed=bool(sum_slots))
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
@@ -321,12 +321,16 @@ def _decided(
     listed = loads(program)
     cut = {listed[each.load] for each in slots if each.sliced}
     plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut)
+    # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or they
+    # go through a first iteration by itself.
+    waited = any(each.resident for each in slots) or bool(plan.late)
+    early = _begins_early(program, brought, wanted, sum_slots) if waited else 0
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
-        programmatic=_begins_early(program, brought, wanted, sum_slots), sum_slots=sum_slots, late=plan.late,
+        programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
     )  # fmt: skip
 
@@ -640,7 +644,7 @@ def obstacles(
         slot.element, slot.dims, slot.strides_bytes, slot.box, swizzle=slot.swizzle, l2_promotion=slot.l2_promotion
     )
     broken = [item.message for item in check(map_, target).violations]
-    if any(index_offset(index) for index in load.indices):
+    if _counted_past_an_end(load, axes):
         broken.append("it is displaced, and elements past an end must not count")
     strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
     if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
@@ -653,6 +657,19 @@ def obstacles(
     if slot.page and length % slot.rows and not any(_ends(each, slot.outer, length) for each in slot.lookups):
         broken.append(f"{slot.outer} has {length} elements, past which no table ends")
     return broken
+
+
+def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:
+    """Whether a load is displaced along an axis of which a tile's elements past the end count, unless they are zero: of
+    rows and columns they are not stored."""
+    stored = set() if isinstance(load.tensor.owner, GatherOp) else {axes.row, *axes.columns}
+    return not _displacements(load).keys() <= stored
+
+
+def _displacements(load: tile.LoadOp) -> dict[str, int]:
+    """By how many elements a load is displaced, by axis."""
+    indices = zip(read_type(load.tensor).axis_names, load.indices, strict=True)
+    return {base_axis(axis): index_offset(index) for axis, index in indices if index_offset(index)}
 
 
 def _ends(lookup: Lookup, axis: str, length: int) -> bool:
@@ -688,12 +705,14 @@ def _slot(
         if isinstance(each.where, Table)
     )
     resident = is_resident(load) and not sliced
+    moved = _displacements(load)
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
+        displaced=(moved.get(inner, 0), moved.get(outer, 0)),
     )  # fmt: skip
 
 

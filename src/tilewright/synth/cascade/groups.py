@@ -16,19 +16,22 @@ from collections.abc import Sequence
 
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
-from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.group_rows import GroupDecision, group_pitches
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grouping, index_offset, loads, parameter_name, stores
 from tilewright.ir.tile.types import axes_text, tensor_type
-from tilewright.synth.tile.wanted import Wanted
 
 
 def group_decision(
-    program: tile.ProgramOp, axes: CascadeAxes, slots: Sequence[SlotDecision], wanted: Wanted, *, summed: bool
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    slots: Sequence[SlotDecision],
+    in_vectors: tuple[str, ...],
+    *,
+    summed: bool,
 ) -> tuple[GroupDecision, ...]:
-    """The groups of a program's rows; none where rows stand in no groups. summed: whether all walks only sum. Raises
-    TilewrightError at the author's line for what is not handled."""
+    """The groups of a program's rows; none where rows stand in no groups. in_vectors: results that leave 16 bytes at a
+    time; summed: whether all walks only sum. Raises TilewrightError at the author's line for what is not handled."""
     groups = grouping(program)
     if groups is None:
         return ()
@@ -56,17 +59,13 @@ def group_decision(
         if slot.page or slot.lookups:
             refuse_at(program, f"{slot.buffer} is read in groups where integers say", "gather it in a kernel before")
     (pitch,) = pitches
-    names = tuple(_checked(program, axes, store, groups.group if pitch else "") for store in stores(program))
-    vectors = tuple(
-        name
-        for name, store in zip(names, stores(program), strict=True)
-        if name not in wanted.misaligned and _in_vectors(store)
-    )
-    return (GroupDecision(groups.group, groups.bounds, pitch, vectors),)
+    for store in stores(program):
+        _check_rows(program, axes, store, groups.group if pitch else "")
+    return (GroupDecision(groups.group, groups.bounds, pitch, in_vectors),)
 
 
-def _checked(program: tile.ProgramOp, axes: CascadeAxes, store: tile.StoreOp, apart: str) -> str:
-    """The name of a result, which has whole rows of columns. apart: the axis of groups that it has, too."""
+def _check_rows(program: tile.ProgramOp, axes: CascadeAxes, store: tile.StoreOp, apart: str) -> None:
+    """Refuse a result that has no whole rows of columns. apart: the axis of groups that it has, too."""
     tensor, name = tensor_type(store.tensor), parameter_name(program, store.tensor)
     expected = (*([apart] if apart else []), axes.row, axes.column)
     if tensor.axis_names != expected or tensor.stride_elements[-1] != 1:
@@ -76,15 +75,6 @@ def _checked(program: tile.ProgramOp, axes: CascadeAxes, store: tile.StoreOp, ap
             f"{name} over {shown} is not contiguous along {axes.column}, behind rows in groups",
             f"give a result over {axes_text(expected)}, whose columns are contiguous",
         )
-    return name
-
-
-def _in_vectors(store: tile.StoreOp) -> bool:
-    """Whether rows begin and end at multiples of a vector."""
-    tensor = tensor_type(store.tensor)
-    sizes = (*tensor.stride_elements[:-1], tensor.extents[-1])
-    aligned = tensor.refinement.alignment_bytes % RUN_BYTES == 0
-    return aligned and all(size * tensor.element_kind.bytes % RUN_BYTES == 0 for size in sizes)
 
 
 def tile_count(

@@ -17,7 +17,7 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import CascadeAxes, first_alike, slot_sums
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads, loops, stores
-from tilewright.ir.tile.types import tensor_type
+from tilewright.ir.tile.types import read_type, tensor_type
 from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cost.time_model import multiply_cycles, parameters_of
 from tilewright.targets import Target
@@ -44,7 +44,7 @@ def _iteration(
     multiplied, fetched = 0.0, 0
     for each in products:
         columns = d.columns_along(axes.column_of(axes.kept(each.op.result)))
-        element_bytes = tensor_type(each.brought.tensor).element_kind.bytes
+        element_bytes = read_type(each.brought.tensor).element_kind.bytes
         shape = (d.tile_rows, columns, d.tile_streamed)
         multiplied += multiply_cycles(shape, d.tile_rows, element_bytes, target, d.tile_rows)
     used = {first_alike(program, op) for op in loop.body.block.ops if isinstance(op, tile.LoadOp)}
