@@ -222,7 +222,9 @@ def test_the_text_as_emitted_is_proven(kernel: Kernel, tile: tuple[int, int]) ->
 
 
 EDITS: dict[str, Callable[[str], str]] = {
-    "a consumer begins with another CTA's tile": in_role("consumer", r"mov\.u32 (%r\d+), %ctaid\.x;", r"mov.u32 \1, 0;"),
+    "a consumer begins with another CTA's tile": in_role(
+        "consumer", r"mov\.u32 (%r\d+), %ctaid\.x;", r"mov.u32 \1, 0;"
+    ),
     "the issuer steps over three CTAs": in_role("issuer", r"(%ctaid\.x;\n\tmov\.u32 %r\d+), 2;", r"\1, 3;"),
     "the producer steps over three CTAs": in_role("producer", r"(%ctaid\.x;\n\tmov\.u32 %r\d+), 2;", r"\1, 3;"),
     "a group's last tile is dropped by the issuer": in_role("issuer", r"(add\.u32 %r\d+, %r\d+), 127;", r"\1, 63;"),

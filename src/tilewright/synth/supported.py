@@ -19,7 +19,17 @@ from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grid_axes, grouping, index_offset, loads, parameter_name, reductions, stores, the_grid
+from tilewright.ir.tile.facts import (
+    dots,
+    grid_axes,
+    grouping,
+    index_offset,
+    loads,
+    parameter_name,
+    reductions,
+    stores,
+    the_grid,
+)
 from tilewright.ir.tile.gather import GatherOp, read_tensor
 from tilewright.ir.tile.products import shared_products
 from tilewright.ir.tile.rules import place_of

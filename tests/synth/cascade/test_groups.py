@@ -1,6 +1,8 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """What is decided of walks whose rows stand in groups, and what is refused at which line."""
 
+from pathlib import Path
+
 import pytest
 
 import tilewright.frontends.tile.language as tw
@@ -124,7 +126,7 @@ def test_what_is_refused(kernel: Kernel, words: str, line: str) -> None:
         decided(kernel, T=256, G=2, N=64, K=64)
     assert words in caught.value.message and caught.value.span is not None
     if line:
-        assert line in open(__file__, encoding="utf-8").read().split("\n")[caught.value.span.line - 1]
+        assert line in Path(__file__).read_text("utf-8").split("\n")[caught.value.span.line - 1]
 
 
 def test_groups_that_stand_differently_far_apart() -> None:

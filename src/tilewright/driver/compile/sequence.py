@@ -79,8 +79,8 @@ class _Sequence:
 
 def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
-    tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where there is no such sequence: what
-    a single kernel is refused for."""
+    tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
+    there is no such sequence: what a single kernel is refused for."""
     # A loop's operands are computed by its own generator where there is one.
     found = operand_before(module) if target.supports("tensor_memory") else None
     if found is not None:

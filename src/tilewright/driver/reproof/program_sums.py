@@ -169,7 +169,7 @@ class ProgramSums:
 
 
 def placed_arrays(program: tile.ProgramOp, sums: ProgramSums | None) -> dict[str, ArrayAxes]:
-    """The arrays of which a tile has a part, along the program's axes. sums: what it multiplies, where that is known."""
+    """The arrays of which a tile has a part, along the program's axes. sums: what it multiplies, if that is known."""
     return _parameters(program) if sums is None else sums.arrays
 
 

@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.group_rows import stands_in_line
 from tilewright.ir.sizes import size_array
 from tilewright.ir.tier import int_array
-from tilewright.ir.group_rows import stands_in_line
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
 from tilewright.ir.tile.types import tensor_type

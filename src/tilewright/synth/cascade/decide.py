@@ -321,8 +321,8 @@ def _decided(
     listed = loads(program)
     cut = {listed[each.load] for each in slots if each.sliced}
     plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut)
-    # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or they
-    # go through a first iteration by itself.
+    # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
+    # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
     early = _begins_early(program, brought, wanted, sum_slots) if waited else 0
     return CascadeDecisions(
@@ -662,8 +662,9 @@ def obstacles(
 def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:
     """Whether a load is displaced along an axis of which a tile's elements past the end count, unless they are zero: of
     rows and columns they are not stored."""
-    stored = set() if isinstance(load.tensor.owner, GatherOp) else {axes.row, *axes.columns}
-    return not _displacements(load).keys() <= stored
+    if isinstance(load.tensor.owner, GatherOp):
+        return bool(_displacements(load))
+    return not _displacements(load).keys() <= {axes.row, *axes.columns}
 
 
 def _displacements(load: tile.LoadOp) -> dict[str, int]:

@@ -46,7 +46,9 @@ def _not_taken(program: tile.ProgramOp, dot: tile.DotOp) -> list[SSAValue]:
     """The operands that no walk takes, the smaller first: of two that are computed, one may be."""
     sides = [_untransposed(dot.left), _untransposed(dot.right)]
     computed = [each for each in sides if not isinstance(each.owner, tile.LoadOp)]
-    computed.sort(key=lambda value: math.prod(program.extents[base_axis(axis)] for axis in value_type(value).axis_names))
+    computed.sort(
+        key=lambda value: math.prod(program.extents[base_axis(axis)] for axis in value_type(value).axis_names)
+    )
     narrow = any(value_type(each).element_kind.bytes < _THREADS_COMPUTE_BYTES for each in computed)
     refused = computed if len(computed) > 1 or narrow or grouping(program) is not None else []
     return refused + [each for each in sides if each not in computed and _is_displaced(each, dot.contracted)]
@@ -90,8 +92,9 @@ def _divided(module: ModuleOp, number: int, value: SSAValue) -> tuple[ModuleOp, 
     own = sides[original.index(value)]
     fresh = written.body.block.insert_arg(workspace, len(names))
     names.append(taken)
-    load = tile.LoadOp(fresh, [_index(written, loop, axis) for axis in axes], value.owner.place.data)
-    loop.body.block.insert_op_before(load, loop.body.block.first_op)
+    first = next(iter(loop.body.block.ops))
+    load = tile.LoadOp(fresh, [_index(written, loop, axis) for axis in axes], dot.place.data)
+    loop.body.block.insert_op_before(load, first)
     own.replace_all_uses_with(load.result)
     _erase_unused(loop.body.block)
     _erase_unused(written.body.block)
