@@ -26,7 +26,7 @@ PTX = "compiled.ptx"
         (
             ("program.py:scaled", "--shape", "M=64,N=64,K=64", "--target", "sm_100a"),
             "is not compiled for sm_100a yet",
-            "leave out scales in the loop",
+            "scale one product alone, by numbers of rows",
         ),
         (("program.py:scale", "--shape", "M=32,KK=32"), "no axis KK", "did you mean K?"),
         (("program.py:scale", "--shape", "M=32"), "axis K of kernel scale has no extent", "give it one"),

@@ -20,11 +20,11 @@ def linear(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"
 
 
 @tw.kernel
-def scaled(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["M", "K/64"], y: tw.Tensor["M", "N"]):
+def scaled(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["K/64"], y: tw.Tensor["M", "N"]):
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)
     for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[j, k].T) * s[i, k // 64]
+        acc += tw.dot(x[i, k], w[j, k].T) * s[k // 64]
     y[i, j] = acc
 """
 SHAPE = ("--shape", "M=192,N=128,K=128")
@@ -54,7 +54,7 @@ def test_what_blocks_a_target_is_said_with_its_line(program: str, capsys: pytest
     assert main(["portability", program.replace("linear", "scaled"), "--shape", "M=64,N=64,K=64"]) == 1
     text = capsys.readouterr().out
     assert "sm_90a: compiles" in text and "sm_100a: does not compile" in text
-    assert "program.py:15" in text and "help: leave out scales" in text
+    assert "program.py:15" in text and "help: scale one product alone" in text
 
 
 def test_wrong_inputs(program: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,10 +99,6 @@ KINDS = {
 }  # fmt: skip
 
 
-REFUSED_OF_BLACKWELL = {"scales of blocks", "displaced"}
-OF_BLACKWELL = [name for name in KINDS if name not in REFUSED_OF_BLACKWELL]
-
-
 @cache
 def compiled(name: str, target: str = "sm_90a") -> Compilation:
     """For sm_100a, of which there was no GPU, with both proofs and assembled."""
@@ -121,7 +117,7 @@ def extents_of(kind: Kind) -> list[int]:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
-    ("name", "target"), [*((name, "sm_90a") for name in KINDS), *((name, "sm_100a") for name in OF_BLACKWELL)]
+    ("name", "target"), [*((name, "sm_90a") for name in KINDS), *((name, "sm_100a") for name in KINDS)]
 )
 def test_every_extent_is_right(name: str, target: str) -> None:
     made = compiled(name, target)

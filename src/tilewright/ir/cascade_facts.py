@@ -206,6 +206,18 @@ def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]
     return tuple(next(each for each in products_of(program) if each.op is op) for op in listed)
 
 
+def is_of_slots(program: tile.ProgramOp, product: Product) -> bool:
+    """Whether both operands of a product are loads of one tile of the walk, of which nothing but products makes use: it
+    takes both out of slots."""
+    held = product.held.owner
+    if product.op.axis.data != streamed_axis(program):
+        return True
+    if not isinstance(held, tile.LoadOp) or held.parent is not product.op.parent:
+        return False
+    alike = [load for load in loads(program) if _tiles_of(load) == _tiles_of(held)]
+    return all(isinstance(user, ContractOp) for load in alike for user in users(load.result))
+
+
 def all_slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The products of a program all of whose walks only sum; none of any other."""
     found = [slot_sums(program, loop) for loop in loops(program)]

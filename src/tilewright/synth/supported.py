@@ -54,7 +54,7 @@ def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Ope
             yield (
                 dot,
                 f"this product in a loop is not compiled for {target.name} yet",
-                "leave out scales in the loop, or compile it for sm_90a",
+                "scale one product alone, by numbers of rows or of columns, or compile it for sm_90a",
             )
 
 

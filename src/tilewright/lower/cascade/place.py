@@ -191,12 +191,17 @@ def _divided(build: Build, index: SSAValue, size: int) -> SSAValue:
     )
 
 
-def part_of_batch(build: Build, axes: Sequence[str], array: SSAValue, place: Place, d: CascadeDecisions) -> SSAValue:
-    """The array's part at the tile's place along the batch's axes. axes: the array's, in order."""
+def part_of_batch(
+    build: Build, axes: Sequence[str], array: SSAValue, place: Place, d: CascadeDecisions, walked: str = ""
+) -> SSAValue:
+    """The array's part at the tile's place along the batch's axes. axes: the array's, in order; walked: an axis of
+    blocks of the streamed one, of which it is the part at the tile's block too."""
     dimension = 0
     for axis in own_axes(axes, d):
-        if base_axis(axis) in d.batch:
-            index = _divided(build, place.indices[base_axis(axis)], block_size(axis))
+        if base_axis(axis) in d.batch or axis == walked:
+            assert axis != walked or block_size(axis) % d.tile_streamed == 0, "a tile of the walk lies within a block"
+            size = block_size(axis) // (d.tile_streamed if axis == walked else 1)
+            index = _divided(build, place.indices[base_axis(axis)], size)
             array = part_at(build, array, dimension, index)
         else:
             dimension += 1

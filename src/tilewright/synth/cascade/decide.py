@@ -38,6 +38,7 @@ from tilewright.ir.cascade_facts import (
     axis_of,
     cascade_axes,
     first_alike,
+    is_of_slots,
     is_resident,
     load_number,
     map_dimensions,
@@ -58,6 +59,7 @@ from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, 
 from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
+from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
@@ -99,6 +101,8 @@ _SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
 _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
 """Of a tile whose sums stay in tensor memory, besides the most that there can be."""
+_MOST_ADDED = 128
+"""Columns of sums that threads add, beside those of a product: of 192, ptxas (12.9) spills 156 bytes."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _SWIZZLED_ROWS = 8
@@ -136,7 +140,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     _check_stores(program, axes)
     sums = slot_sums(program, target)
     brought = multiplied_loads(program, axes)
-    held = (_held_load(program, each) for each in sums)
+    of_slots = [each for each in products_of(program) if _is_of_slots(program, each, target)]
+    held = (_held_load(program, each) for each in of_slots)
     brought = tuple(dict.fromkeys((*brought, *(load for load in held if load is not None))))
     for load in brought:
         _check_brought(program, load, wanted, target)
@@ -210,7 +215,9 @@ def _walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> 
 
 
 def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> bool:
-    """Whether both operands of a product come to slots."""
+    """Whether a product takes both operands out of slots."""
+    if target.supports("tensor_memory"):
+        return is_of_slots(program, product)
     return product.op.axis.data != streamed_axis(program) or product in slot_sums(program, target)
 
 
@@ -503,17 +510,22 @@ def _registers(
     for loop in loops(program):
         columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
         carried = max(carried, sum(wide[each] if each else _WORDS_OF_ROW for each in columns))
-    scores = sum(product.op.axis.data != axes.streamed for product in products_of(program))
-    held = any(product.op.axis.data == axes.streamed for product in products_of(program))
-    read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
+    products = products_of(program)
+    scores = sum(product.op.axis.data != axes.streamed for product in products)
+    walks = [product for product in products if product.op.axis.data == axes.streamed]
+    held = not all(_is_of_slots(program, product, target) for product in walks)
+    multiplied = {_held_load(program, product) for product in walks if _is_of_slots(program, product, target)}
+    read = sum(
+        axes.kept(load.result) == frozenset({axes.row, axes.streamed}) and load not in multiplied for load in brought
+    )
     packed = (read + held) * (narrow // 2)
     if slot_sums(program, target):
         # Nothing is carried but in tensor memory, and a walk's sums are read once, to be stored.
         return summed_columns(program, axes, _wide(program, axes, choice, target)) // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     other = min(other, _OTHER_OF_SHARED) if shared else other
-    scored = narrow * max(scores, 1) + packed
-    if target.supports("tensor_memory") and held:
+    scored = narrow * max(scores, 1) + packed if scores or held else 0
+    if target.supports("tensor_memory") and walks:
         # A product's sums are read beside what they are added to.
         scored = max(scored, *wide.values())
     return carried + scored + other
@@ -524,6 +536,13 @@ def _tiles(
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
     most, summed = target.limit("product.columns_max"), bool(slot_sums(program, target))
+    # Of sums alone any part of the columns may be a tile: of those in tensor memory, and of what threads add up.
+    of_slots = summed or (
+        target.supports("tensor_memory")
+        and all(
+            _is_of_slots(program, each, target) and each.op.axis.data == axes.streamed for each in products_of(program)
+        )
+    )
     span, least = _span(brought), _step(brought)
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
@@ -532,12 +551,15 @@ def _tiles(
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
-        if summed and cut:
+        if of_slots and cut:
             narrower = [each for each in _SUM_COLUMNS if each < whole]
-            columns = [wanted.tile[1]] if wanted.tile is not None else [*columns[:1], *narrower]
+            widest = most if summed else _MOST_ADDED
+            columns = [each for each in (*columns[:1], *narrower) if each <= widest]
+            columns = [wanted.tile[1]] if wanted.tile is not None else columns
     step = span if axes.streamed in inner else least
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))
+    blocks = [block_size(op.axis.data) for op in program.walk() if isinstance(op, WalkedBlockOp)]
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]
@@ -549,10 +571,11 @@ def _tiles(
         widths = [width for width in (wanted.depth,) if width % step == 0 and 0 < width <= most]
     else:
         widths = _of_whole_blocks(widths, [size for load in brought for size in _blocks_of(load, axes.streamed)])
+    widths = [width for width in widths if all(size % width == 0 for size in blocks)]
     few = program.extents[axes.row] <= BLOCK_ROWS
     several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole and not summed else (_CONSUMERS, 1)
     counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else several
-    if summed and wanted.tile is not None:
+    if of_slots and wanted.tile is not None:
         counts = (wanted.tile[0] // BLOCK_ROWS,)
     for each in columns:
         for consumers in counts:
