@@ -2,7 +2,8 @@
 
 A value over rows and blocks of the walked axis has, within a tile of the walk that no block's end cuts, one number for
 each row: that of the tile's own block. Only the compiler writes this, in loops that it has derived, and takes tiles
-that lie within blocks. Checked by: tests/synth/streaming/test_loop_products.py.
+that lie within blocks. Checked by: tests/synth/cascade/test_scaled_walks.py,
+tests/end_to_end/test_blackwell.py.
 """
 
 from __future__ import annotations

@@ -559,7 +559,12 @@ def _tiles(
     step = span if axes.streamed in inner else least
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))
-    blocks = [block_size(op.axis.data) for op in program.walk() if isinstance(op, WalkedBlockOp)]
+    scaling = {op: block_size(op.axis.data) for op in program.walk() if isinstance(op, WalkedBlockOp)}
+    blocks = list(scaling.values())
+    for op, size in scaling.items():
+        if size % step:
+            what = f"a product is scaled by blocks of {size} elements of {axes.streamed}"
+            refuse_at(op, what, f"use blocks of a multiple of {step} elements")
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]

@@ -6,8 +6,12 @@ general generator (`synth.cascade`, `lower.cascade`) takes it: for targets on wh
 own. What it means is unchanged: the same values, the same axis, the same sums. Both operands may be loads, or one of
 them computed of loads, element by element.
 
-Not handled, and None: scales; in the loop, transposed values but whole operands. Checked by:
-tests/synth/streaming/test_loop_products.py.
+A product that is scaled in its loop is multiplied with the numbers of the block that its tile lies in
+(`tile.walked_block`), before it is added.
+
+Not handled, and None: scaled products in batches or beside others, and scales that are not over one axis of the product
+besides blocks of the loop's; in the loop, transposed values but whole operands. Checked by:
+tests/synth/streaming/test_loop_products.py and tests/synth/cascade/test_scaled_walks.py.
 """
 
 from __future__ import annotations
