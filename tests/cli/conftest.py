@@ -43,6 +43,15 @@ def divides(a: tw.Tensor["M", "K"], c: tw.Tensor["M", "K"]):
     c[i, j] = a[i, j] * (1 // 0)
 
 
+@tw.kernel
+def scaled(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["K/64"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[j, k].T) * s[k // 64]
+    c[i, j] = acc
+
+
 not_a_kernel = 3
 """
 

@@ -24,9 +24,9 @@ PTX = "compiled.ptx"
     [
         (("program.py:scale", *SHAPE, "--target", "sm_90"), "unknown target 'sm_90'", "did you mean 'sm_90a'?"),
         (
-            ("program.py:matmul", "--shape", "M=1..64,N=64,K=64", "--target", "sm_100a"),
+            ("program.py:scaled", "--shape", "M=64,N=64,K=64", "--target", "sm_100a"),
             "is not compiled for sm_100a yet",
-            "leave out groups, run-time extents",
+            "scale one product alone, by numbers of rows",
         ),
         (("program.py:scale", "--shape", "M=32,KK=32"), "no axis KK", "did you mean K?"),
         (("program.py:scale", "--shape", "M=32"), "axis K of kernel scale has no extent", "give it one"),

@@ -10,18 +10,25 @@ from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
+import numpy as np
 import pytest
-from tests.lower import cascade_programs, row_programs
+from tests.end_to_end import kernels
+from tests.lower import cascade_programs, gathered_programs, row_programs
 
 import tilewright.frontends.tile.language as tw
+from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.cli.arrays import random_inputs
 from tilewright.cli.run_command import ERROR_LIMITS, relative_errors
+from tilewright.contract.typestate.typestate import judge
 from tilewright.driver.compile.compile import Compilation, compile_kernel
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.run.run import run_on_machine
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
+from tilewright.frontends.tile.reference import evaluate
+from tilewright.frontends.tile.trace import trace
+from tilewright.ir.ac import operations as ac
 from tilewright.runtime.device import runs_on
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target, target
@@ -199,10 +206,44 @@ def below_the_diagonal(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Ten
     y[i, j] = tw.where(j <= i, tw.dot(x[i, k], w[j, k], over=k), 0.0)
 
 
+@tw.kernel
+def of_neighbours(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], r: tw.Tensor["M", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i - 1, k], w[j + 3, k].T)
+    y[i, j] = acc + r[i + 1, j]
+
+
+@tw.kernel
+def rounded_on_the_way(
+    x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["M", tw.f32], y: tw.Tensor["M", "N"]
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k].to(tw.f8e4m3), w[j, k].to(tw.f8e4m3).T)
+    y[i, j] = acc * s[i]
+
+
+@tw.kernel
+def exponentials(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(tw.exp(x[i, k]).to(tw.bf16), w[k, j])
+    y[i, j] = acc
+
+
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("kernel", "dims", "tile"),
     [
+        (of_neighbours, {"M": 130, "N": 72, "K": 72}, (128, 80)),
+        (of_neighbours, {"M": 64, "N": 33, "K": 70}, None),
+        (rounded_on_the_way, {"M": 70, "N": 40, "K": 160}, None),
+        (exponentials, {"M": 70, "N": 40, "K": 72}, None),
+        (kernels.operand_expression, {"M": 70, "N": 40, "K": 72}, None),
         (of_bytes, {"M": 66, "N": 40, "K": 160}, None),
         (of_byte_columns, {"M": 160, "N": 272, "K": 200}, (128, 96)),
         (gated, {"M": 136, "N": 72, "K": 136}, (128, 80)),
@@ -228,6 +269,78 @@ def test_products(kernel: Kernel, dims: Mapping[str, int], tile: tuple[int, int]
     assert compilation.text_proof is not None and compilation.assembly is not None
     assert "tcgen05.mma" in compilation.ptx and compilation.assembly.spill_bytes == 0
     check_numbers(compilation)
+
+
+@tw.kernel
+def scaled_by_blocks(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["N", "K"],
+    s: tw.Tensor["M", "K/128", tw.f32],
+    t: tw.Tensor["N/128", "K/128", tw.f32],
+    b: tw.Tensor["N"],
+    y: tw.Tensor["M", "N"],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[j, k].T) * s[i, k // 128] * t[j // 128, k // 128]
+    y[i, j] = tw.relu(acc + b[j])
+
+
+@tw.kernel
+def scaled_by_expressions(
+    x: tw.Tensor["M", "K"],
+    w: tw.Tensor["K", "N"],
+    s: tw.Tensor["M", "K/256", tw.f32],
+    t: tw.Tensor["K/64", "N", tw.f32],
+    y: tw.Tensor["M", "N", tw.f32],
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[k, j]) * (tw.exp(s[i, k // 256]) * 0.5) * t[k // 64, j]
+    y[i, j] = acc
+
+
+NARROW = {"x": "f8e4m3", "w": "f8e4m3"}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    ("kernel", "dims", "dtype"),
+    [
+        (scaled_by_blocks, {"M": 70, "N": 200, "K": 400}, NARROW),
+        (scaled_by_blocks, {"M": 300, "N": 136, "K": 1040}, NARROW),
+        (scaled_by_blocks, {"M": 130, "N": 136, "K": 328}, "bf16"),
+        (scaled_by_blocks, {"M": 1, "N": 1, "K": 16}, NARROW),
+        (scaled_by_expressions, {"M": 129, "N": 72, "K": 520}, "f16"),
+        (scaled_by_expressions, {"M": 65, "N": 40, "K": 127}, "bf16"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Kernel) else "x".join(map(str, value)),
+)
+def test_products_scaled_in_the_loop(kernel: Kernel, dims: Mapping[str, int], dtype: str | dict[str, str]) -> None:
+    """Each tile's product by itself into tensor memory, scaled by the numbers of its block and added by threads."""
+    made = compile_kernel(kernel, target=TARGET, dims=dims, dtype=dtype)
+    assert made.text_proof is not None and made.assembly is not None and made.assembly.spill_bytes == 0
+    assert "tcgen05.mma" in made.ptx
+    check_numbers(made)
+
+
+@pytest.mark.parametrize("lengths", [(33, 64), (1, 16)])
+def test_keys_in_pages(lengths: tuple[int, int]) -> None:
+    """Read where a table says, some twice, some nowhere: both proofs, and the values."""
+    kernel, dims = gathered_programs.paged(16), {"B": 2, "H": 2, "Q": 1, "T": 64, "E": 64, "F": 64, "P": 5, "S": 16}
+    dims = {axis: dims[axis] for axis in kernel.axes}
+    made = compiled(kernel, dims)
+    assert made.text_proof is not None and made.assembly is not None and "tcgen05.mma" in made.ptx
+    bundle = made.bundle()
+    inputs = random_inputs([each for each in bundle.plan.buffers if each.role == "input"], 0)
+    inputs["table"][...] = [[3, 3, -1, 4], [5, 0, 2**31 - 1, 1]]
+    inputs["lengths"][...] = lengths
+    (found,) = [run_on_machine(bundle, tuple(inputs.values()))]
+    kinds = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+    exact = evaluate(trace(kernel, dims, kinds), inputs, rounded=False)["O"]
+    assert np.linalg.norm(np.asarray(found, np.float64) - exact) <= 1e-2 * np.linalg.norm(exact)
 
 
 def replaced(ptx: str, old: str, new: str, number: int = 0) -> str:
@@ -311,6 +424,44 @@ def test_the_text_itself_is_proven() -> None:
     found = replay_plan(read(compilation.ptx, "own.ptx"), compilation.plan, dict(compilation.claims), (0,))
     assert isinstance(found, Proven), found
     assert not any("wgmma" in line for line in compilation.assumptions), "there is none to assume anything of"
+
+
+@cache
+def small_scaled_product() -> Compilation:
+    return compile_kernel(scaled_by_blocks, target=TARGET, dims={"M": 300, "N": 136, "K": 1040}, dtype=NARROW)
+
+
+SCALED_MUTANTS: dict[str, tuple[str, str, int]] = {
+    "products do not wait for their operands": (WAIT, GO_ON, -2),
+    "nobody waits for the products": (WAIT, GO_ON, -1),
+    "products are not committed": (line("tcgen05.commit", True), "", -1),
+    "a slot is not released": (line("tcgen05.commit", True), "", 0),
+    "no wait for what is loaded": (line("tcgen05.wait::ld"), "", 0),
+    "products are issued before all have read the last sums": (MEET, "", 0),
+}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", SCALED_MUTANTS)
+def test_each_edit_of_a_scaled_product_is_refuted(name: str) -> None:
+    compilation = small_scaled_product()
+    old, new, number = SCALED_MUTANTS[name]
+    edited = replaced(compilation.ptx, old, new, number)
+    assert edited != compilation.ptx
+    found = replay_plan(read(edited, "edited.ptx"), compilation.plan, dict(compilation.claims), (0,))
+    assert isinstance(found, Refuted), (name, found)
+
+
+def test_all_threads_that_wait_for_a_slot_meet_before_its_product() -> None:
+    """Else the tensor core frees it, and its barrier passes the phase that a late warp still waits for."""
+    compilation = small_scaled_product()
+    (module,) = (each.clone() for each in compilation.modules.values())
+    assert isinstance(judge(module, target(TARGET))[0], Proven)
+    waits = [op for op in module.walk() if isinstance(op, ac.BarrierWaitOp) and op.issuer is not None]
+    assert len(waits) >= 2
+    del waits[-1].properties["issuer"]
+    verdict = judge(module, target(TARGET))[0]
+    assert isinstance(verdict, Refuted) and {each.code for each in verdict.findings} == {"TC003"}, verdict
 
 
 def test_a_bundle_is_for_its_own_architecture() -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
-from tilewright.ir.copy_decisions import AsyncPlan, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.tile_stream import TileStream
 
 RASTER_GROUP = 8
@@ -46,7 +47,8 @@ class SlotDecision:
     axes, "" where a table says. joined: 1 if it is filled, waited for and released together with the load before it,
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
-    peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them.
+    peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
+    by how many elements along the inner and the outer axis.
     """
 
     load: int
@@ -70,6 +72,12 @@ class SlotDecision:
     page: int = 0
     joined: int = 0
     peers: int = 1
+    displaced: tuple[int, int] = (0, 0)
+
+    @property
+    def map(self) -> MapDecision:
+        """The tensor map that brings it."""
+        return MapDecision(self.element, self.dims, self.strides_bytes, self.box, self.swizzle, self.l2_promotion)
 
     @property
     def box_rows(self) -> int:
@@ -150,7 +158,8 @@ class CascadeDecisions:
     a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
     core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
-    that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns."""
+    that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
+    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows."""
 
     row: str
     column: str
@@ -194,6 +203,7 @@ class CascadeDecisions:
     cut: tuple[TileStream, ...] = ()
     prefetch: int = 0
     prefetch_columns: int = 0
+    grouping: tuple[GroupDecision, ...] = ()
 
     @property
     def stream(self) -> TileStream | None:

@@ -10,7 +10,7 @@ Not handled: what `cascade_axes` refuses, with the author's line. Checked by: te
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -18,10 +18,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir.function import Function
+from tilewright.ir.group_rows import group_pitches
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import index_offset, loads, loops
+from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
 from tilewright.ir.tile.repeats import bare, users
 from tilewright.ir.tile.rules import place_of
@@ -31,13 +32,16 @@ from tilewright.ir.tile.types import axes_text, read_type, value_type
 @dataclass(frozen=True, slots=True)
 class CascadeAxes:
     """batch: in the grid's order. column: "" where no product runs over the streamed axis. further: columns of other
-    products over it, each taken whole in every tile, as `column` is then too."""
+    products over it, each taken whole in every tile, as `column` is then too. group: the axis of groups of rows, which
+    is one of the batch; pitch: where the rows of all groups are one line in arrays, from one group's to the next's."""
 
     batch: tuple[str, ...]
     row: str
     column: str
     streamed: str
     further: tuple[str, ...] = ()
+    group: str = ""
+    pitch: int = 0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,8 +137,9 @@ def _tiles_of(load: tile.LoadOp) -> tuple[object, ...]:
 def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
     """Which part each axis of the program plays. Raises TilewrightError where they play none that this compiler
     knows."""
-    streamed, products = streamed_axis(program), products_of(program)
-    batch: dict[str, None] = {}
+    streamed, products, groups = streamed_axis(program), products_of(program), grouping(program)
+    group = frozenset[str]() if groups is None else frozenset({groups.group})
+    batch: dict[str, None] = dict.fromkeys(group)
     rows: list[set[str]] = []
     columns: list[set[str]] = []
     for product in products:
@@ -142,13 +147,13 @@ def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
         held = [base_axis(axis) for axis in value_type(product.held).axis_names if axis != over]
         brought = [base_axis(axis) for axis in value_type(product.brought.result).axis_names if axis != over]
         batch |= dict.fromkeys(axis for axis in held if axis in brought)
-        own, other = set(held) - set(brought), set(brought) - set(held)
+        own, other = set(held) - set(brought) - group, set(brought) - set(held) - group
         if not own or not other:
             remedy = f"give each one, or fold what is multiplied along {over} by tw.sum"
             refuse_at(product.op, f"a product over {over} whose operands have no axis of their own", remedy)
         if over != streamed and streamed not in other:
             refuse_at(product.op, f"a product over {over} beside {streamed}", f"give an operand the axis {streamed}")
-        rows.append(own)
+        rows.append(own if groups is None or groups.ragged not in own else {groups.ragged})
         columns += [other] if over == streamed else []
         batch |= dict.fromkeys(sorted(own | other))
     row = _longest(program, rows)
@@ -159,7 +164,9 @@ def cascade_axes(program: tile.ProgramOp) -> CascadeAxes:
     column, *further = dict.fromkeys(own)
     order = list(program.extents)
     others = [axis for axis in batch if axis not in (row, streamed, *own)]
-    return CascadeAxes(tuple(sorted(others, key=order.index)), row, column, streamed, tuple(further))
+    pitches = group_pitches(program, groups) if groups is not None and groups.kind == "within" else ()
+    listed = tuple(sorted(others, key=order.index))
+    return CascadeAxes(listed, row, column, streamed, tuple(further), "".join(group), max(pitches, default=0))
 
 
 def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:
@@ -199,6 +206,18 @@ def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]
             return ()
         listed.append(product)
     return tuple(next(each for each in products_of(program) if each.op is op) for op in listed)
+
+
+def is_of_slots(program: tile.ProgramOp, product: Product) -> bool:
+    """Whether both operands of a product are loads of one tile of the walk, of which nothing but products makes use: it
+    takes both out of slots."""
+    held = product.held.owner
+    if product.op.axis.data != streamed_axis(program):
+        return True
+    if not isinstance(held, tile.LoadOp) or held.parent is not product.op.parent:
+        return False
+    alike = [load for load in loads(program) if _tiles_of(load) == _tiles_of(held)]
+    return all(isinstance(user, ContractOp) for load in alike for user in users(load.result))
 
 
 def all_slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
@@ -244,7 +263,7 @@ class MapDimensions:
 def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None:
     """The dimensions of a load that a box has two axes of: one along which its array is contiguous, and another one or
     places in blocks of one. None for others."""
-    listed = read_dimensions(load.tensor)
+    listed = _in_line(read_dimensions(load.tensor), axes)
     spread = [each for each in listed if isinstance(each.where, Remainder) or _extends(each.where, axes)]
     dense = [each for each in listed if each.stride == 1]
     if len(spread) != 2 or not dense or dense[-1] not in spread or not isinstance(dense[-1].where, Direct):
@@ -254,6 +273,15 @@ def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None
     if isinstance(outer.where, Remainder) and outer.where.axis in axes.batch:
         return None
     return MapDimensions(inner, outer, tuple(each for each in reversed(listed) if each not in (inner, outer)))
+
+
+def _in_line(listed: Sequence[Dimension], axes: CascadeAxes) -> list[Dimension]:
+    """Dimensions with those of groups that stand apart and of their rows as one."""
+    found = list(listed)
+    if axes.pitch and [each.where for each in found[:2]] == [Direct(axes.group), Direct(axes.row)]:
+        groups, rows = found[:2]
+        found[:2] = [replace(rows, extent=(groups.extent - 1) * axes.pitch + rows.extent)]
+    return found
 
 
 def _extends(where: Where, axes: CascadeAxes) -> bool:

@@ -20,6 +20,7 @@ from tilewright.ir.ac.split import contributions, sum_parts
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, WalkRange
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.exchange import ExchangePlan
+from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.rows import RowDecision
 from tilewright.ir.tile_stream import TileStream
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
@@ -60,18 +61,6 @@ class OperandDecision:
     def loaded_extent(self, extent: int) -> int:
         """Elements of the outer axis that boxes bring where `extent` are needed: MN-major boxes are one span wide."""
         return extent if self.major == "K" else -(-extent // self.map.box[0]) * self.map.box[0]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDecision:
-    """Rows in groups whose sizes stand in memory; see `ac.group_tiles`. axis: of the groups; limits: the parameter that
-    says where they end; pitch: rows from one group's first to the next's, 0 where groups follow one another. vectors:
-    results stored 16 bytes at a time, whose rows all begin at multiples of that."""
-
-    axis: str
-    limits: str
-    pitch: int
-    vectors: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
@@ -11,6 +10,7 @@ from xdsl.ir import SSAValue
 from tilewright.base.plan import Buffer
 from tilewright.base.size import Size, ceil_div, settled
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
+from tilewright.ir.group_rows import in_line, stands_in_line
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.types import tensor_type
 
@@ -60,11 +60,6 @@ def map_dims(program: tile.ProgramOp, decision: MapDecision, axes: Sequence[str]
     return tuple(dims)
 
 
-def stands_in_line(axes: tuple[str, ...], decisions: PipelineDecisions) -> bool:
-    """Whether an array over these axes has the rows of groups that stand apart."""
-    return any(each.pitch and axes[:2] == (each.axis, decisions.rows) for each in decisions.grouping)
-
-
 def rows_in_line(program: tile.ProgramOp, buffer: Buffer, decisions: PipelineDecisions) -> Buffer:
     """The array as the rows of all groups in one line, where they stand apart in it; else as it is."""
     axes = next(
@@ -73,10 +68,8 @@ def rows_in_line(program: tile.ProgramOp, buffer: Buffer, decisions: PipelineDec
         if name.data == buffer.name
     )
     for grouping in decisions.grouping:
-        if stands_in_line(axes, decisions):
-            groups, rows, *further = buffer.shape
-            shape = ((groups - 1) * grouping.pitch + rows, *further)
-            return replace(buffer, shape=shape, strides=buffer.strides[1:])
+        if stands_in_line(axes, decisions.grouping, decisions.rows):
+            return in_line(buffer, grouping.pitch)
     return buffer
 
 

@@ -14,12 +14,23 @@ from xdsl.ir import Operation
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.ir.cascade_facts import refuse_map
 from tilewright.ir.decisions import RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size, blocks_of
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import dots, grid_axes, grouping, index_offset, loads, reductions, stores, the_grid
-from tilewright.ir.tile.gather import GatherOp
+from tilewright.ir.tile.facts import (
+    dots,
+    grid_axes,
+    grouping,
+    index_offset,
+    loads,
+    parameter_name,
+    reductions,
+    stores,
+    the_grid,
+)
+from tilewright.ir.tile.gather import GatherOp, read_tensor
 from tilewright.ir.tile.products import shared_products
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import IndexType, axes_text, read_type, tensor_type, value_type
@@ -29,6 +40,7 @@ from tilewright.targets import Target
 
 def refuse_unsupported(program: tile.ProgramOp, target: Target) -> None:
     """Raise TilewrightError for the first part of a verified program that nothing lowers."""
+    _refuse_gathers(program)
     # One after the other: what a program may not hold is not looked at by those that come later.
     for op, message, remedy in chain(_unsupported(program), _of_registers(program, target)):
         file, _, line = place_of(op).rpartition(":")
@@ -47,13 +59,12 @@ def _of_registers(program: tile.ProgramOp, target: Target) -> Iterator[tuple[Ope
             yield (
                 dot,
                 f"this product in a loop is not compiled for {target.name} yet",
-                "leave out groups, run-time extents and scales in the loop, or compile it for sm_90a",
+                "scale one product alone, by numbers of rows or of columns, or compile it for sm_90a",
             )
 
 
 def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
     yield from _contractions(program)
-    yield from _gathers(program)
     yield from _integers(program)
     products = dots(program)
     groups = grouping(program)
@@ -100,14 +111,15 @@ def _contractions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str
             )
 
 
-def _gathers(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
-    """What tables lead to, beside products of a loop and in groups."""
+def _refuse_gathers(program: tile.ProgramOp) -> None:
+    """What tables lead to, beside products of a loop."""
     for load in loads(program):
-        if isinstance(load.tensor.owner, GatherOp) and (dots(program) or grouping(program) is not None):
-            what = "a product in a loop" if dots(program) else "groups"
-            yield (
+        if isinstance(load.tensor.owner, GatherOp) and dots(program):
+            # A program before may put it together (`cut.laid_out`).
+            refuse_map(
                 load,
-                f"an array that integers lead to is not compiled yet beside {what}",
+                parameter_name(program, read_tensor(load.tensor)),
+                "an array that integers lead to is not compiled yet beside a product in a loop",
                 "name all axes by tw.axes and multiply by tw.dot(..., over=...), or gather in a kernel before",
             )
 

@@ -17,7 +17,8 @@ from tilewright.base.size import Extent, Range, Size, ceil_div, computed, parse_
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.kernels import matmul_kernel
-from tilewright.driver.reproof.program_sums import program_sums
+from tilewright.driver.compile.walked import walked
+from tilewright.driver.reproof.program_sums import placed_arrays, program_sums
 from tilewright.driver.reproof.reproof import replay_plan, reprove
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_run_time import is_of_tiles, nearest, run_time_instances
@@ -35,6 +36,16 @@ from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
 FACTS = target("sm_90a")
+BLACKWELL = "sm_100a"
+
+
+@tw.kernel
+def transposed(a: tw.Tensor["K", "N"], b: tw.Tensor["M", "K"], c: tw.Tensor["M", "N"]):
+    j, i = tw.grid("N", "M")
+    acc = tw.zeros(j, i)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[k, j].T, b[i, k].T)
+    c[i, j] = acc.T
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,8 @@ class Kind:
     values: Range
     wanted: Wanted
     columns: int = 320
+    target: str = "sm_90a"
+    kernel: Kernel = matmul_kernel
 
 
 KINDS = {
@@ -50,6 +63,10 @@ KINDS = {
     "plain stores": Kind(tw.dynamic(1, 64 * 9), Wanted(tile=(64, 64), stages=2, swapped=False), columns=317),
     "ping-pong": Kind(
         tw.dynamic(0, 128 * 9, multiple_of=8), Wanted(tile=(128, 64), stages=2, turns=True, swapped=False)
+    ),
+    "sums in tensor memory": Kind(tw.dynamic(1, 128 * 19), Wanted(tile=(128, 64)), target=BLACKWELL),
+    "columns in tensor memory": Kind(
+        tw.dynamic(0, 64 * 19), Wanted(tile=(64, 64)), target=BLACKWELL, kernel=transposed
     ),
     "pairs": Kind(tw.dynamic(1, 64 * 9), Wanted(tile=(64, 128), stages=2, cluster=(2, 1), swapped=False)),
 }
@@ -60,20 +77,25 @@ def decided(name: str) -> ModuleOp:
     kind = KINDS[name]
     dims = {"M": kind.values, "N": kind.columns, "K": 128}
     strides = {"b": (320, 1)} if kind.columns % 8 else {}
-    module = trace(matmul_kernel, dims, dict.fromkeys("abc", Element.BF16), strides)
-    decide(the_program(module), FACTS, kind.wanted)
+    facts = target(kind.target)
+    module = walked(trace(kind.kernel, dims, dict.fromkeys("abc", Element.BF16), strides), facts, kind.wanted)
+    decide(the_program(module), facts, kind.wanted)
     return module
 
 
-def emitted(lowered: LoweredProgram) -> str:
-    return lower_to_ptx([each.module for each in lowered.kernels], "sm_90a")
+def emitted(lowered: LoweredProgram, target: str = "sm_90a") -> str:
+    return lower_to_ptx([each.module for each in lowered.kernels], target)
+
+
+def text_of(name: str) -> str:
+    return emitted(lower_program(the_program(decided(name))), KINDS[name].target)
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_emitted_is_proven(name: str) -> None:
-    text = emitted(lower_program(the_program(decided(name))))
-    verdict = reprove(decided(name), text, "sm_90a", name)
+    text = text_of(name)
+    verdict = reprove(decided(name), text, KINDS[name].target, name)
     assert isinstance(verdict, Proven), verdict
     assert any("as run" in line for line in verdict.claims)
 
@@ -88,12 +110,13 @@ def judged(name: str, edit: Edit, sizes: Callable[[RunTimeSizes], RunTimeSizes] 
     for extents in run_time_instances(the_program(program)):
         instance = small_instance(program, extents)
         lowered = lower_program(the_program(instance))
-        claims = {each.name: protocol_claims(each.module, FACTS, boundaries=False)[0] for each in lowered.kernels}
+        facts = target(KINDS[name].target)
+        claims = {each.name: protocol_claims(each.module, facts, boundaries=False)[0] for each in lowered.kernels}
         plan = launch_plan(lowered)
         assert plan.run_time is not None
         if sizes is not None:
             plan = replace(plan, run_time=sizes(plan.run_time))
-        text = emitted(lowered)
+        text = emitted(lowered, KINDS[name].target)
         changed = edit(text)
         assert sizes is not None or changed != text, "the edit changes nothing"
         at = plan_at(plan, {"M": extents["M"]})
@@ -141,6 +164,23 @@ def test_edited_texts_are_refuted(name: str) -> None:
     assert "Refuted" in found, found
 
 
+OF_TENSOR_MEMORY: dict[str, Edit] = {
+    "nobody waits": once(r"\tmbarrier\.try_wait[^\n]*\n\t@%p\d+ (bra wait_done)", r"\t\1", 0),
+    "sums are never handed over": without(r"tcgen05\.commit", -1),
+    "one tile less in one role": once(r"(ld\.param\.u32 (%r\d+), \[size_tiles\];)", r"\1\n\tsub.u32 \2, \2, 1;"),
+    "one tile more in all roles": once(r"(ld\.param\.u32 (%r\d+), \[size_tiles\];)", r"\1\n\tadd.u32 \2, \2, 1;", 0),
+    "the grid's step taken for the number of tiles": once(r"\[size_clusters\]", "[size_tiles]", 0),
+    "rows past the end are stored": once(r"\[size_extent_M\]", "[size_tiles_m]", 0),
+}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("name", OF_TENSOR_MEMORY)
+def test_edited_texts_whose_sums_are_in_tensor_memory_are_refuted(name: str) -> None:
+    found = judged("sums in tensor memory", OF_TENSOR_MEMORY[name])
+    assert "Refuted" in found, found
+
+
 def changed_size(at: int, change: Callable[[Size], Size]) -> Callable[[RunTimeSizes], RunTimeSizes]:
     """Another number in the place of the one that a launch passes as its at-th."""
 
@@ -178,25 +218,24 @@ def places(name: str, text: str, plan: LaunchPlan | None = None) -> set[str] | s
     program = decided(name)
     instance = small_instance(program, run_time_instances(the_program(program))[0])
     launch = launch_plan(lower_program(the_program(instance))).launches[-1]
-    sums = program_sums(the_program(instance), {})
-    assert sums is not None
+    arrays = placed_arrays(the_program(instance), program_sums(the_program(instance), {}))
     found = misplaced_at_run_time(
-        read(text), the_program(program), plan or launch_plan(lower_program(the_program(program))), launch, sums
+        read(text), the_program(program), plan or launch_plan(lower_program(the_program(program))), launch, arrays
     )
     return found if isinstance(found, str) else {each.code for each in found}
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_places_are_right_for_every_number_of_tiles(name: str) -> None:
-    assert places(name, emitted(lower_program(the_program(decided(name))))) == set()
+    assert places(name, text_of(name)) == set()
 
 
-@pytest.mark.parametrize("name", ["rows", "columns"])
+@pytest.mark.parametrize("name", ["rows", "columns", "sums in tensor memory"])
 def test_places_that_are_wrong_for_some_numbers_of_tiles_alone(name: str) -> None:
     """The last band is taken to be as high as the others: right where their number is a multiple of its height."""
-    text = emitted(lower_program(the_program(decided(name))))
+    text = text_of(name)
     heights = re.findall(r"min\.u32 (%r\d+), %r\d+, \d;", text)
-    assert len(heights) == 2
+    assert len(heights) == (3 if KINDS[name].target == BLACKWELL else 2)
     changed = re.sub(r"(min\.u32 %r\d+, %r\d+), (\d);", lambda found: f"{found[1]}, {int(found[2]) - 1};", text)
     assert places(name, changed) == {"UM107"}
 
@@ -223,7 +262,7 @@ def test_counts_that_are_wrong_at_large_extents_alone(name: str, at: int) -> Non
     def more(size: Size) -> Size:
         return computed("+", size, computed("//", Extent("M"), 500))
 
-    text = emitted(lower_program(the_program(decided(name))))
+    text = text_of(name)
     assert places(name, text, replace(plan, run_time=changed_size(at, more)(plan.run_time))) == {"UM107"}
 
 

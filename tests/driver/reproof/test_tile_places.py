@@ -71,7 +71,7 @@ def made(name: str) -> tuple[ModuleOp, str, Launch, ProgramSums]:
 
 def found(name: str, text: str) -> set[str]:
     module, _, launch, sums = made(name)
-    return {each.code for each in misplaced_tiles(read(text), the_program(module), launch, sums)}
+    return {each.code for each in misplaced_tiles(read(text), the_program(module), launch, sums.arrays)}
 
 
 def edited(text: str, pattern: str, by: str, number: int) -> str:

@@ -8,9 +8,10 @@ from tests.lower import cascade_programs
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.compile import elements_of
+from tilewright.driver.compile.compile import compile_kernel, elements_of
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.sequence import sequence
+from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
@@ -88,6 +89,65 @@ def test_a_copy_may_have_another_axis_innermost() -> None:
     assert (kind.axis_names, kind.stride_elements) == (("K", "N"), (1, 8))
     assert laid_out(module, "b", "M") is None, "b has no such axis"
     assert laid_out(rest, workspace, "K") is None
+
+
+@tw.kernel
+def of_gathered_rows(
+    x: tw.Tensor["R", "K"], rows: tw.Tensor["M", tw.i32], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[rows[i], k], w[j, k].T)
+    y[i, j] = acc
+
+
+@tw.kernel
+def gathered_twice(
+    x: tw.Tensor["R", "K"], rows: tw.Tensor["M", tw.i32], others: tw.Tensor["N", tw.i32], y: tw.Tensor["M", "N"]
+):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[rows[i], k], x[others[j], k].T)
+    y[i, j] = acc
+
+
+def test_what_integers_lead_to_is_put_together_first() -> None:
+    """Numbers that are no place read as zero; the program after knows nothing of the array and its table."""
+    module = trace(of_gathered_rows, {**DIMS, "R": 4}, elements_of(of_gathered_rows, "bf16"), None)
+    found = laid_out(module, "x")
+    assert found is not None
+    copy, rest = found
+    assert {each.data for each in the_program(rest).parameters} == {"w", "y", "of_gathered_rows_x"}
+    random = np.random.default_rng(0)
+    x, w = (random.random(shape).astype(ml_dtypes.bfloat16) for shape in ((4, 7), (5, 7)))
+    rows = np.array([3, -1, 0, 4, 3, 1], np.int32)
+    gathered = evaluate(copy, {"x": x, "rows": rows})
+    after = evaluate(rest, {"w": w, **gathered})
+    np.testing.assert_array_equal(after["y"], evaluate(module, {"x": x, "rows": rows, "w": w})["y"])
+    assert not after["y"][1].any() and not after["y"][3].any()
+
+
+def test_an_array_that_is_gathered_in_two_ways_is_refused_at_its_line() -> None:
+    module = trace(gathered_twice, {**DIMS, "R": 4}, elements_of(gathered_twice, "bf16"), None)
+    assert laid_out(module, "x") is None
+    for name in ("sm_90a", "sm_100a"):
+        with pytest.raises(TilewrightError) as caught:
+            sequence(module, target(name), Wanted())
+        assert caught.value.span is not None
+
+
+@pytest.mark.parametrize("name", ["sm_90a", "sm_100a"])
+def test_gathered_rows_beside_a_product_in_a_loop(name: str) -> None:
+    made = compile_kernel(of_gathered_rows, target=name, dims={"M": 70, "N": 40, "K": 72, "R": 9})
+    assert [launch.entry for launch in made.plan.launches] == ["of_gathered_rows_x_gathered", "of_gathered_rows"]
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((9, 72), (40, 72)))
+    rows = random.integers(-1, 10, 70).astype(np.int32)
+    exact = np.where(((rows >= 0) & (rows < 9))[:, None], x.astype(np.float64)[rows % 9], 0) @ w.astype(np.float64).T
+    found = CompiledKernel(made.bundle())(x, rows, w).astype(np.float64)
+    assert np.linalg.norm(found - exact) <= 4e-3 * np.linalg.norm(exact)
 
 
 def test_what_is_read_by_blocks_or_stored_is_not_copied() -> None:

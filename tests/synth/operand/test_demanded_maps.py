@@ -51,6 +51,16 @@ def test_what_this_size_allows_and_another_does_not_is_refused() -> None:
     refused(declared(by_map=("c",), where="N >= 8"), "c[i, j] = acc", "a tensor map of c needs N % 8 == 0")
 
 
+def test_the_same_of_walks_into_tensor_memory() -> None:
+    """Operands come by maps of their own; results leave by plain stores."""
+    more = {"target": "sm_100a"}
+    compiled(declared(by_map=("a", "b"), where="K % 8 == 0, N % 8 == 0"), **more)
+    compiled(declared(by_map="a"), **more)
+    refused(declared(by_map=("a",), where="K % 4 == 0"), "tw.dot(a[i, k]", "needs K % 8 == 0 in every call", **more)
+    refused(declared(by_map=("a",)), "tw.dot(a[i, k]", "no tensor map brings a", k=63, **more)
+    refused(declared(by_map=("c",)), "c[i, j] = acc", "c has no tensor map of its own", **more)
+
+
 def test_what_this_size_does_not_allow_is_refused_with_the_reason() -> None:
     refused(declared(by_map=("a",)), "tw.dot(a[i, k]", "a has no tensor map of its own", k=63)
     refused(declared(by_map=("c",)), "c[i, j] = acc", "c has no tensor map of its own", n=255)

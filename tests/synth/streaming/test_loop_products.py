@@ -15,6 +15,7 @@ from tilewright.driver.compile.kernels import grouped_kernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade_facts import cascade_axes
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import dots, the_program
@@ -83,10 +84,14 @@ def test_sums_are_walks_and_mean_the_same(kernel: Kernel) -> None:
     np.testing.assert_array_equal(after["y"], before["y"])
 
 
-def test_products_over_groups_are_no_plain_sum() -> None:
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rows_in_groups_are_those_of_tiles(swapped: bool) -> None:
     kernel = grouped_kernel("none", biased=False)
     module = trace(kernel, {"T": 8, "G": 2, "N": 8, "K": 8}, elements_of(kernel, "bf16"), None)
-    assert as_walk(module) is None
+    found = as_walk(module, swapped=swapped)
+    assert found is not None
+    axes = cascade_axes(the_program(found))
+    assert (axes.row, axes.column, axes.batch, axes.group) == ("T", "N", ("G",), "G")
 
 
 def test_a_sum_of_8_bit_products_is_a_walk_too() -> None:

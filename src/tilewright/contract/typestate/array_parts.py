@@ -11,6 +11,7 @@ tests/contract/typestate/test_array_parts.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -82,17 +83,17 @@ def array_step(walk: RoleWalk, op: Operation) -> bool:
 
 def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, extent: int) -> None:
     """The index is below the number of parts that the array has."""
-    most = _values_of(op.index)
+    most = _values_of(op.index, walk.kernel.symbols)
     if most is None or most > extent:
         walk.findings.doubt(f"a part of {array.buffer.data} whose index may lie outside its {extent}", op)
 
 
-def _values_of(index: SSAValue) -> int | None:
-    """How many values an index takes, from 0: that of a loop over matrices or groups, or such a one divided; None where
-    that is not known."""
+def _values_of(index: SSAValue, symbols: Mapping[str, int]) -> int | None:
+    """How many values an index takes, from 0: that of a loop over matrices or groups, or of a walk, or such a one
+    divided; None where that is not known."""
     owner = index.owner
     if isinstance(owner, ac.IndexDivideOp):
-        most = _values_of(owner.operand)
+        most = _values_of(owner.operand, symbols)
         return None if most is None or owner.size.data < 1 else -(-most // owner.size.data)
     loop = owner.parent_op() if not isinstance(owner, Operation) else None
     if isinstance(loop, ac.TilesOp | ac.TurnTilesOp):
@@ -100,6 +101,9 @@ def _values_of(index: SSAValue) -> int | None:
         return next((many for many, each in zip(loop.batches, of_batch, strict=True) if each is index), None)
     if isinstance(loop, ac.GroupLoop) and index is loop.body.block.args[ac.GROUP_INDEX]:
         return loop.groups.data
+    if isinstance(loop, ac.LoopOp) and index is loop.body.block.args[0]:
+        # As many trips as it has in the kernel as it is, of which an array's extent is, too.
+        return symbols.get(loop.symbol.data)
     return None
 
 

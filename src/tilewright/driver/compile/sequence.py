@@ -38,6 +38,7 @@ from tilewright.ir.tile.facts import reductions, the_program
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
+from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
 from tilewright.synth.decide import decide
@@ -78,9 +79,14 @@ class _Sequence:
 
 
 def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
-    """The parts of a traced program, in launch order: behind copies of arrays that no tensor map describes, but those
-    that the author wants described. Raises TilewrightError, at the author's line, where there is no such sequence: what
-    a single kernel is refused for."""
+    """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
+    tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
+    there is no such sequence: what a single kernel is refused for."""
+    # A loop's operands are computed by its own generator where there is one.
+    found = operand_before(module) if target.supports("tensor_memory") else None
+    if found is not None:
+        before, after = found
+        return (*sequence(before, target, wanted), *sequence(after, target, wanted))
     try:
         return _sequence(module, target, wanted)
     except NoTensorMap as refusal:

@@ -20,7 +20,7 @@ from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile.facts import buffers, the_program
+from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.sum_tile import suits_its_tile
 from tilewright.synth.decide import decide
@@ -66,6 +66,11 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none."""
+    program = the_program(module)
+    if (grouping(program) is not None or any(dot.scales for dot in dots(program))) and not target.supports(
+        "tensor_memory"
+    ):
+        return module
     found = as_walk(module)
     if found is None or target.supports("tensor_memory") or suits_its_tile(the_program(found), target, wanted):
         return found or module

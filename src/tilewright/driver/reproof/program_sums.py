@@ -176,6 +176,16 @@ class ProgramSums:
                 found[axis] = begin, min(end, (begin // step + 1) * step)
         return found
 
+    @property
+    def arrays(self) -> dict[str, ArrayAxes]:
+        """All of them."""
+        return {**{name: array for name, (_, array) in self.operands.items()}, **self.results}
+
+
+def placed_arrays(program: tile.ProgramOp, sums: ProgramSums | None) -> dict[str, ArrayAxes]:
+    """The arrays of which a tile has a part, along the program's axes. sums: what it multiplies, if that is known."""
+    return _parameters(program) if sums is None else sums.arrays
+
 
 def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint8]]) -> ProgramSums | None:
     """What a decided program multiplies; None where that is not known. contents: bytes of arrays that the run is

@@ -36,7 +36,7 @@ from tilewright.contract.sums.product_trace import ProductTrace
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.reproof.judge_sums import judge_sums
-from tilewright.driver.reproof.program_sums import ProgramSums, program_sums
+from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, placed_arrays, program_sums
 from tilewright.driver.reproof.small import (
     immediate_pairs,
     same_but_for_extents,
@@ -53,6 +53,7 @@ from tilewright.driver.reproof.tile_places import miscounted_points, misplaced_a
 from tilewright.driver.reproof.whole_results import results_in_groups, unwritten_results, whole_results
 from tilewright.frontends.ptx.ast import Module
 from tilewright.frontends.ptx.reader import read
+from tilewright.ir.decisions import ElementwiseDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, the_program
 from tilewright.lower.plan import launch_plan
@@ -184,7 +185,8 @@ def _judge_instance(
     if lost:
         return Unknown((f"whether every element of {min(lost)} is written, which is handed over, is not known",))
     held |= {buffer.name for buffer in plan.buffers if buffer.role == "input"} & handed
-    misplaced = _misplaced(large, program, plan.launches[-1], sums) if places else ()
+    arrays = placed_arrays(the_program(instance), sums)
+    misplaced = _misplaced(large, program, plan.launches[-1], arrays) if places else ()
     if isinstance(misplaced, str):
         return Unknown((misplaced,))
     if misplaced:
@@ -201,14 +203,15 @@ def _largest(program: ModuleOp) -> dict[str, int]:
 
 
 def _misplaced(
-    large: Module, program: ModuleOp, launch: Launch, sums: ProgramSums | None
+    large: Module, program: ModuleOp, launch: Launch, arrays: Mapping[str, ArrayAxes]
 ) -> tuple[Diagnostic, ...] | str:
+    """arrays: of the small instance's."""
     if not the_program(program).run_time:
-        return () if sums is None else misplaced_tiles(large, the_program(program), launch, sums)
+        return misplaced_tiles(large, the_program(program), launch, arrays)
     plan = launch_plan(lower_program(the_program(program)))
-    if sums is None:
+    if isinstance(decisions_of(the_program(program).attributes["decisions"]), ElementwiseDecisions):
         return miscounted_points(large, the_program(program), plan)
-    return misplaced_at_run_time(large, the_program(program), plan, launch, sums)
+    return misplaced_at_run_time(large, the_program(program), plan, launch, arrays)
 
 
 def _judge_copies(

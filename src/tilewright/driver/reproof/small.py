@@ -40,6 +40,7 @@ from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction,
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
     RUN_BYTES,
+    Decisions,
     ElementwiseDecisions,
     MapDecision,
     OperandDecision,
@@ -48,6 +49,7 @@ from tilewright.ir.decisions import (
     decisions_of,
     to_attribute,
 )
+from tilewright.ir.group_rows import GroupDecision, stands_in_line
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import derived_extent
 from tilewright.ir.tile.facts import gathers, grid_axes, loops, parameter_name, the_program
@@ -56,7 +58,6 @@ from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.ir.transpose import tile_counts
 from tilewright.lower.distribution.raster import raster_quantities
 from tilewright.lower.distribution.turns import skip_quantities
-from tilewright.lower.program import stands_in_line
 
 _POINTS_PER_AXIS = 48
 _ROWS_OF_CTAS = 2
@@ -247,14 +248,14 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
     extents = {axis: derived_extent(axis, found) for axis in found}
     program.properties["axes"] = DictionaryAttr({axis: IntegerAttr(size, i64) for axis, size in extents.items()})
     before = decisions_of(program.attributes["decisions"])
-    groups = before.grouping if isinstance(before, PipelineDecisions) else ()
+    groups, row = _groups_of(before)
     group_strides: dict[str, int] = {}
-    batch = before.batch if isinstance(before, PipelineDecisions | CascadeDecisions) else ()
+    batch = before.batch if isinstance(before, PipelineDecisions | CascadeDecisions) and not groups else ()
     mapped = reached_by_maps(program, before)
     lined = {
         parameter_name(program, argument)
         for argument in program.body.block.args
-        if isinstance(before, PipelineDecisions) and stands_in_line(tensor_type(argument).axis_names, before)
+        if stands_in_line(tensor_type(argument).axis_names, groups, row)
     }
     for argument in list(program.body.block.args):
         tensor = tensor_type(argument)
@@ -299,6 +300,17 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
                 small = replace(small, ctas=stream.ctas, streamed=stream.streamed, head_slices=stream.head_slices)
             program.attributes["decisions"] = to_attribute(small)
     return copy
+
+
+def _groups_of(decisions: Decisions) -> tuple[tuple[GroupDecision, ...], str]:
+    """Groups of rows, and the axis of rows."""
+    match decisions:
+        case PipelineDecisions():
+            return decisions.grouping, decisions.rows
+        case CascadeDecisions():
+            return decisions.grouping, decisions.row
+        case _:
+            return (), ""
 
 
 def _small_decisions(

@@ -15,6 +15,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tilewright.base.size import value_of
+from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
@@ -56,7 +58,14 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
         ]
     for axis, size, tiles in sizes:
         found[axis] = reduced(extents[axis], size, tiles)
-    for axis in d.batch:
+    for each in d.grouping:
+        found[each.axis] = min(extents[each.axis], GROUPS_MOST)
+        found[d.row] = min(extents[d.row], small_rows(d.tile_rows))
+        # A CTA has tiles enough for the slots of its sums to come round.
+        tiles = group_tiles(found[each.axis], found[d.row], d.tile_rows, apart=bool(each.pitch))
+        across = max(_TILES, -(-CTAS * (1 + max(1, d.sum_slots)) // max(1, tiles)))
+        found[d.column] = reduced(extents[d.column], d.tile_columns, across)
+    for axis in d.batch if not d.grouping else ():
         # Of blocks, so many elements that there are two.
         largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
         found[axis] = min(extents[axis], _PLACES * largest)
@@ -112,7 +121,8 @@ def cascade_decisions(
         apart = tuple(each.stride * slot.element_bytes for each in dimensions[1:])
         return replace(slot, dims=tuple(each.extent for each in dimensions), strides_bytes=apart)
 
-    rows, columns, matrices = tile_counts(program, d)
+    grouping = tuple(replace(each, pitch=program.extents[d.row] if each.pitch else 0) for each in d.grouping)
+    rows, columns, matrices = _counts(program, d)
 
     def small_map(one: MapDecision, store: StoreDecision) -> MapDecision:
         dims, strides = box_dimensions(program, d, store)
@@ -129,12 +139,16 @@ def cascade_decisions(
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
     slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
     together = math.gcd(d.together, matrices) if d.together else 0
-    ctas, cut = min(ctas * d.cluster_ctas, d.ctas, tiles), d.cut
+    # Of run-time tiles the launch says how many CTAs there are, of groups memory how many tiles.
+    most = min(ctas * d.cluster_ctas, d.ctas)
+    ctas, cut = most if program.run_time or grouping else min(most, tiles), d.cut
     if cut:
         small_one = _small_stream(d, extents)
         ctas = small_one.ctas
         cut = (TileStream(small_one.streamed, ctas - small_one.streamed, small_one.head_slices),)
-    return replace(d, slots=slots, ctas=ctas, walked=walked, together=together, stores=stores, cut=cut)
+    return replace(
+        d, slots=slots, ctas=ctas, walked=walked, together=together, stores=stores, cut=cut, grouping=grouping
+    )  # fmt: skip
 
 
 def box_dimensions(
@@ -152,6 +166,12 @@ def box_dimensions(
     return tuple(extent for extent, _ in order), tuple(stride * width for _, stride in order[1:])
 
 
+def _counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
+    """`tile_counts` at the extents of the arrays."""
+    rows, columns, matrices = (value_of(each, program.extents) for each in tile_counts(program, d))
+    return rows, columns, matrices
+
+
 def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
     """The range with lines moved so that the last tile of rows begins at the second tile and walks to the end."""
     begin, end = (
@@ -163,7 +183,7 @@ def _moved(walked: WalkRange, rows: int, most: int) -> WalkRange:
 
 def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
     """What the lowering may write as an immediate that depends on extents."""
-    rows, columns, matrices = tile_counts(program, d)
+    rows, columns, matrices = _counts(program, d)
     rows, columns = rows // d.cluster[0], columns // d.cluster[1]
     found = [
         rows * columns * matrices,
@@ -174,6 +194,9 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     most = tiles_walked(program, d)
     found += [most, most - 1, most // d.walked_together]
     found += stream_quantities(_streaming(d), most)
+    for each in d.grouping:
+        groups, length = program.extents[each.axis], program.extents[d.row]
+        found += [groups - 1, (groups - 1) * each.pitch + length, each.pitch, columns]
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:

@@ -12,7 +12,7 @@ Checked by: tests/driver/reproof/test_small_groups.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.contract.typestate.claims import ProtocolClaims
-from tilewright.ir.decisions import GroupDecision, PipelineDecisions, decisions_of
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.tile.facts import the_program
 from tilewright.ir.tile.types import TensorType
 
@@ -77,16 +79,29 @@ def compact_strides(tensor: TensorType, extents: Mapping[str, int], grouping: Gr
     )
 
 
-def _decided(module: ModuleOp) -> tuple[PipelineDecisions, GroupDecision] | None:
-    decisions = decisions_of(the_program(module).attributes["decisions"])
-    if not isinstance(decisions, PipelineDecisions) or not decisions.grouping:
-        return None
-    return decisions, decisions.grouping[0]
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    """Of a decided program: its groups, axes and elements of a tile along rows and columns, and how many CTAs."""
+
+    grouping: GroupDecision
+    rows: tuple[str, int]
+    columns: tuple[str, int]
+    ctas: int
 
 
-def _sizes_of(module: ModuleOp, d: PipelineDecisions, grouping: GroupDecision) -> list[int]:
-    extents = the_program(module).extents
-    return group_sizes(extents[grouping.axis], extents[d.rows], d.tile_m, apart=bool(grouping.pitch))
+def _decided(module: ModuleOp) -> _Grouped | None:
+    match decisions_of(the_program(module).attributes["decisions"]):
+        case PipelineDecisions(grouping=(grouping,)) as d:
+            return _Grouped(grouping, (d.rows, d.tile_m), (d.columns, d.tile_n), d.ctas)
+        case CascadeDecisions(grouping=(grouping,)) as d:
+            return _Grouped(grouping, (d.row, d.tile_rows), (d.column, d.tile_columns), d.ctas)
+        case _:
+            return None
+
+
+def _sizes_of(module: ModuleOp, decided: _Grouped) -> list[int]:
+    extents, (rows, tile_rows) = the_program(module).extents, decided.rows
+    return group_sizes(extents[decided.grouping.axis], extents[rows], tile_rows, apart=bool(decided.grouping.pitch))
 
 
 def limits_of(module: ModuleOp) -> dict[str, NDArray[np.uint8]]:
@@ -94,10 +109,9 @@ def limits_of(module: ModuleOp) -> dict[str, NDArray[np.uint8]]:
     decided = _decided(module)
     if decided is None:
         return {}
-    d, grouping = decided
-    sizes = _sizes_of(module, d, grouping)
-    limits = sizes if grouping.pitch else list(accumulate(sizes))
-    return {grouping.limits: np.array(limits, np.int32).view(np.uint8)}
+    sizes = _sizes_of(module, decided)
+    limits = sizes if decided.grouping.pitch else list(accumulate(sizes))
+    return {decided.grouping.limits: np.array(limits, np.int32).view(np.uint8)}
 
 
 def at_these_sizes(module: ModuleOp, claims: Mapping[str, ProtocolClaims]) -> dict[str, ProtocolClaims]:
@@ -105,10 +119,10 @@ def at_these_sizes(module: ModuleOp, claims: Mapping[str, ProtocolClaims]) -> di
     decided = _decided(module)
     if decided is None:
         return dict(claims)
-    d, grouping = decided
-    tiles_m = sum(-(-size // d.tile_m) for size in _sizes_of(module, d, grouping))
-    tiles = tiles_m * -(-the_program(module).extents[d.columns] // d.tile_n)
-    most = -(-tiles // d.ctas)
+    (_, tile_rows), (columns, tile_columns) = decided.rows, decided.columns
+    tiles_m = sum(-(-size // tile_rows) for size in _sizes_of(module, decided))
+    tiles = tiles_m * -(-the_program(module).extents[columns] // tile_columns)
+    most = -(-tiles // decided.ctas)
     name = the_program(module).sym_name.data
     return {entry: _with_tiles(claim, most) if entry == name else claim for entry, claim in claims.items()}
 

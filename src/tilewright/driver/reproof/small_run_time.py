@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from tilewright.base.size import Computed, Extent, Range, Size
 from tilewright.driver.reproof.small import small_extents
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 
@@ -31,9 +32,13 @@ def run_time_instances(program: tile.ProgramOp) -> tuple[dict[str, int], ...]:
 def tile_extent(program: tile.ProgramOp, axis: str) -> int:
     """Elements of a tile along a run-time axis."""
     decisions = decisions_of(program.attributes["decisions"])
-    if isinstance(decisions, PipelineDecisions):
-        return decisions.row_step if axis == decisions.rows else decisions.column_step
-    return 1
+    match decisions:
+        case PipelineDecisions():
+            return decisions.row_step if axis == decisions.rows else decisions.column_step
+        case CascadeDecisions():
+            return decisions.tile_extent(axis)
+        case _:
+            return 1
 
 
 def nearest(values: Range, extent: int) -> int:

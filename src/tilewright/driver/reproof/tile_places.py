@@ -14,7 +14,7 @@ passes as many tiles and clusters as there are.
 Not handled (nothing is asked then): coordinates that count from anything but one counter, constants and specials, or by
 operations that are no integer arithmetic; what is not followed of the address of a plain store, so that the rest may
 move along some axes only; copies by threads; places by groups of rows, which are data; teams, which count parts of
-tiles; more than _MOST_TILES tiles.
+tiles; tiles of walks that rounds take in alternate directions; more than _MOST_TILES tiles.
 Source: PTX ISA, Integer Arithmetic. Checked by: tests/driver/reproof/test_tile_places.py.
 """
 
@@ -34,7 +34,7 @@ from tilewright.base.run_time import plan_at
 from tilewright.base.size import Computed, Extent, product, value_of
 from tilewright.base.span import Span
 from tilewright.contract.rules.text_codes import TILES_MISPLACED
-from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, axes_of_map, result_arrays
+from tilewright.driver.reproof.program_sums import ArrayAxes, axes_of_map, result_arrays
 from tilewright.driver.reproof.small_run_time import is_of_tiles, tile_extent
 from tilewright.frontends.ptx.ast import (
     Address,
@@ -274,9 +274,9 @@ class _Moved:
 
 
 def misplaced_tiles(
-    large: Module, program: tile.ProgramOp, launch: Launch, sums: ProgramSums
+    large: Module, program: tile.ProgramOp, launch: Launch, arrays: Mapping[str, ArrayAxes]
 ) -> tuple[Diagnostic, ...]:
-    """Findings in how the text of a decided program finds places of tiles. launch, sums: of its small instance, whose
+    """Findings in how the text of a decided program finds places of tiles. launch, arrays: of its small instance, whose
     parameters are the same ones."""
     steps = _steps_of(program)
     kernel = next((each for each in large.kernels if each.name == launch.entry), None)
@@ -285,18 +285,20 @@ def misplaced_tiles(
     counts = {axis: -(-program.extents[axis] // step) for axis, step in steps.items()}
     if not 1 < math.prod(counts.values()) <= _MOST_TILES:
         return ()
-    return _misplaced(kernel, program, launch, sums, steps, counts, {})
+    found = _misplaced(kernel, program, launch, arrays, steps, counts, {})
+    return () if isinstance(found, str) else found
 
 
 def misplaced_at_run_time(
-    large: Module, program: tile.ProgramOp, plan: LaunchPlan, launch: Launch, sums: ProgramSums
+    large: Module, program: tile.ProgramOp, plan: LaunchPlan, launch: Launch, arrays: Mapping[str, ArrayAxes]
 ) -> tuple[Diagnostic, ...] | str:
     """The same of a program with a run-time axis, for every number of tiles that its range has. plan: of the program,
-    which says what the launch passes. A text, why that is not known, where the range has too many."""
+    which says what the launch passes. A text, why that is not known: the range has too many, or not all of a place is
+    followed."""
     steps = _steps_of(program)
     kernel = next((each for each in large.kernels if each.name == launch.entry), None)
     if steps is None or kernel is None or plan.run_time is None:
-        return ()
+        return f"where tiles lie along {', '.join(program.run_time)} is not known of this kind of program"
     ((axis, values),) = program.run_time.items()
     size = tile_extent(program, axis)
     fixed = {name: -(-program.extents[name] // step) for name, step in steps.items() if name != axis}
@@ -323,7 +325,7 @@ def misplaced_at_run_time(
             for name, one in passed.items()
         }
         counts = {name: fixed[name] if name in fixed else -(-extent // step) for name, step in steps.items()}
-        found = _misplaced(kernel, program, launch, sums, steps, counts, scalars)
+        found = _misplaced(kernel, program, launch, arrays, steps, counts, scalars)
         found = found or _miscounted(kernel, plan, launch.entry, {axis: extent}, math.prod(counts.values()))
         if found:
             return found
@@ -365,23 +367,27 @@ def miscounted_points(large: Module, program: tile.ProgramOp, plan: LaunchPlan) 
 def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
     d = decisions_of(program.attributes["decisions"])
-    if isinstance(d, CascadeDecisions):
-        rows, columns = d.tile_rows * d.cluster[0], d.tile_columns * d.cluster[1]
-        return {d.row: rows, d.column: columns, **dict.fromkeys(d.batch, 1)} if d.column else None
-    if not isinstance(d, PipelineDecisions) or d.grouping or d.teams > 1:
-        return None
-    return {d.rows: d.row_step * d.cluster_m, d.columns: d.column_step * d.cluster_n, **dict.fromkeys(d.batch, 1)}
+    match d:
+        case PipelineDecisions() if not d.grouping and d.teams == 1:
+            rows, columns = d.row_step * d.cluster_m, d.column_step * d.cluster_n
+            return {d.rows: rows, d.columns: columns, **dict.fromkeys(d.batch, 1)}
+        case CascadeDecisions() if not d.together and not d.grouping:
+            across = {d.column: d.tile_columns * d.cluster[1]} if d.column else {}
+            return {d.row: d.tile_rows * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}
+        case _:
+            return None
 
 
 def _misplaced(
-    kernel: Kernel, program: tile.ProgramOp, launch: Launch, sums: ProgramSums, steps: Mapping[str, int],
+    kernel: Kernel, program: tile.ProgramOp, launch: Launch, arrays: Mapping[str, ArrayAxes], steps: Mapping[str, int],
     counts: Mapping[str, int], scalars: Mapping[str, int | None],
-) -> tuple[Diagnostic, ...]:  # fmt: skip
-    """Of so many tiles along each axis. scalars: what the launch passes then."""
+) -> tuple[Diagnostic, ...] | str:  # fmt: skip
+    """Of so many tiles along each axis. scalars: what the launch passes then. A text, which part of a place is not
+    followed."""
     tiles = math.prod(counts.values())
     if tiles == 1:
         return ()
-    found = _moves(kernel, launch, sums, result_arrays(program), tiles, frozenset(steps), scalars)
+    found = _moves(kernel, launch, arrays, result_arrays(program), tiles, frozenset(steps), scalars)
     reference: dict[str, NDArray[np.int64]] = {}
     for each in found:
         for axis, moved in each.by_axis.items():
@@ -406,9 +412,10 @@ def _misplaced(
                         f"{int(wanted[-1][number])} behind",
                     ),
                 )
-    if reference.keys() < steps.keys():
-        return ()
-    return _met_once(reference, steps, counts, found[0].span)
+    if missing := [axis for axis in steps if axis not in reference and counts[axis] > 1]:
+        return f"where tiles lie along {', '.join(missing)} is not followed"
+    known = {axis: step for axis, step in steps.items() if axis in reference}
+    return _met_once(reference, known, {axis: counts[axis] for axis in known}, found[0].span)
 
 
 def _differs(axis: str, moved: NDArray[np.int64], known: NDArray[np.int64], number: int) -> str:
@@ -446,12 +453,11 @@ def _sums(result: ArrayAxes, places: Mapping[str, NDArray[np.int64]], tiles: int
 
 
 def _moves(
-    kernel: Kernel, launch: Launch, sums: ProgramSums, results: Mapping[str, ArrayAxes], tiles: int,
+    kernel: Kernel, launch: Launch, arrays: Mapping[str, ArrayAxes], results: Mapping[str, ArrayAxes], tiles: int,
     axes: frozenset[str], scalars: Mapping[str, int | None],
 ) -> list[_Moved]:  # fmt: skip
     reader = _Reader(kernel, tiles, scalars)
     parameters = {each.name: param for each, param in zip(kernel.parameters, launch.params, strict=True)}
-    arrays = {**{name: array for name, (_, array) in sums.operands.items()}, **sums.results}
     found: list[_Moved] = []
     for item in kernel.body:
         if not isinstance(item, Instruction):

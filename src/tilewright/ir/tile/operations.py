@@ -93,6 +93,7 @@ from tilewright.ir.tile.types import (
     tensor_type,
     value_type,
 )
+from tilewright.ir.tile.walked_block import WalkedBlockOp
 
 
 def _check_indices(tensor: TensorType | GatheredType, indices: Sequence[SSAValue], verb: str) -> None:
@@ -657,6 +658,7 @@ Tile = Dialect(
         ArgReduceOp,
         ContractOp,
         DotOp,
+        WalkedBlockOp,
     ],
     [TensorType, GatheredType, IndexType, GroupType, ValueType, FunctionAttr, RangeAttr],
 )

@@ -40,6 +40,7 @@ from tilewright.ir.cascade_facts import (
     Product,
     all_slot_sums,
     first_alike,
+    is_of_slots,
     loads_of_walk,
     products_of,
     slot_sums,
@@ -53,6 +54,7 @@ from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.repeats import bare, users
 from tilewright.ir.tile.types import value_type
+from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import slot_product, tensor_product
 from tilewright.lower.cascade.place import Place, slot_elements
@@ -341,7 +343,14 @@ class Consumer:
     def is_read(self, load: tile.LoadOp) -> bool:
         """Whether a load is brought into shared memory to be read into registers."""
         of_rows = set(self.axes.kept(load.result)) == {self.axes.row, self.axes.streamed}
-        return of_rows and first_alike(self.program, load) in self.rings
+        first = first_alike(self.program, load)
+        return of_rows and first in self.rings and not self.is_multiplied_only(first)
+
+    def is_multiplied_only(self, load: tile.LoadOp) -> bool:
+        """Whether products into tensor memory take a load of rows along the streamed axis out of its slot."""
+        taken = (each.held.owner for each in self.products.values() if is_of_slots(self.program, each))
+        held = [each for each in taken if isinstance(each, tile.LoadOp)]
+        return self.memory is not None and any(first_alike(self.program, each) is load for each in held)
 
     def order(self, value: SSAValue) -> tuple[int, int]:
         """Of values outside a loop, which comes first."""
@@ -429,6 +438,9 @@ class Consumer:
                 found = self.build.value(op)
             case tile.LoadOp():
                 found = self.read(first_alike(self.program, owner)) if self.is_read(owner) else plain_load(self, owner)
+            case WalkedBlockOp():
+                assert isinstance(owner.operand.owner, tile.LoadOp), "what is loaded has a number for each block"
+                found = plain_load(self, owner.operand.owner, walked=owner.axis.data)
             case ReduceOp():
                 found = self.fold(owner)
             case ContractOp():
@@ -451,7 +463,7 @@ class Consumer:
 
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
-        return affine(self.build, [(tile_row, self.d.tile_rows), *self.of_unit()], 0)
+        return affine(self.build, [(tile_row, self.place.step(self.axes.row, self.d)), *self.of_unit()], 0)
 
     def of_unit(self) -> list[tuple[SSAValue, int]]:
         """What the unit's number adds to the tile's first row."""
@@ -719,7 +731,7 @@ class Consumer:
 
     def is_at_hand(self, value: SSAValue) -> bool:
         """Whether a value is no expression of others."""
-        made = isinstance(value.owner, tile.LoadOp | ReduceOp | ContractOp)
+        made = isinstance(value.owner, tile.LoadOp | ReduceOp | ContractOp | WalkedBlockOp)
         return made or value in self.values or value in self.running or value in self.postponed
 
     def is_shared(self, value: SSAValue) -> bool:

@@ -17,9 +17,12 @@ from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
+from tilewright.base.size import Size, computed, value_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import WARP_ROWS, CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import Product, cascade_axes, first_alike, loads_of_walk, products_of
+from tilewright.ir.copy_decisions import StoreDecision
+from tilewright.ir.group_rows import in_line
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
@@ -28,7 +31,10 @@ from tilewright.lower.cascade.consumer import Consumer, Shared
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
+    is_in_line,
+    most_tiles,
     open_tiles,
+    own_axes,
     rows_first,
     slot_coordinates,
     tile_counts,
@@ -54,6 +60,7 @@ from tilewright.lower.distribution.stream_product import (
 )
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.prefetch import SliceBoxes, ask_ahead
+from tilewright.lower.program import Counts, map_dims, shape_of
 from tilewright.lower.staged_store import bulk_wait, declare_staging, further_maps
 
 _WARPGROUP = 128
@@ -61,15 +68,17 @@ _WARPGROUP = 128
 
 def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[ModuleOp, tuple[Buffer, ...]]:
     """The kernel of a program that walks an axis by tiles, and the workspaces that it takes besides."""
-    tiles_m, tiles_n, matrices = tile_counts(program, d)
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
-    left, least = tiles_m * tiles_n * matrices - (d.stream.tiles if d.stream else 0), LEAST_SLOTS if d.turns else 1
+    in_all, least = most_tiles(program, d), LEAST_SLOTS if d.turns else 1
+    left = value_of(in_all, program.extents) - (d.stream.tiles if d.stream else 0)
+    # So many CTAs are there at most; of run-time tiles no more than one each.
+    ctas = d.ctas // d.cluster[1] if isinstance(in_all, int) else computed("min", in_all, d.ctas)
     symbols = {"K": (walked // d.walked_together, least), "tiles": (-(-left // d.ctas), 0)}
     symbols |= stream_symbols(d.stream, walked, least)
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
-        program.sym_name.data, symbols, (d.ctas // d.cluster[1], d.cluster[1], 1), (*d.cluster, 1),
-        _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers,
+        program.sym_name.data, symbols, (ctas, d.cluster[1], 1), (*d.cluster, 1),
+        _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers, program.run_time,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
     arrays = _declare_arrays(build, program, d, rings)
@@ -80,7 +89,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
     workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
     partials = declare_partial_sums(build, workspaces)
-    _ask_ahead(build, d, rings, (tiles_m, tiles_n))
+    _ask_ahead(build, d, rings, tile_counts(program, d))
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
     allocated = memory if sums is None else sums.memory
@@ -93,7 +102,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     build.add(ac.CtaSyncOp.create() if d.cluster_ctas == 1 else ac.ClusterSyncOp.create())
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
-        add_issuer(build, program, d, rings, sums, _WARPGROUP)
+        add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
     _add_consumer(build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials), arrays, sums)
     if allocated is not None:
         take_down(build, allocated)
@@ -102,8 +111,8 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     return module, workspaces
 
 
-def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring], counts: tuple[int, int]) -> None:
-    """The first slices of an operand of the first tile. counts: of tiles along rows and columns."""
+def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring], counts: Counts) -> None:
+    """The first slices of an operand of the first tile. counts: of tiles."""
     if not d.prefetch:
         return
     axis, extent = (d.column, d.tile_columns) if d.prefetch_columns else (d.row, d.tile_rows)
@@ -112,7 +121,7 @@ def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
     across, down = range(0, slot.inner_elements, slot.box[0]), range(0, slot.rows, slot.box_rows)
     outer, along = (down, across) if slot.inner == d.streamed else (across, down)
     boxes = SliceBoxes(d.prefetch_columns, extent, d.tile_streamed, outer, along, slot.inner == d.streamed)
-    ask_ahead(build, ring.map, boxes, d.prefetch, counts, {"raster_group": IntAttr(d.raster_group)})
+    ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], {"raster_group": IntAttr(d.raster_group)})
 
 
 def _first_consumer(d: CascadeDecisions) -> int:
@@ -139,24 +148,47 @@ def _declare_arrays(
     read = [load for load in loads(program) if first_alike(program, load) not in rings]
     plain = {parameter_name(program, load.tensor) for load in read}
     plain |= {each.table for slot in d.slots for each in slot.lookups}
-    arrays = {each.parameter: tensor_map(build, each.parameter, each.parameter, each.map) for each in d.stores}
+    plain |= {each.limits for each in d.grouping}
+    arrays: dict[str, SSAValue] = {}
     for each in d.stores:
+        dims = map_dims(program, each.map, _box_axes(program, each, d))
+        arrays[each.parameter] = tensor_map(build, each.parameter, each.parameter, each.map, dims)
         for kept, name, further in further_maps(program, each):
-            arrays[kept] = tensor_map(build, name, each.parameter, further)
+            arrays[kept] = tensor_map(build, name, each.parameter, further, dims)
     for buffer, argument in zip(buffers(program), program.body.block.args, strict=True):
+        axes, shape = tile.tensor_type(argument).axis_names, shape_of(program, buffer.name)
+        for grouping in d.grouping if is_in_line(axes, d) else ():
+            buffer = in_line(buffer, grouping.pitch)
+            axes, shape = own_axes(axes, d), buffer.shape
         if buffer.role == "output":
-            buffer = _turned(buffer, tile.tensor_type(argument).axis_names, d)
+            buffer, shape = _turned(buffer, shape, axes, d)
         if (buffer.role == "output" and d.boxed(buffer.name) is None) or buffer.name in plain:
-            arrays[buffer.name] = global_array(build, buffer)
+            arrays[buffer.name] = global_array(build, buffer, shape)
     return arrays
 
 
-def _turned(buffer: Buffer, axes: Sequence[str], d: CascadeDecisions) -> Buffer:
-    """A result's array with its dimensions in the order of `rows_first`."""
+def _box_axes(program: tile.ProgramOp, store: StoreDecision, d: CascadeDecisions) -> list[str]:
+    """The axes of the dimensions of a result's map, from the innermost on."""
+    arguments = zip(program.parameters, program.body.block.args, strict=True)
+    axes = next(tile.tensor_type(each).axis_names for name, each in arguments if name.data == store.parameter)
+    column = next(axis for axis in axes if axis in (d.column, *d.further))
+    return [d.row, column] if store.turned else [column, d.row, *(axis for axis in reversed(axes) if axis in d.batch)]
+
+
+def _turned(
+    buffer: Buffer, shape: Sequence[Size], axes: Sequence[str], d: CascadeDecisions
+) -> tuple[Buffer, tuple[Size, ...]]:
+    """A result's array, and its extents, with dimensions in the order of `rows_first`."""
     order = [axes.index(axis) for axis in rows_first(axes, d)]
-    return replace(
+    turned = replace(
         buffer, shape=tuple(buffer.shape[at] for at in order), strides=tuple(buffer.strides[at] for at in order)
     )
+    return turned, tuple(shape[at] for at in order)
+
+
+def limits_of(d: CascadeDecisions, arrays: dict[str, SSAValue]) -> SSAValue | None:
+    """The array that says where groups of rows end; None where there are no groups."""
+    return next((arrays[each.limits] for each in d.grouping), None)
 
 
 def _add_producer(
@@ -170,7 +202,7 @@ def _add_producer(
     led = leaders(rings)
     starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
     for section in sections(d.stream):
-        outer, place, carried = open_tiles(role, program, d, starts, section=section)
+        outer, place, carried = open_tiles(role, program, d, starts, section=section, limits=limits_of(d, arrays))
         if d.programmatic:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
             outer.add(ac.GridWaitOp.create())
@@ -289,7 +321,7 @@ def _add_consumer(
     starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
     starts = starts if sums is None else [sums.start(role, "full")]
     for section in sections(d.stream):
-        outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section)
+        outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section, limits_of(d, arrays))
         cursors = dict(zip(led, carried, strict=False))
         reads = None if sums is None else (sums, carried[0])
         consumer = Consumer(

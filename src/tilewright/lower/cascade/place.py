@@ -12,15 +12,20 @@ from dataclasses import dataclass, replace
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from tilewright.base.size import Size, ceil_div, number_of, product, settled
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision
+from tilewright.ir.group_rows import stands_in_line
+from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
+from tilewright.lower.distribution.tile_place import group_rows_most
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
+from tilewright.lower.program import Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +39,17 @@ class Place:
     """Whether the tile is walked whole, or a part of one that several CTAs walk."""
     number: SSAValue | None = None
     """Of such a tile."""
+    row_end: SSAValue | None = None
+    """The row before which the tile ends, where rows stand in groups: then the index of the tile's rows is that of its
+    first one."""
+
+    def step(self, axis: str, d: CascadeDecisions) -> int:
+        """Elements from one index along an axis to the next."""
+        return 1 if axis == d.row and self.row_end is not None else d.tile_extent(axis)
 
     def first(self, build: Build, axis: str, d: CascadeDecisions) -> SSAValue | None:
         """The first element of the tile along an axis; None where that is always 0."""
-        size, index = d.tile_extent(axis), self.indices.get(axis)
+        size, index = self.step(axis, d), self.indices.get(axis)
         return None if index is None else affine(build, [(index, size)], 0) if size > 1 else index
 
     def along(self, axis: str, index: SSAValue) -> Place:
@@ -49,13 +61,20 @@ class Place:
         return self.along(d.streamed, index if self.begin is None else affine(build, [(index, 1), (self.begin, 1)], 0))
 
 
-def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[int, int, int]:
+def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
     """Tiles along rows and columns, of whole clusters, and places along the batch's axes."""
-    extents, (down, across) = program.extents, d.cluster
+
+    def tiles(axis: str, extent: int, ctas: int) -> Size:
+        clusters = settled(ceil_div(program.sizes[axis], extent * ctas), program.run_time)
+        if ctas == 1:
+            return clusters
+        assert isinstance(clusters, int), "clusters are of tiles that are known"
+        return clusters * ctas
+
     return (
-        -(-extents[d.row] // (d.tile_rows * down)) * down,
-        -(-extents[d.column] // (d.tile_columns * across)) * across if d.column else 1,
-        math.prod(extents[axis] for axis in d.batch),
+        tiles(d.row, d.tile_rows, d.cluster[0]),
+        tiles(d.column, d.tile_columns, d.cluster[1]) if d.column else 1,
+        math.prod(program.extents[axis] for axis in d.batch),
     )
 
 
@@ -71,10 +90,14 @@ def open_tiles(
     carried: Sequence[SSAValue],
     turns: SSAValue | None = None,
     section: Section = WHOLE,
+    limits: SSAValue | None = None,
 ) -> tuple[Build, Place, list[SSAValue]]:
     """The persistent loop over a CTA's tiles: inside of it, the tile's place, the carried values. turns: barriers of a
-    role whose units take tiles alternately. section: whole tiles, or parts of those that are cut."""
+    role whose units take tiles alternately. section: whole tiles, or parts of those that are cut; limits: the array
+    that says where groups of rows end."""
     tiles_m, tiles_n, _ = tile_counts(program, d)
+    if d.grouping:
+        return _open_group_tiles(build, program, d, number_of(tiles_n), limits, carried)
     indices = ac.TILE_INDICES + len(d.batch)
     order: dict[str, Attribute] = {"raster_group": IntAttr(d.raster_group)}
     if section.part:
@@ -97,8 +120,8 @@ def open_tiles(
         result_types=[value.type for value in carried],
         properties={
             "symbol": StringAttr("tiles"),
-            "tiles_m": IntAttr(tiles_m),
-            "tiles_n": IntAttr(tiles_n),
+            "tiles_m": size_attr(tiles_m),
+            "tiles_n": size_attr(tiles_n),
             **order,
             **batch,
         },
@@ -107,6 +130,48 @@ def open_tiles(
     build.add(op)
     inside = build.inside(block)
     return inside, _placed(inside, program, d, block), list(block.args[indices:])
+
+
+def _open_group_tiles(
+    build: Build,
+    program: tile.ProgramOp,
+    d: CascadeDecisions,
+    tiles_n: int,
+    limits: SSAValue | None,
+    carried: Sequence[SSAValue],
+) -> tuple[Build, Place, list[SSAValue]]:
+    """The same where rows stand in groups."""
+    assert limits is not None, "groups end where an array says"
+    (grouping,) = d.grouping
+    block = Block(arg_types=[*([INDEX] * ac.GROUP_INDICES), *(value.type for value in carried)])
+    op = ac.GroupTilesOp.create(
+        operands=[limits, *carried],
+        result_types=[value.type for value in carried],
+        properties={
+            "symbol": StringAttr("tiles"),
+            "groups": IntAttr(program.extents[grouping.axis]),
+            "rows": IntAttr(program.extents[d.row]),
+            "pitch": IntAttr(grouping.pitch),
+            "tile_rows": IntAttr(d.tile_rows),
+            "tiles_n": IntAttr(tiles_n),
+            "raster_group": IntAttr(d.raster_group),
+        },
+        regions=[Region(block)],
+    )
+    build.add(op)
+    row, column, group, row_end = block.args[: ac.GROUP_INDICES]
+    places = {d.row: row, d.column: column, grouping.axis: group}
+    return build.inside(block), Place(places, row_end=row_end), list(block.args[ac.GROUP_INDICES :])
+
+
+def most_tiles(program: tile.ProgramOp, d: CascadeDecisions) -> Size:
+    """How many tiles there are, no fewer where memory says how many."""
+    tiles_m, tiles_n, matrices = tile_counts(program, d)
+    if d.grouping:
+        (grouping,) = d.grouping
+        tiles_m = group_rows_most(program, grouping, d.row, d.tile_rows)
+        return product((tiles_m, tiles_n))
+    return product((tiles_m, tiles_n, matrices))
 
 
 def _placed(build: Build, program: tile.ProgramOp, d: CascadeDecisions, block: Block) -> Place:
@@ -147,16 +212,31 @@ def _divided(build: Build, index: SSAValue, size: int) -> SSAValue:
     )
 
 
-def part_of_batch(build: Build, axes: Sequence[str], array: SSAValue, place: Place, d: CascadeDecisions) -> SSAValue:
-    """The array's part at the tile's place along the batch's axes. axes: the array's, in order."""
+def part_of_batch(
+    build: Build, axes: Sequence[str], array: SSAValue, place: Place, d: CascadeDecisions, walked: str = ""
+) -> SSAValue:
+    """The array's part at the tile's place along the batch's axes. axes: the array's, in order; walked: an axis of
+    blocks of the streamed one, of which it is the part at the tile's block too."""
     dimension = 0
-    for axis in axes:
-        if base_axis(axis) in d.batch:
-            index = _divided(build, place.indices[base_axis(axis)], block_size(axis))
+    for axis in own_axes(axes, d):
+        if base_axis(axis) in d.batch or axis == walked:
+            assert axis != walked or block_size(axis) % d.tile_streamed == 0, "a tile of the walk lies within a block"
+            size = block_size(axis) // (d.tile_streamed if axis == walked else 1)
+            index = _divided(build, place.indices[base_axis(axis)], size)
             array = part_at(build, array, dimension, index)
         else:
             dimension += 1
     return array
+
+
+def own_axes(axes: Sequence[str], d: CascadeDecisions) -> Sequence[str]:
+    """The axes of an array as threads reach it: without that of groups whose rows are one line."""
+    return axes[1:] if is_in_line(axes, d) else axes
+
+
+def is_in_line(axes: Sequence[str], d: CascadeDecisions) -> bool:
+    """Whether an array over these axes has the rows of groups that stand apart."""
+    return stands_in_line(axes, d.grouping, d.row)
 
 
 def rows_first(axes: Sequence[str], d: CascadeDecisions) -> list[str]:
@@ -178,12 +258,12 @@ def slot_coordinates(
     """Where the boxes of a load's tile lie, of the first CTA's part where several bring equal ones. tables: the arrays
     that say where rows lie, by name; known: what they have said for this tile, to which what they say now is added.
     """
-    inner = place.first(build, slot.inner, d)
+    inner, (inner_shift, outer_shift) = place.first(build, slot.inner, d), slot.displaced
     span = slot.box[0]
     coordinates: dict[int, Sequence[SSAValue]] = {}
     for down in range(slot.boxes_down // slot.peers):
         here = _Element(build, place, d, slot.outer, down * slot.box_rows)
-        row = here.within(slot.page) if slot.page else here.block(1)
+        row = _moved(build, here.within(slot.page) if slot.page else here.block(1), outer_shift)
         looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}
         further = [
             looked_up[number] if number in looked_up else here.along(axis)
@@ -191,7 +271,7 @@ def slot_coordinates(
         ]
         for across in range(slot.spans):
             offset = across * slot.span_bytes + down * slot.box_bytes
-            coordinates[offset] = [_moved(build, inner, span * across), row, *further]
+            coordinates[offset] = [_moved(build, inner, span * across + inner_shift), row, *further]
     return coordinates
 
 
@@ -213,7 +293,7 @@ class _Element:
 
     def block(self, size: int) -> SSAValue:
         """Which block of so many elements of the axis it lies in: of tiles that are whole blocks without a division."""
-        number, extent = self.place.indices.get(self.axis), self.d.tile_extent(self.axis)
+        number, extent = self.place.indices.get(self.axis), self.place.step(self.axis, self.d)
         if number is None or extent % size == 0:
             terms = [] if number is None else [(number, extent // size)]
             return affine(self.build, terms, self.offset // size)
@@ -223,7 +303,7 @@ class _Element:
 
     def within(self, size: int) -> SSAValue:
         """Its place in that block."""
-        number, extent = self.place.indices.get(self.axis), self.d.tile_extent(self.axis)
+        number, extent = self.place.indices.get(self.axis), self.place.step(self.axis, self.d)
         if number is None or extent % size == 0:
             return affine(self.build, [], self.offset % size)
         return affine(self.build, [(number, extent), (self.block(size), -size)], self.offset)

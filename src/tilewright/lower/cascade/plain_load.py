@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
 
 
-def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False) -> SSAValue:
+def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False, walked: str = "") -> SSAValue:
     """Plain loads at the fragment's places; of what does not change along a row, or where that is asked for, at
-    once."""
+    once. walked: an axis of blocks of the streamed one, of which the tile's own block is loaded alone."""
     tensor = tensor_type(load.tensor)
     name = parameter_name(consumer.program, load.tensor)
-    array = part_of_batch(consumer.build, tensor.axis_names, consumer.arrays[name], consumer.place, consumer.d)
+    array = part_of_batch(consumer.build, tensor.axis_names, consumer.arrays[name], consumer.place, consumer.d, walked)
     letters = {consumer.axes.row: "m", **dict.fromkeys((consumer.axes.streamed, *consumer.axes.columns), "n")}
-    indices = zip(tensor.axis_names, load.indices, strict=True)
+    indices = list(zip(tensor.axis_names, load.indices, strict=True))
     spread = [(axis, index) for axis, index in indices if base_axis(axis) not in consumer.axes.batch]
+    spread = [(axis, index) for axis, index in spread if axis != walked]
     axes = "".join(letters[base_axis(axis)] for axis, _ in spread)
     places = {"m": consumer.first_row(), "n": consumer.zero()}
     for axis, index in spread:
         first = consumer.first(base_axis(axis)) if letters[base_axis(axis)] == "n" else places["m"]
         shift = index_offset(index)
         places[letters[base_axis(axis)]] = affine(consumer.build, [(first, 1)], shift) if shift else first
-    columns = consumer.shape(consumer.axes.kept(load.result))[0]
+    kept = consumer.axes.kept(load.result) - ({consumer.axes.streamed} if walked else set())
+    columns = consumer.shape(kept)[0]
     kind = ac.FragmentType(
         IntAttr(consumer.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(tensor.element_kind.value)
     )

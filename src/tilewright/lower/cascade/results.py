@@ -16,7 +16,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name
 from tilewright.ir.tile.repeats import bare
 from tilewright.ir.tile.types import tensor_type, value_type
-from tilewright.lower.cascade.place import part_of_batch, rows_first
+from tilewright.lower.cascade.place import own_axes, part_of_batch, rows_first
 from tilewright.lower.cascade.point_values import stride_along
 from tilewright.lower.staged_store import further_maps, store_boxes
 
@@ -37,16 +37,28 @@ def store_result(consumer: Consumer, op: tile.StoreOp) -> None:
     if boxed is not None:
         _in_boxes(consumer, op, held, *boxed)
         return
-    axes = rows_first(tensor_type(op.tensor).axis_names, consumer.d)
+    axes = rows_first(own_axes(tensor_type(op.tensor).axis_names, consumer.d), consumer.d)
     place = part_of_batch(consumer.build, axes, consumer.arrays[name], consumer.place, consumer.d)
     others = [axis for axis in (consumer.axes.streamed, *consumer.axes.columns) if axis in kept]
     column = consumer.first(others[0]) if others else consumer.zero()
+    if consumer.place.row_end is not None:
+        _before_the_end(consumer, name, held, column)
+        return
     # By whole rows, where those lie together.
     dense = len(others) == 1 and stride_along(op.tensor, others[0]) == 1 and element.bytes > 1
     through = [consumer.shared.rows, consumer.unit] if dense and consumer.shared.rows is not None else []
     vectors: dict[str, Attribute] = {"vectors": IntAttr(1)} if name in consumer.d.in_vectors else {}
     operands = [held, place, consumer.first_row(), column, *through]
     consumer.build.add(ac.GlobalStoreOp.create(operands=operands, properties=vectors))
+
+
+def _before_the_end(consumer: Consumer, name: str, held: SSAValue, column: SSAValue) -> None:
+    """A result over rows in groups, of which a tile may have some alone."""
+    rows, end = consumer.shared.rows, consumer.place.row_end
+    assert rows is not None and end is not None, "such results leave along rows"
+    operands = [held, consumer.arrays[name], consumer.first_row(), column, end, rows, consumer.unit]
+    vectors = any(name in each.vectors for each in consumer.d.grouping)
+    consumer.build.add(ac.RowsStoreOp.create(operands=operands, properties={"vectors": IntAttr(int(vectors))}))
 
 
 def _in_boxes(consumer: Consumer, op: tile.StoreOp, held: SSAValue, decision: StoreDecision, plan: AsyncPlan) -> None:

@@ -107,12 +107,13 @@ def add_issuer(
     rings: Mapping[tile.LoadOp, Ring],
     sums: Sums,
     first: int,
+    limits: SSAValue | None,
 ) -> None:
-    """The role that multiplies. first: its first thread."""
+    """The role that multiplies. first: its first thread; limits: the array that says where groups of rows end."""
     role, _ = new_role(build, "issuer", "thread1", 1, first, d.producer_registers)
     listed, axes = list(rings), cascade_axes(program)
     starts = [*(rings[load].start(role, "full") for load in listed), sums.start(role, "empty")]
-    inside, _, carried = open_tiles(role, program, d, starts)
+    inside, _, carried = open_tiles(role, program, d, starts, limits=limits)
     cursors, own = dict(zip(listed, carried, strict=False)), carried[-1]
     for loop in loops(program):
         products = slot_sums(program, loop)

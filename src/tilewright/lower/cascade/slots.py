@@ -14,11 +14,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import SPAN_BYTES, CascadeDecisions, SlotDecision
-from tilewright.ir.decisions import MapDecision
 from tilewright.ir.tier import MemoryType, int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads
 from tilewright.lower.build import Build, tensor_map
+from tilewright.lower.program import map_dims
 
 _BARRIER_BYTES = 8
 _STEP_BYTES = 32
@@ -95,12 +95,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
     """Maps, rings and buffers, in the order of the decisions, by the load that each is for."""
     listed = loads(program)
     names = _names(d.slots)
-    maps = [
-        tensor_map(build, name, each.buffer, MapDecision(
-            each.element, each.dims, each.strides_bytes, each.box, each.swizzle, each.l2_promotion
-        ))
-        for name, each in zip(names, d.slots, strict=True)
-    ]  # fmt: skip
+    maps = [_declare_map(build, program, name, each) for name, each in zip(names, d.slots, strict=True)]
     barrier, address, peers = barriers_address(d), 0, 1
     rings: dict[tile.LoadOp, Ring] = {}
     for name, each, map_ in zip(names, d.slots, maps, strict=True):
@@ -137,6 +132,11 @@ def together(slots: Sequence[SlotDecision], first: SlotDecision) -> list[SlotDec
 def leaders(rings: Mapping[tile.LoadOp, Ring]) -> list[tile.LoadOp]:
     """The loads that have rings of their own, in order: each has a cursor."""
     return [load for load, ring in rings.items() if not ring.decision.joined]
+
+
+def _declare_map(build: Build, program: tile.ProgramOp, name: str, slot: SlotDecision) -> SSAValue:
+    dims = map_dims(program, slot.map, (slot.inner, slot.outer, *slot.batch))
+    return tensor_map(build, name, slot.buffer, slot.map, dims)
 
 
 def _declare_ring(build: Build, name: StringAttr, slots: int, units: int, address: int) -> SSAValue:

@@ -39,7 +39,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorWaitOp,
 )
 from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import Product
+from tilewright.ir.cascade_facts import Product, first_alike, is_of_slots
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import Build, counted_loop
@@ -184,12 +184,14 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     over, left, brought = product.op.axis.data, product.held.owner, product.brought
     ring = consumer.rings[brought]
     columns = consumer.columns_of(ring, over)
-    if over == consumer.axes.streamed:
+    in_slots = is_of_slots(consumer.program, product)
+    if not in_slots:
         held = consumer.operand(product.held, Element(ring.decision.element))
         phase, shape = consumer.wait(brought), (columns, consumer.d.tile_streamed)
         inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape)
         return _finish(consumer, inflight, {brought: reading})
     assert isinstance(left, tile.LoadOp)
+    left = first_alike(consumer.program, left)
     rings, loads = (consumer.rings[left], ring), (left, brought)
     shape = (columns, consumer.depth_of(over, ring))
     if not ring.decision.sliced:

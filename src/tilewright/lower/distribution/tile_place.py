@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from tilewright.base.size import number_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, StoreDecision
+from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import INDEX, Build, first_tile_property, order_properties, tiles_loop
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
@@ -57,9 +58,13 @@ class TilePlace:
 def most_group_tiles(program: tile.ProgramOp, d: PipelineDecisions) -> int:
     """No more tiles than these in all groups, whatever their sizes."""
     (grouping,) = d.grouping
-    rows, groups = program.extents[d.rows], program.extents[grouping.axis]
-    tiles_m = groups * -(-rows // d.tile_m) if grouping.pitch else rows // d.tile_m + min(groups, rows)
-    return tiles_m * number_of(tile_counts(program, d)[1])
+    return group_rows_most(program, grouping, d.rows, d.tile_m) * number_of(tile_counts(program, d)[1])
+
+
+def group_rows_most(program: tile.ProgramOp, grouping: GroupDecision, rows: str, tile_rows: int) -> int:
+    """No more rows of tiles than these in all groups, whatever their sizes. rows: the axis of rows."""
+    extent, groups = program.extents[rows], program.extents[grouping.axis]
+    return groups * -(-extent // tile_rows) if grouping.pitch else extent // tile_rows + min(groups, extent)
 
 
 def open_tiles(

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.group_rows import stands_in_line
 from tilewright.ir.sizes import size_array
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
@@ -25,7 +26,7 @@ from tilewright.lower.distribution.tile_place import GroupRows, TilePlace
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
 from tilewright.lower.pipeline.issue_order import IssueOrder
 from tilewright.lower.points.array_part import part_at, parts_of_batch
-from tilewright.lower.program import shape_of, sources_of, stands_in_line
+from tilewright.lower.program import shape_of, sources_of
 from tilewright.lower.staged_store import SlotCounter, free_slot, further_maps, store_boxes
 
 
@@ -177,6 +178,6 @@ def _of_matrix(
     read = {
         parameter_name(program, load.tensor)
         for load in loads
-        if not stands_in_line(tensor_type(load.tensor).axis_names, d)
+        if not stands_in_line(tensor_type(load.tensor).axis_names, d.grouping, d.rows)
     }
     return parts_of_batch(build, program, axes[0], place.group, arrays, read)

@@ -41,6 +41,7 @@ from tilewright.ir.cascade_facts import (
     axis_of,
     cascade_axes,
     first_alike,
+    is_of_slots,
     is_resident,
     load_number,
     loads_of_walk,
@@ -62,8 +63,10 @@ from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, 
 from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
+from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
@@ -104,6 +107,8 @@ _SLICE_SPANS = 1
 """Of the swizzle, that a slot has of an axis that is taken by slices."""
 _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
 """Of a tile whose sums stay in tensor memory, besides the most that there can be."""
+_MOST_ADDED = 128
+"""Columns of sums that threads add, beside those of a product: of 192, ptxas (12.9) spills 156 bytes."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _SWIZZLED_ROWS = 8
@@ -142,7 +147,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     _check_stores(program, axes)
     sums = slot_sums(program, target)
     brought = multiplied_loads(program, axes)
-    held = (_held_load(program, each) for each in sums)
+    of_slots = [each for each in products_of(program) if _is_of_slots(program, each, target)]
+    held = (_held_load(program, each) for each in of_slots)
     brought = tuple(dict.fromkeys((*brought, *(load for load in held if load is not None))))
     for load in brought:
         _check_brought(program, load, wanted, target)
@@ -157,8 +163,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     for load in loads(program):
         if isinstance(load.tensor.owner, GatherOp) and first_alike(program, load) not in brought:
             name = parameter_name(program, read_tensor(load.tensor))
-            refuse_at(
-                load, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
+            refuse_map(
+                load, name, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
     if sums and not target.supports("tensor_memory"):
         return _of_sum(program, axes, brought, sums[0], target, wanted)
@@ -216,7 +222,9 @@ def _walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> 
 
 
 def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> bool:
-    """Whether both operands of a product come to slots."""
+    """Whether a product takes both operands out of slots."""
+    if target.supports("tensor_memory"):
+        return is_of_slots(program, product)
     return product.op.axis.data != streamed_axis(program) or product in slot_sums(program, target)
 
 
@@ -326,10 +334,11 @@ def _decided(
     allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
+    grouping = group_decision(program, axes, slots, in_vectors, summed=bool(sum_slots))
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
-    tiles = rows * columns * places
+    tiles = tile_count(program, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch)
     ctas = min(tiles, target.limit("device.multiprocessors"))
     words = (
         *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
@@ -337,6 +346,7 @@ def _decided(
     if sum_slots:
         issued = BLOCK_ROWS * choice.consumers
         words += (f"a role issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
+    words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked:
         longest = counted(walked[0].longest, "tile")
@@ -355,13 +365,17 @@ def _decided(
     listed = loads(program)
     cut = {listed[each.load] for each in slots if each.sliced}
     plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut)
+    # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
+    # through a first iteration by itself.
+    waited = any(each.resident for each in slots) or bool(plan.late)
+    early = _begins_early(program, brought, wanted, sum_slots) if waited else 0
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
-        programmatic=_begins_early(program, brought, wanted, sum_slots), sum_slots=sum_slots, late=plan.late,
-        issued_together=plan.issued_together, loaded_along=plan.loaded_along,
+        programmatic=early, sum_slots=sum_slots, late=plan.late,
+        issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
     )  # fmt: skip
 
 
@@ -410,10 +424,9 @@ def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisio
     """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
     products run while it computes, but half of the rows; of three, two compute then. A narrow tile of the streamed axis
     takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
-    tiles = _tiles_along(program, axes.row, d.tile_rows) * math.prod(program.extents[axis] for axis in axes.batch)
-    tiles *= _tiles_along(program, axes.column, d.tile_columns) if axes.column else 1
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
+    tiles = tiles_of(program, d)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
@@ -571,17 +584,22 @@ def _registers(
     for loop in loops(program):
         columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
         carried = max(carried, sum(wide[each] if each else _WORDS_OF_ROW for each in columns))
-    scores = sum(product.op.axis.data != axes.streamed for product in products_of(program))
-    held = any(product.op.axis.data == axes.streamed for product in products_of(program))
-    read = sum(axes.kept(load.result) == frozenset({axes.row, axes.streamed}) for load in brought)
+    products = products_of(program)
+    scores = sum(product.op.axis.data != axes.streamed for product in products)
+    walks = [product for product in products if product.op.axis.data == axes.streamed]
+    held = not all(_is_of_slots(program, product, target) for product in walks)
+    multiplied = {_held_load(program, product) for product in walks if _is_of_slots(program, product, target)}
+    read = sum(
+        axes.kept(load.result) == frozenset({axes.row, axes.streamed}) and load not in multiplied for load in brought
+    )
     packed = (read + held) * (narrow // 2)
     if slot_sums(program, target):
         # Nothing is carried but in tensor memory, and a walk's sums are read once, to be stored.
         return summed_columns(program, axes, _wide(program, axes, choice, target)) // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     other = min(other, _OTHER_OF_SHARED) if shared else other
-    scored = narrow * max(scores, 1) + packed
-    if target.supports("tensor_memory") and held:
+    scored = narrow * max(scores, 1) + packed if scores or held else 0
+    if target.supports("tensor_memory") and walks:
         # A product's sums are read beside what they are added to.
         scored = max(scored, *wide.values())
     return carried + scored + other
@@ -592,6 +610,13 @@ def _tiles(
 ) -> Iterator[_Tile]:
     """Those to be tried, the best first."""
     most, summed = target.limit("product.columns_max"), bool(slot_sums(program, target))
+    # Of sums alone any part of the columns may be a tile: of those in tensor memory, and of what threads add up.
+    of_slots = summed or (
+        target.supports("tensor_memory")
+        and all(
+            _is_of_slots(program, each, target) and each.op.axis.data == axes.streamed for each in products_of(program)
+        )
+    )
     span, least = _span(brought), _step(brought)
     inner = {_inner_axis(load) for load in brought}
     columns = [0]
@@ -600,12 +625,20 @@ def _tiles(
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
-        if summed and cut:
+        if of_slots and cut:
             narrower = [each for each in _SUM_COLUMNS if each < whole]
-            columns = [wanted.tile[1]] if wanted.tile is not None else [*columns[:1], *narrower]
+            widest = most if summed else _MOST_ADDED
+            columns = [each for each in (*columns[:1], *narrower) if each <= widest]
+            columns = [wanted.tile[1]] if wanted.tile is not None else columns
     step = span if axes.streamed in inner else least
     reach = -(-program.extents[axes.streamed] // step) * step
     whole = any(loop.whole is not None for loop in loops(program))
+    scaling = {op: block_size(op.axis.data) for op in program.walk() if isinstance(op, WalkedBlockOp)}
+    blocks = list(scaling.values())
+    for op, size in scaling.items():
+        if size % step:
+            what = f"a product is scaled by blocks of {size} elements of {axes.streamed}"
+            refuse_at(op, what, f"use blocks of a multiple of {step} elements")
     held = any(product.op.axis.data == axes.streamed for product in products_of(program))
     widest = _MOST_STREAMED if held else _MOST_ALONE
     widths = [width for width in range(widest, 0, -least) if width % step == 0 and width <= reach]
@@ -617,10 +650,11 @@ def _tiles(
         widths = [width for width in (wanted.depth,) if width % step == 0 and 0 < width <= most]
     else:
         widths = _of_whole_blocks(widths, [size for load in brought for size in _blocks_of(load, axes.streamed)])
+    widths = [width for width in widths if all(size % width == 0 for size in blocks)]
     few = program.extents[axes.row] <= BLOCK_ROWS
     several = (_MOST_CONSUMERS, _CONSUMERS, 1) if held and not whole and not summed else (_CONSUMERS, 1)
     counts = (wanted.consumers,) if wanted.consumers is not None else (1,) if few else several
-    if summed and wanted.tile is not None:
+    if of_slots and wanted.tile is not None:
         counts = (wanted.tile[0] // BLOCK_ROWS,)
     for each in columns:
         for consumers in counts:
@@ -714,7 +748,7 @@ def obstacles(
         slot.element, slot.dims, slot.strides_bytes, slot.box, swizzle=slot.swizzle, l2_promotion=slot.l2_promotion
     )
     broken = [item.message for item in check(map_, target).violations]
-    if any(index_offset(index) for index in load.indices):
+    if _counted_past_an_end(load, axes):
         broken.append("it is displaced, and elements past an end must not count")
     strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
     if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
@@ -727,6 +761,20 @@ def obstacles(
     if slot.page and length % slot.rows and not any(_ends(each, slot.outer, length) for each in slot.lookups):
         broken.append(f"{slot.outer} has {length} elements, past which no table ends")
     return broken
+
+
+def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:
+    """Whether a load is displaced along an axis of which a tile's elements past the end count, unless they are zero: of
+    rows and columns they are not stored."""
+    if isinstance(load.tensor.owner, GatherOp):
+        return bool(_displacements(load))
+    return not _displacements(load).keys() <= {axes.row, *axes.columns}
+
+
+def _displacements(load: tile.LoadOp) -> dict[str, int]:
+    """By how many elements a load is displaced, by axis."""
+    indices = zip(read_type(load.tensor).axis_names, load.indices, strict=True)
+    return {base_axis(axis): index_offset(index) for axis, index in indices if index_offset(index)}
 
 
 def _ends(lookup: Lookup, axis: str, length: int) -> bool:
@@ -766,13 +814,14 @@ def _slot(
         if isinstance(each.where, Table)
     )
     resident = is_resident(load) and not sliced
+    moved = _displacements(load)
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
-        peers=peers,
+        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0)),
     )  # fmt: skip
 
 

@@ -18,13 +18,14 @@ from tilewright.ir.cascade_facts import CascadeAxes, first_alike, slot_sums
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads, loops, stores
 from tilewright.ir.tile.types import read_type, tensor_type
+from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cost.time_model import multiply_cycles, parameters_of
 from tilewright.targets import Target
 
 
 def sum_cycles(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
     """Of all tiles of the CTA that has most."""
-    waves = math.ceil(_tiles(program, d) / d.ctas)
+    waves = math.ceil(tiles_of(program, d) / d.ctas)
     summed, stored = walk_cycles(program, axes, d, target), _store_cycles(program, axes, d, target)
     further = summed + stored if d.sum_slots == 1 else max(summed, stored)
     return summed + stored + (waves - 1) * further
@@ -59,9 +60,3 @@ def _store_cycles(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecision
         column = axes.column_of(kind.axis_names)
         stored += d.tile_rows * (d.columns_along(column) if column else 1) * kind.element_kind.bytes
     return p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)
-
-
-def _tiles(program: tile.ProgramOp, d: CascadeDecisions) -> int:
-    sides = ((d.row, d.tile_rows), (d.column, d.tile_columns))
-    places = math.prod(program.extents[axis] for axis in d.batch)
-    return places * math.prod(-(-program.extents[axis] // size) for axis, size in sides if axis)

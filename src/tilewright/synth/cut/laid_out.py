@@ -4,10 +4,12 @@ A tensor map wants rows that begin at multiples of 16 bytes, and an array that d
 dense but for that changes no number. Its axes are in the array's own order, or another one is innermost where the
 tensor core takes an operand so. The program after is the same, of an array with other strides, so there is nothing to
 certify but the copy. Where an array is read displaced, and so past its ends, the copy is displaced, zeros where the
-array ends, and the loads that were displaced as it is read the copy in place.
+array ends, and the loads that were displaced as it is read the copy in place. What integers lead to is laid out in the
+order of the axes that it is read over, by a program that loads it at the same places.
 
-Not handled, and None: arrays that are stored to, gathered or read by blocks of an axis, extents that only a launch
-knows. Of loads displaced in several ways, a copy serves one way. Checked by: tests/synth/cut/test_laid_out.py.
+Not handled, and None: arrays that are stored to, or read by blocks of an axis; arrays that are gathered in several
+ways; extents that only a launch knows. Of loads displaced in several ways, a copy serves one way. Checked by:
+tests/synth/cut/test_laid_out.py.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import blocks_of
-from tilewright.ir.tile.facts import index_offset, the_program
+from tilewright.ir.tile.axes import base_axis, blocks_of
+from tilewright.ir.tile.facts import gathers, index_offset, parameter_name, the_program
+from tilewright.ir.tile.gather import GatherOp
 from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import TensorType, tensor_type
 from tilewright.synth.cut.handover import free_name, padded_strides
@@ -31,6 +34,9 @@ def laid_out(module: ModuleOp, name: str, inner: str = "") -> tuple[ModuleOp, Mo
     if name not in names or program.run_time:
         return None
     argument = program.body.block.args[names.index(name)]
+    gathered = [use.operation for use in argument.uses]
+    if len(gathered) == 1 and isinstance(gathered[0], GatherOp) and argument is gathered[0].tensor:
+        return _gathered(module, gathered[0], name)
     kind = tensor_type(argument)
     loaded = all(isinstance(use.operation, tile.LoadOp) for use in argument.uses)
     if not loaded or any(blocks_of(axis) is not None for axis in kind.axis_names):
@@ -61,6 +67,53 @@ def laid_out(module: ModuleOp, name: str, inner: str = "") -> tuple[ModuleOp, Mo
         names.remove(name)
     written.properties["parameters"] = ArrayAttr([StringAttr(each) for each in names])
     return _copy(program, name, taken, (kind, workspace), offsets), after
+
+
+def _gathered(module: ModuleOp, op: GatherOp, name: str) -> tuple[ModuleOp, ModuleOp] | None:
+    """The program that puts together what integers lead to, and the one that takes that for it."""
+    program, axes = the_program(module), op.result.type.axis_names
+    if any(blocks_of(axis) is not None for axis in axes):
+        return None
+    shape, element = [program.extents[axis] for axis in axes], tensor_type(op.tensor).element_kind
+    workspace = TensorType.of(axes, shape, padded_strides(shape, element), element)
+    names = [each.data for each in program.parameters]
+    taken = free_name(f"{program.sym_name.data}_{name}", names)
+    after = module.clone()
+    written = the_program(after)
+    fresh = written.body.block.insert_arg(workspace, len(names))
+    (own,) = (each for each in gathers(written) if parameter_name(written, each.tensor) == name)
+    own.result.replace_all_uses_with(fresh)
+    own.detach()
+    own.erase()
+    names.append(taken)
+    # The array, and tables that say nothing else, are parameters of the program before alone.
+    for number in reversed(range(len(names))):
+        if not written.body.block.args[number].uses:
+            written.body.block.erase_arg(written.body.block.args[number])
+            del names[number]
+    written.properties["parameters"] = ArrayAttr([StringAttr(each) for each in names])
+    if next(violations(written), None) is not None:
+        return None
+    return _gathering(program, op, taken, workspace), after
+
+
+def _gathering(program: tile.ProgramOp, op: GatherOp, taken: str, workspace: TensorType) -> ModuleOp:
+    place, axes, sources = program.place.data, workspace.axis_names, list(dict.fromkeys(op.operands))
+    names = [*(parameter_name(program, each) for each in sources), taken]
+    block = Block(arg_types=[*(each.type for each in sources), workspace])
+    for argument, hint in zip(block.args, names, strict=True):
+        argument.name_hint = hint
+    again = dict(zip(sources, block.args, strict=False))
+    gather = GatherOp(again[op.tensor], [again[each] for each in op.tables], op.place_names, axes, op.place.data)
+    grid = tile.GridOp(axes, place)
+    load = tile.LoadOp(gather.result, grid.indices, place)
+    stored = tile.StoreOp(load.result, block.args[-1], grid.indices, place)
+    block.add_ops([gather, grid, load, stored, tile.ReturnOp()])
+    named = {base_axis(axis) for each in block.args for axis in tensor_type(each).axis_names}
+    sizes = {axis: extent for axis, extent in program.extents.items() if axis in named}
+    module = ModuleOp([tile.ProgramOp(f"{taken}_gathered", names, sizes, Region(block), place)])
+    assert next(violations(the_program(module)), None) is None, "what is gathered by itself is a program"
+    return module
 
 
 def _offsets(load: Operation) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import axes_of, dots, loads, loops, reductions, stores
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
+from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cost.roofline import ARITHMETIC_PER_CYCLE, SPECIAL, compulsory_bytes, product_extents
 from tilewright.synth.cost.time_model import multiply_cycles, parameters_of, predicted_time
@@ -106,7 +107,7 @@ def busy_multiprocessors(program: tile.ProgramOp, decisions: Decisions, target: 
     multiprocessors = target.limit("device.multiprocessors")
     match decisions:
         case CascadeDecisions():
-            tiles = _tiles(program, decisions)
+            tiles = tiles_of(program, decisions)
             return tiles / math.ceil(tiles / decisions.ctas)
         case ElementwiseDecisions() | PipelineDecisions():
             return min(_filled(decisions, target), multiprocessors)
@@ -118,12 +119,6 @@ def _filled(decisions: ElementwiseDecisions | PipelineDecisions, target: Target)
     if isinstance(decisions, ElementwiseDecisions) and any(row.threads == 1 for row in decisions.rows):
         return decisions.ctas * decisions.threads / target.limit("multiprocessor.threads_max")
     return decisions.ctas
-
-
-def _tiles(program: tile.ProgramOp, d: CascadeDecisions) -> int:
-    sides = ((d.row, d.tile_rows), (d.column, d.tile_columns))
-    places = math.prod(program.extents[axis] for axis in d.batch)
-    return places * math.prod(-(-program.extents[axis] // size) for axis, size in sides if axis)
 
 
 def _waiting(program: tile.ProgramOp) -> int:
@@ -150,7 +145,7 @@ def _walks(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> floa
     if d.walked:
         (part,) = d.walked
         iterations = sum(walked_part(part.begin, part.end, most, row)[1] for row in range(rows)) / rows
-    tiles, p = _tiles(program, d), parameters_of(target)
+    tiles, p = tiles_of(program, d), parameters_of(target)
     each = sum(iterations * _iteration(program, axes, loop, d, target) for loop in loops(program))
     stored = sum(_array_bytes(op.tensor) for op in stores(program)) / tiles
     each += p.latency_cycles + 1000 * stored / (d.consumers * p.scattered_bytes_per_kilocycle)

@@ -23,16 +23,16 @@ from tilewright.base.span import Span
 from tilewright.ir.decisions import (
     ROWS_BYTES,
     RUN_BYTES,
-    GroupDecision,
     MapDecision,
     OperandDecision,
     PipelineDecisions,
     StoreDecision,
 )
+from tilewright.ir.group_rows import GroupDecision, group_pitches
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import Grouping, dots, index_offset, parameter_name, stores
 from tilewright.ir.tile.products import SharedProducts, shared_products
-from tilewright.ir.tile.types import TensorType, axes_text, tensor_type, value_type
+from tilewright.ir.tile.types import axes_text, tensor_type, value_type
 from tilewright.synth.cost.model import Rates, raster_group, rates_of, slice_cycles
 from tilewright.synth.cost.tile_estimate import BARRIER_BYTES
 from tilewright.synth.distribution.group_depth import GroupLoop, slice_depth
@@ -264,11 +264,7 @@ def _pitch(program: tile.ProgramOp, grouping: Grouping, rows: str) -> int:
     """Rows from one group's first to the next's, alike in every array that has them; 0 if groups follow one another."""
     if grouping.kind == "consecutive":
         return 0
-    pitches: dict[int, str] = {}
-    for argument in program.body.block.args:
-        tensor = tensor_type(argument)
-        if {grouping.group, rows} <= set(tensor.axis_names):
-            pitches.setdefault(_group_pitch(program, tensor, grouping, rows), parameter_name(program, argument))
+    pitches = group_pitches(program, grouping)
     if len(pitches) != 1 or min(pitches) < program.extents[rows]:
         raise _unsupported(
             program,
@@ -276,15 +272,6 @@ def _pitch(program: tile.ProgramOp, grouping: Grouping, rows: str) -> int:
             "give arrays whose groups lie at one whole number of rows apart, such as contiguous ones",
         )
     return next(iter(pitches))
-
-
-def _group_pitch(program: tile.ProgramOp, tensor: TensorType, grouping: Grouping, rows: str) -> int:
-    strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-    if strides[grouping.group] % strides[rows] or tensor.axis_names[:2] != (grouping.group, rows):
-        return 0
-    if program.extents[grouping.group] == 1:
-        return program.extents[rows]
-    return strides[grouping.group] // strides[rows]
 
 
 # ---------------------------------------------------------------- maps and stores

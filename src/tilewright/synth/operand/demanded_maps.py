@@ -18,7 +18,9 @@ from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.ir.decisions import Decisions, MapDecision, PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.cascade_facts import first_alike, load_number
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, MapDecision, PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots, loads, parameter_name, stores
 from tilewright.ir.tile.gather import read_tensor
@@ -79,11 +81,16 @@ def _uses(program: tile.ProgramOp, decisions: Decisions) -> list[_Use]:
             source = value.owner.operand if isinstance(value.owner, tile.TransposeOp) else value
             if isinstance(source.owner, tile.LoadOp) and side in operands and not operands[side].materialized:
                 direct[parameter_name(program, source.owner.tensor)] = operands[side].map
+    walk = decisions if isinstance(decisions, CascadeDecisions) else None
+    brought = {} if walk is None else {slot.load: slot for slot in walk.slots if not slot.lookups}
     for load in loads(program):
         source = read_tensor(load.tensor)
         name = parameter_name(program, source)
-        uses.append(_Use(name, tensor_type(source), load.place.data, direct.get(name), False))
-    stored = {} if pipeline is None else {item.parameter: item for item in pipeline.stores}
+        slot = brought.get(load_number(program, first_alike(program, load)))
+        map = direct.get(name) if slot is None else slot.map
+        uses.append(_Use(name, tensor_type(source), load.place.data, map, False))
+    leaving = () if isinstance(decisions, ElementwiseDecisions) else decisions.stores
+    stored = {item.parameter: item for item in leaving}
     for store in stores(program):
         name = parameter_name(program, store.tensor)
         decided = stored.get(name)

@@ -19,7 +19,7 @@ from tilewright.base.element import Element, parse_element
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel, integers
 from tilewright.contract.typestate.run_time_sizes import fixed
-from tilewright.contract.typestate.steps.epilogue import require_own_places, require_rows, take_fragment
+from tilewright.contract.typestate.steps.epilogue import require_own_places, require_rows, rows_of_warp, take_fragment
 from tilewright.contract.typestate.summary import GroupLoop, StorePlace
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
@@ -118,7 +118,8 @@ def _store_rows(walk: RoleWalk, op: ac.RowsStoreOp) -> None:
         walk.summary.writes_global.setdefault(destination.buffer.data, op)
         if fragment is not None:
             strides_bytes = tuple(stride * element.bytes for stride in strides)
-            extents = (fragment.m, fragment.n)
+            row, rows = rows_of_warp(walk, row, fragment.m)
+            extents = (rows, fragment.n)
             walk.summary.places.append(
                 StorePlace(op, destination.buffer.data, (row, column), extents, walk.around, strides_bytes, end)
             )

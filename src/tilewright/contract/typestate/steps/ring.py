@@ -99,8 +99,10 @@ def _wait(walk: RoleWalk, op: ac.BarrierWaitOp) -> None:
         walk.findings.doubt("the first warp alone waits, of a unit or on a side where that is not understood", op)
     if walk.role.unit == "warp32":
         walk.findings.doubt("a ring used by a unit that is neither one thread nor a warpgroup", op)
-    if side == "full" and _in_tensor_memory(walk, ring.name):
-        walk.state.synced = False  # the unit's threads pass one by one
+    if side == "full" and walk.kernel.tensor_memory is not None and walk.role.unit != "thread1" and not issuer:
+        # The unit's threads pass one by one: before they have met, no product may be issued whose end frees the slot,
+        # or its barrier may pass the phase that a warp still waits for.
+        walk.state.synced = False
     event = f"{WAIT}{ring.name}:{side}"
     waited = walk.state.count(event)
     if (ring.name, side) in walk.shared:

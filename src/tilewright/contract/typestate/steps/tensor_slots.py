@@ -176,7 +176,9 @@ def _hand_over(walk: RoleWalk, op: TensorHandOverOp) -> None:
 # ---------------------------------------------------------------- reading
 
 
-_OF_ROWS = (TensorReadOp, ac.FragmentLoadOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, ac.GlobalStoreOp)
+_OF_ROWS = (
+    TensorReadOp, ac.FragmentLoadOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, ac.GlobalStoreOp, ac.RowsStoreOp
+)  # fmt: skip
 """What is lowered by a role's own rows of warps."""
 _HAVE_ROWS = (ac.FragmentType, ac.AccumulatorType, ac.InflightType)
 
