@@ -72,3 +72,39 @@ _EXPECTING = (
 def test_an_operand_that_is_another_in_each_iteration_is_not_covered_by_some(bytes_of_iteration: str) -> None:
     """Bytes are expected in one iteration, of one launch, which nobody copies."""
     assert checked(hanging(_EXPECTING.replace("CALC", bytes_of_iteration), ("n", "m"))).verdict != "proven"
+
+
+_BY_THE_WAY = {
+    "what such an iteration left in a register": (
+        "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; mov.u32 %r_s, 1; C: setp.ne.u32 %p_c, %r_s, 1; @%p_c bra D; "
+        "setp.eq.u32 %p_c, %r_i, 7; @%p_c bra H; D: "
+    ),
+    "what such an iteration left in a copy": (
+        "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; mov.u32 %r_s, 1; C: add.u32 %r_x, %r_s, 4; "
+        "setp.ne.u32 %p_c, %r_x, 5; @%p_c bra D; setp.eq.u32 %p_c, %r_i, 7; @%p_c bra H; D: "
+    ),
+    "what such an iteration stored": (
+        "setp.ne.u32 %p_a, %r_i, %r_m; @%p_a bra C; mov.u32 %r_y, 1; st.shared.u32 [%r_buf], %r_y; "
+        "C: ld.shared.u32 %r_x, [%r_buf]; setp.ne.u32 %p_c, %r_x, 1; @%p_c bra D; setp.eq.u32 %p_c, %r_i, 7; "
+        "@%p_c bra H; D: "
+    ),
+    "how often a loop in it iterated": (
+        "mov.u32 %r_x, 0; A: setp.ge.u32 %p_a, %r_x, %r_m; @%p_a bra C; add.u32 %r_x, %r_x, 1; bra A; "
+        "C: setp.ne.u32 %p_c, %r_x, 3; @%p_c bra D; setp.eq.u32 %p_c, %r_i, 7; @%p_c bra H; D: "
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _BY_THE_WAY)
+def test_a_count_that_is_compared_by_the_way_of_a_launch_is_never_passed_over(name: str) -> None:
+    """The seventh iteration hangs, if one before it was chosen."""
+    assert checked(_kernel(_BY_THE_WAY[name])).verdict != "proven"
+
+
+def test_what_one_warp_compares_in_every_iteration_is_proven() -> None:
+    """That a launch chooses how often the loop iterates does not choose in which iterations the block is executed."""
+    inside = (
+        "setp.ne.u32 %p_c, %r_tid, 0; @%p_c bra D; setp.eq.u32 %p_c, %r_i, 0; @%p_c st.shared.u32 [%r_buf], %r_b; D: "
+    )
+    report = checked(_kernel(inside))
+    assert report.verdict == "proven", report.reasons

@@ -101,7 +101,8 @@ def test_verdicts_agree_where_tiles_differ() -> None:
 @pytest.mark.full
 def test_verdicts_agree_where_tiles_of_many_differ() -> None:
     found = Counter(ranged(seed) for seed in range(30_000, 31_500))
-    assert found["Proven"] >= 150, found
+    # The programs are drawn by seed, 701 of them with tiles: so many are decided, and no change may leave more open.
+    assert found["Proven"] >= 137 and found["Refuted"] >= 389, found
 
 
 def test_few_are_left_undecided() -> None:

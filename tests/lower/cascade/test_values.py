@@ -11,10 +11,13 @@ from lowered_programs import Lowered, lower, random_inputs, run
 
 import tilewright as tw
 from tilewright.base.element import Element
+from tilewright.base.error import TilewrightError
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
 from tilewright.synth.decide import Wanted
 
+BY_SPANS = ("biased", "rms_norm_matmul", "two_products")
+"""Programs with an array whose rows run along the axis that is walked: they are read by whole spans of 64 elements."""
 UNITS = {Element.F32: 2.0**-18, Element.BF16: 2.0**-8, Element.F16: 2.0**-10}
 """Of a result of this element, the relative error allowed for its rounding."""
 OPERANDS = {Element.BF16: 2.0**-8, Element.F16: 2.0**-11}
@@ -92,10 +95,18 @@ def test_odd_lengths_of_what_is_walked(streamed):
 )
 def test_drawn_extents(name, rows, eighths, held, columns, element, depth):
     dims, elements = dims_of(name, rows, 8 * eighths, held, columns), elements_of(name, element)
-    if name in ("rms_norm_matmul", "two_products") and depth is not None:
-        depth = 64  # rows along the streamed axis are read by whole spans
+    if name in BY_SPANS and depth is not None:
+        depth = 64
     lowered = lower(PROGRAMS[name], dims, elements, wanted=Wanted(consumers=2, depth=depth))
     assert_near(name, dims, lowered, random_inputs(lowered, rows), elements)
+
+
+@pytest.mark.parametrize("name", BY_SPANS)
+def test_a_depth_that_cuts_spans_is_refused(name):
+    dims, elements = dims_of(name, 130, 320), elements_of(name, Element.F16)
+    with pytest.raises(TilewrightError, match="no tile has the extents that are asked for"):
+        lower(PROGRAMS[name], dims, elements, wanted=Wanted(consumers=2, depth=32))
+    assert lower(PROGRAMS[name], dims, elements, wanted=Wanted(consumers=2, depth=64))
 
 
 def test_products_of_long_axes_go_by_slices():

@@ -499,6 +499,7 @@ def _repeats(
     from tilewright.driver.explore.loop_counters import counter_used_after
     from tilewright.machine.protocol.induction import objections, repetition
     from tilewright.machine.protocol.latches import latch_of
+    from tilewright.machine.symbolic.at_choice import at_choice
 
     loop, text = report.loops[number], report.sliced.text
     places = [
@@ -530,10 +531,10 @@ def _repeats(
     natural = text.flow.loops[number]
     last = frozenset(text.flow.passed(natural, last=True))
     whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
-    at_choice = _at_choice(report, number, places, chosen)
+    optional = at_choice(report.sliced, natural, places, chosen)
     against = objections(
         body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
-        passed=text.flow.passed(natural), chosen=at_choice,
+        passed=text.flow.passed(natural), chosen=optional,
     )  # fmt: skip
     if against:
         first = against[0]
@@ -561,26 +562,9 @@ def _repeats(
     # The first snapshot, which is left out, is taken after one iteration.
     first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
     # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
-    left = {name for index in at_choice for name in text.facts[places[index]].writes & steers.registers}
+    left = {name for index in optional for name in text.facts[places[index]].writes & steers.registers}
     decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period) | left)
     return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
-
-
-def _at_choice(report: ProtocolReport, number: int, places: Sequence[int], chosen: frozenset[str]) -> list[int]:
-    """Which of some places in a loop are executed in iterations that a launch decides about. chosen: the registers that
-    inputs reach."""
-    text = report.sliced.text
-    flow, facts = text.flow, text.facts
-    natural = flow.loops[number]
-    branches = [at for at in flow.positions(natural.blocks) if facts[at].kind == "control"]
-    decided = [flow.region(at) for at in branches if not chosen.isdisjoint(facts[at].reads)]
-    blocks = frozenset[int]().union(*decided) - frozenset(flow.passed(natural))
-    guards = [flow.instructions[at].guard for at in places]
-    return [
-        index
-        for index, (at, guard) in enumerate(zip(places, guards, strict=True))
-        if flow.block_of[at] in blocks or (guard is not None and guard.register.name in chosen)
-    ]
 
 
 def _settled(snapshots: Sequence[Snapshot], names: Collection[str], period: int) -> int:

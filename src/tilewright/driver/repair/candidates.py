@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from tilewright.base.diagnostic import Diagnostic
-from tilewright.driver.repair import downgrade, groups, missing, numbers, odd, order, phases, releases
+from tilewright.driver.repair import downgrade, first_products, groups, missing, numbers, odd, order, phases, releases
 from tilewright.driver.repair import tensor_memory as tensor
 from tilewright.driver.repair.text import Candidate, Subject, subject_of
 from tilewright.frontends.ptx.ast import Module
@@ -73,9 +73,9 @@ _BY_FAMILY: dict[str, tuple[Proposals, ...]] = {
     "TM": _RACE,
     "WG": (groups.wgmmas, order.cta_barriers, *_MOVED, phases.phase_waits, numbers.arrival_counts, *_ODD,
            numbers.expected_bytes, numbers.other_parities, phases.kept_phases, numbers.offsets),
-    "TC": (tensor.tensor_memory, *_ODD, tensor.allocations, numbers.columns, missing.commits, order.cta_barriers,
-           *_MOVED, numbers.expected_bytes, odd.guards, phases.phase_waits, numbers.offsets,
-           numbers.other_parities, numbers.arrival_counts, numbers.named_barriers, phases.kept_phases),
+    "TC": (first_products.first_products, tensor.tensor_memory, *_ODD, tensor.allocations, numbers.columns,
+           missing.commits, order.cta_barriers, *_MOVED, numbers.expected_bytes, odd.guards, phases.phase_waits,
+           numbers.offsets, numbers.other_parities, numbers.arrival_counts, numbers.named_barriers, phases.kept_phases),
     "NB": (downgrade.completions, numbers.named_barriers, order.cta_barriers, groups.async_copies, *_ODD,
            phases.every_thread_arrives, order.cluster_barriers),
     "CL": (order.cluster_barriers, order.initialised, phases.remote_arrivals, *_ODD),

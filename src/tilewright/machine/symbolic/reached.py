@@ -32,6 +32,13 @@ def reached_by_inputs(sliced: Slice, block: bool, *, grid: bool, data: bool) -> 
         instruction = text.flow.instructions[position]
         if (facts.kind == "atomic" or names_taken_work(instruction)) and data:
             found |= facts.writes & sliced.registers
+    return closed(sliced, frozenset(found))
+
+
+def closed(sliced: Slice, chosen: frozenset[str]) -> frozenset[str]:
+    """Some registers of the slice, and those that are computed of them, through memory as well."""
+    text = sliced.text
+    found = set(chosen)
     while True:
         before = len(found)
         through_memory = any(
