@@ -138,7 +138,7 @@ def cover(
         if barred != (len(exploration.barred), _bounds(exploration)):
             answers = {key: answer for key, answer in answers.items() if isinstance(answer, Impossible)}
     left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
-    reasons = [f"{span(each.position)}: {each.reason}" if each.position >= 0 else each.reason for each in left]
+    reasons = [f"{span(each.position)}: {each.said}" if each.position >= 0 else each.said for each in left]
     reasons += _without_a_solver(answers.get(each.key) for each in left)
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
