@@ -152,8 +152,9 @@ class Exploration:
     judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
     something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
     goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
-    assumption, by their conditions; stops: a launch after which no other is needed; idle: branches that decide about
-    nothing but accesses to global memory, with the ways that need not be seen (True: the one that they jump)."""
+    assumption, by their conditions; flags: numbers that are assumed to be 0, since products would add to leftovers
+    otherwise; stops: a launch after which no other is needed; idle: branches that decide about nothing but accesses to
+    global memory, with the ways that need not be seen (True: the one that they jump)."""
 
     table: Table
     dimensions: dict[Input, Dimension]
@@ -171,6 +172,7 @@ class Exploration:
     wanted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     assumed: dict[str, None] = field(default_factory=dict[str, None])
     barred: list[tuple[Condition, ...]] = field(default_factory=list[tuple[Condition, ...]])
+    flags: dict[Input, None] = field(default_factory=dict[Input, None])
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )
@@ -359,6 +361,16 @@ class Exploration:
         found = self.repetition(loop)
         return found is not None and found.reason is None
 
+    def _often(self, loop: int) -> int:
+        """How often a loop is to iterate, in a launch that comes to its end, to repeat itself. Rings of many stages
+        take more: a period of them is twice as long, and has to be seen three times before the pipeline drains."""
+        found = max(
+            (each.judged for each in self.tried if not each.judged.too_long and loop in each.judged.repeats),
+            key=lambda each: each.iterations.get(loop, 0),
+            default=None,
+        )
+        return 2 * ENOUGH_ITERATIONS if found is not None and found.repeats[loop].short else ENOUGH_ITERATIONS
+
     def classes(self, loop: int) -> int:
         """Numbers of iterations below this stand for all others: beyond, the loop repeats itself."""
         found = self.repetition(loop)
@@ -384,7 +396,7 @@ class Exploration:
             case ("more", int() as loop, "between", _):
                 self.attempts["between", loop] = self.attempts.get(("between", loop), 0) + 1
                 found = self.attempts["between", loop] > _BETWEEN_MOST or self._repeats(loop)
-                return self.longest(loop) < ENOUGH_ITERATIONS and not found
+                return self.longest(loop) < self._often(loop) and not found
             case ("more", int() as loop, "long", _):
                 found = self.repetition(loop)
                 return found is not None and found.reason is not None and self.most(loop) < _ITERATIONS["long"]
@@ -447,7 +459,7 @@ class Exploration:
         if not over or not ended:
             return
         for loop in sorted({loop for each in over for loop, count in each.judged.iterations.items() if count}):
-            if self.longest(loop) >= ENOUGH_ITERATIONS or self._repeats(loop):
+            if self.longest(loop) >= self._often(loop) or self._repeats(loop):
                 continue
             longest = max(ended, key=lambda each: each.judged.iterations.get(loop, 0))
             shortest = min(
