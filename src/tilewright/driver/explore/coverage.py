@@ -460,7 +460,8 @@ class _Left:
 def _further(
     exploration: Exploration, every: Mapping[Place, Site], lasting: frozenset[int], loop_span: Callable[[int], Span]
 ) -> list[Missing]:  # fmt: skip
-    """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
+    """Loops that are not shown to repeat themselves, or not by a launch that leaves them, and may iterate more often
+    than in any launch."""
     last: dict[int, dict[tuple[object, ...], _Left]] = {}
     deciding: set[int] = set()
     for each in exploration.tried:
@@ -483,10 +484,17 @@ def _further(
     for loop in sorted(deciding):
         repeated = exploration.repetition(loop)
         if repeated is not None and repeated.reason is None:
-            continue
-        short = repeated is None or repeated.short
-        said = _not_repeating(exploration, loop, loop_span)
-        if loop in last and exploration.longest(loop) < (MOST_ITERATIONS if short else ENOUGH_ITERATIONS):
+            # What is known of a run that was given up is that it repeats itself, not where others leave the loop.
+            ended = max((each.judged.iterations.get(loop, 0) for each in exploration.tried if each.clean), default=0)
+            if ended >= exploration.classes(loop) - 1:
+                continue
+            said = f"no launch tried iterates the loop at {loop_span(loop)} until it repeats itself, and leaves it"
+            few = True
+        else:
+            short = repeated is None or repeated.short
+            said = _not_repeating(exploration, loop, loop_span)
+            few = exploration.longest(loop) < (MOST_ITERATIONS if short else ENOUGH_ITERATIONS)
+        if loop in last and few:
             some = sorted(last[loop].values(), key=lambda each: -each.condition.iteration)
             numbers = tuple((each.condition.node.number, tuple(map(decided, each.outside))) for each in some)
             found.append(Missing(-1, said, ("further", loop, *numbers), _stays_longer(exploration, some)))
