@@ -464,6 +464,7 @@ def _further(
     than in any launch."""
     last: dict[int, dict[tuple[object, ...], _Left]] = {}
     deciding: set[int] = set()
+    ended: dict[int, int] = {}
     for each in exploration.tried:
         if not (each.clean or each.judged.too_long):
             continue
@@ -472,6 +473,8 @@ def _further(
             way = ways.setdefault((condition.cta, condition.warp), [])
             if condition.loop >= 0 and condition.outcome.size == 1:
                 deciding.add(condition.loop)
+                if each.clean:
+                    ended[condition.loop] = max(ended.get(condition.loop, 0), condition.iteration)
                 if leaves(condition) and each.clean:
                     before = tuple(way[-_BEFORE:])
                     outside = tuple(_outside(exploration, every, _chosen(before, lasting)))
@@ -485,8 +488,7 @@ def _further(
         repeated = exploration.repetition(loop)
         if repeated is not None and repeated.reason is None:
             # What is known of a run that was given up is that it repeats itself, not where others leave the loop.
-            ended = max((each.judged.iterations.get(loop, 0) for each in exploration.tried if each.clean), default=0)
-            if ended >= exploration.classes(loop) - 1:
+            if ended.get(loop, 0) >= exploration.classes(loop) - 1:
                 continue
             said = f"no launch tried iterates the loop at {loop_span(loop)} until it repeats itself, and leaves it"
             few = True

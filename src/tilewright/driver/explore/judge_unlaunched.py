@@ -264,13 +264,15 @@ def _given_again(runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
         sizes = unknown.buffers | {held.name: _BUFFER_BYTES for held in each.contents}
         contents = (*unknown.given.contents, *each.contents)
         # A run that was given up had shown the finding by then: as a launch file it mostly shows it as soon.
+        open_still = ""
         for steps in (*((2 * each.cut,) if each.cut else ()), GIVEN_STEPS):
             runner.given_steps = steps
             again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
             if not again.against:
                 names = unknown.given.names
                 return (replace(again, document={**again.document, "names": list(names)}) if names else again), ""
-        against = against or again.against
+            open_still = again.against
+        against = against or open_still
     return None, against
 
 
