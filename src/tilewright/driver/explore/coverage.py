@@ -139,7 +139,7 @@ def cover(
         if barred != (len(exploration.barred), _bounds(exploration)):
             answers = {key: answer for key, answer in answers.items() if isinstance(answer, Impossible)}
     left = [each for each in missing if not isinstance(answers.get(each.key), Impossible)]
-    reasons = [f"{span(each.position)}: {each.reason}" if each.position >= 0 else each.reason for each in left]
+    reasons = [f"{span(each.position)}: {each.said}" if each.position >= 0 else each.said for each in left]
     reasons += _without_a_solver(answers.get(each.key) for each in left)
     if exploration.ended_early:
         reasons.append(f"after {len(exploration.tried)} launches there were still others to try")
@@ -480,9 +480,11 @@ class _Left:
 def _further(
     exploration: Exploration, every: Mapping[Place, Site], lasting: frozenset[int], loop_span: Callable[[int], Span]
 ) -> list[Missing]:  # fmt: skip
-    """Loops that are not shown to repeat themselves, and may iterate more often than in any launch."""
+    """Loops that are not shown to repeat themselves, or not by a launch that leaves them, and may iterate more often
+    than in any launch."""
     last: dict[int, dict[tuple[object, ...], _Left]] = {}
     deciding: set[int] = set()
+    ended: dict[int, int] = {}
     for each in exploration.tried:
         if not (each.clean or each.judged.too_long):
             continue
@@ -491,6 +493,8 @@ def _further(
             way = ways.setdefault((condition.cta, condition.warp), [])
             if condition.loop >= 0 and condition.outcome.size == 1:
                 deciding.add(condition.loop)
+                if each.clean:
+                    ended[condition.loop] = max(ended.get(condition.loop, 0), condition.iteration)
                 if leaves(condition) and each.clean:
                     before = tuple(way[-_BEFORE:])
                     outside = tuple(_outside(exploration, every, _chosen(before, lasting)))
@@ -503,10 +507,16 @@ def _further(
     for loop in sorted(deciding):
         repeated = exploration.repetition(loop)
         if repeated is not None and repeated.reason is None:
-            continue
-        short = repeated is None or repeated.short
-        said = _not_repeating(exploration, loop, loop_span)
-        if loop in last and exploration.longest(loop) < (MOST_ITERATIONS if short else ENOUGH_ITERATIONS):
+            # What is known of a run that was given up is that it repeats itself, not where others leave the loop.
+            if ended.get(loop, 0) >= exploration.classes(loop) - 1:
+                continue
+            said = f"no launch tried iterates the loop at {loop_span(loop)} until it repeats itself, and leaves it"
+            few = True
+        else:
+            short = repeated is None or repeated.short
+            said = _not_repeating(exploration, loop, loop_span)
+            few = exploration.longest(loop) < (MOST_ITERATIONS if short else ENOUGH_ITERATIONS)
+        if loop in last and few:
             some = sorted(last[loop].values(), key=lambda each: -each.condition.iteration)
             numbers = tuple((each.condition.node.number, tuple(map(decided, each.outside))) for each in some)
             found.append(Missing(-1, said, ("further", loop, *numbers), _stays_longer(exploration, some)))

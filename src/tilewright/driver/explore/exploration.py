@@ -152,8 +152,9 @@ class Exploration:
     judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
     something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
     goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
-    assumption, by their conditions; stops: a launch after which no other is needed; idle: branches that decide about
-    nothing but accesses to global memory, with the ways that need not be seen (True: the one that they jump)."""
+    assumption, by their conditions; flags: numbers that are assumed to be 0, since products would add to leftovers
+    otherwise; stops: a launch after which no other is needed; idle: branches that decide about nothing but accesses to
+    global memory, with the ways that need not be seen (True: the one that they jump)."""
 
     table: Table
     dimensions: dict[Input, Dimension]
@@ -171,6 +172,7 @@ class Exploration:
     wanted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     assumed: dict[str, None] = field(default_factory=dict[str, None])
     barred: list[tuple[Condition, ...]] = field(default_factory=list[tuple[Condition, ...]])
+    flags: dict[Input, None] = field(default_factory=dict[Input, None])
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )
@@ -186,6 +188,7 @@ class Exploration:
     _firsts: dict[Input, int] = field(default_factory=dict[Input, int])
     _waiting: list[_Wanted] = field(default_factory=list[_Wanted])
     _ways_wanted: set[tuple[int, bytes]] = field(default_factory=set[tuple[int, bytes]])
+    _halved: set[tuple[int, int, int]] = field(default_factory=set[tuple[int, int, int]])
     _joint: int = 0
     _order: int = 0
     _exceeding: int = 0
@@ -359,6 +362,21 @@ class Exploration:
         found = self.repetition(loop)
         return found is not None and found.reason is None
 
+    def _is_between(self, loop: int) -> bool:
+        """Whether a launch is missing in which a loop iterates often, and comes to its end: to show that it repeats
+        itself, or, where a launch that was given up showed that, to leave it after any number of iterations."""
+        return self.longest(loop) < (self.classes(loop) - 1 if self._repeats(loop) else self._often(loop))
+
+    def _often(self, loop: int) -> int:
+        """How often a loop is to iterate, in a launch that comes to its end, to repeat itself. Rings of many stages
+        take more: a period of them is twice as long, and has to be seen three times before the pipeline drains."""
+        found = max(
+            (each.judged for each in self.tried if not each.judged.too_long and loop in each.judged.repeats),
+            key=lambda each: each.iterations.get(loop, 0),
+            default=None,
+        )
+        return 2 * ENOUGH_ITERATIONS if found is not None and found.repeats[loop].short else ENOUGH_ITERATIONS
+
     def classes(self, loop: int) -> int:
         """Numbers of iterations below this stand for all others: beyond, the loop repeats itself."""
         found = self.repetition(loop)
@@ -383,8 +401,7 @@ class Exploration:
                 return not self._repeats(loop) and self.longest(loop) < _ITERATIONS[level] and not over
             case ("more", int() as loop, "between", _):
                 self.attempts["between", loop] = self.attempts.get(("between", loop), 0) + 1
-                found = self.attempts["between", loop] > _BETWEEN_MOST or self._repeats(loop)
-                return self.longest(loop) < ENOUGH_ITERATIONS and not found
+                return self.attempts["between", loop] <= _BETWEEN_MOST and self._is_between(loop)
             case ("more", int() as loop, "long", _):
                 found = self.repetition(loop)
                 return found is not None and found.reason is not None and self.most(loop) < _ITERATIONS["long"]
@@ -447,7 +464,7 @@ class Exploration:
         if not over or not ended:
             return
         for loop in sorted({loop for each in over for loop, count in each.judged.iterations.items() if count}):
-            if self.longest(loop) >= ENOUGH_ITERATIONS or self._repeats(loop):
+            if not self._is_between(loop):
                 continue
             longest = max(ended, key=lambda each: each.judged.iterations.get(loop, 0))
             shortest = min(
@@ -457,10 +474,16 @@ class Exploration:
             )
             if shortest is None:
                 continue
-            middle: dict[Input, int] = {}
-            for given, value in shortest.values.items():
-                other = longest.values.get(given, value)
-                middle[given] = value if value == other else isqrt((value + 1) * (other + 1))
+            if (pair := (loop, id(shortest), id(longest))) in self._halved:
+                continue
+            self._halved.add(pair)
+            middle = _middle(shortest.values, longest.values)
+            for _ in range(_BETWEEN_MOST):
+                # What would go the way of a launch that was given up is too long as well.
+                known = self.retraced(middle)
+                if known is None or not known.judged.too_long:
+                    break
+                middle = _middle(middle, longest.values)
             self._order += 1
             if self.attempts.get(("between", loop), 0) < _BETWEEN_MOST:
                 goal = ("more", loop, "between", self._order)
@@ -490,6 +513,14 @@ class Exploration:
             cost = float(pool.costs[row])
             self._order += 1
             heappush(self._waiting, _Wanted(priority + place, cost, self._order, goal, pool.assignment(row)))
+
+
+def _middle(many: Assignment, few: Assignment) -> dict[Input, int]:
+    """Numbers between those of two launches, each the geometric mean."""
+    return {
+        given: value if value == (other := few.get(given, value)) else isqrt((value + 1) * (other + 1))
+        for given, value in many.items()
+    }
 
 
 def _goal_of(condition: Condition) -> tuple[object, ...]:

@@ -21,6 +21,11 @@ from dataclasses import dataclass, replace
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
+from tilewright.driver.explore.accumulate_flags import (
+    adds_to_leftovers,
+    assume_nothing_is_added_to,
+    decides_more,
+)
 from tilewright.driver.explore.assumed_numbers import (
     assume_multiple,
     assume_positive,
@@ -49,7 +54,6 @@ _ORDINARY = (1, 77)
 _FLOATS = frozenset({"f16", "f32", "f64"})
 _ALIGNED = 64
 """Numbers that are multiples of this make aligned addresses of what threads access."""
-_UNWRITTEN = "TC122"
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
 
@@ -123,6 +127,7 @@ def _started(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]
     launch = {each: exploration.dimensions[each].nearest(value) for each, value in values.items()}
     tried = exploration.retraced(launch) or exploration.at(launch)
     _excuse_alignment(exploration, text, excuses, tried)
+    _excuse_leftovers(exploration, text, excuses, tried)
     return tried
 
 
@@ -154,6 +159,8 @@ def _open_or_proven(
             reasons += verdict.reasons
     reasons += _all_left_open([each for each in left if each.fails and id(each) not in excuses], text)
     reasons += missing
+    every = (condition for each in exploration.tried for condition in each.judged.conditions)
+    reasons += decides_more(exploration, every, text.name)
     if reasons:
         return Unknown(tuple(dict.fromkeys(reasons)))
     clean = [each for each in left if each.clean]
@@ -203,6 +210,7 @@ def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
             _excuse_empty(exploration, text, excuses, tried)
             _excuse_negative(exploration, text, excuses, tried)
             _excuse_alignment(exploration, text, excuses, tried)
+            _excuse_leftovers(exploration, text, excuses, tried)
         if id(tried) not in excuses and fails_by_extent(tried):
             assumption = assume_smaller(exploration, tried, text.name)
             if assumption:
@@ -224,6 +232,7 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
     # A word elsewhere may be another one: what is repaired must have read the same.
     if repaired is not None and repaired.clean and set(tried.judged.inputs) <= set(repaired.judged.inputs):
         nonzero = [each for each in zero if repaired.values.get(each) and each in exploration.dimensions]
+        nonzero = _needed(exploration, tried, repaired, nonzero)
         # Loops that a clean launch does not enter either are not what fails.
         harmless = {visit for each in (repaired, *clean) for visit in _empty_loops(exploration, text, each)}
         entered = loops.keys() - harmless
@@ -239,6 +248,16 @@ def _excuse_empty(exploration: Exploration, text: Places, excuses: dict[int, _Ex
         for other in _ORDINARY if numbers else ():
             exploration.at({**tried.values, **{each: exploration.dimensions[each].nearest(other) for each in numbers}})
         excuses[id(tried)] = _Excuse(_said(tried, nonzero, text, sorted({loop for loop, *_ in entered})))
+
+
+def _needed(exploration: Exploration, tried: Tried, repaired: Tried, nonzero: list[Input]) -> list[Input]:
+    """Which of the numbers that are zero in a launch that fails have to be others: one alone, if that is enough. What
+    the others are need not be excluded."""
+    for each in nonzero if len(nonzero) > 1 else ():
+        alone = exploration.at({**tried.values, each: repaired.values[each]})
+        if alone.clean and set(tried.judged.inputs) <= set(alone.judged.inputs):
+            return [each]
+    return nonzero
 
 
 def _excuse_negative(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
@@ -265,6 +284,14 @@ def _excuse_alignment(exploration: Exploration, text: Places, excuses: dict[int,
     zero = any(not value for each, value in tried.values.items() if each.kind == "number")
     if fails_by_alignment(tried) and not zero and not exploration.leaves_out(tried.values):
         assumption = assume_multiple(exploration, tried, text.name)
+        if assumption:
+            excuses[id(tried)] = _Excuse(assumption)
+
+
+def _excuse_leftovers(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
+    """Exclude a number that is not 0 and makes a first product add, where nothing can be there to be added to."""
+    if tried.fails and id(tried) not in excuses and not exploration.leaves_out(tried.values):
+        assumption = assume_nothing_is_added_to(exploration, tried, text.name)
         if assumption:
             excuses[id(tried)] = _Excuse(assumption)
 
@@ -448,15 +475,7 @@ def _uncertain(exploration: Exploration, tried: Tried) -> bool:
     if any(each.kind == "memory" for each in inputs_of(operands)):
         return True
     words = [each for each in inputs_of([each.node for each in tried.judged.conditions]) if each.kind == "memory"]
-    return len(words) > _WORDS_MOST or _adds_to_leftovers(exploration, tried)
-
-
-def _adds_to_leftovers(exploration: Exploration, tried: Tried) -> bool:
-    """Whether all that fails is that products add to tensor memory which nobody has written, because an input says so:
-    at a launch nothing is there to be added to, and the flag of a product is passed with others of its kind."""
-    found, flow = errors(tried.judged.verdict), exploration.ways.flow
-    steered = {flow.instructions[each.position].span for each in tried.judged.conditions if inputs_of([each.node])}
-    return bool(found) and all(each.code == _UNWRITTEN and each.primary in steered for each in found)
+    return len(words) > _WORDS_MOST or adds_to_leftovers(exploration, tried)
 
 
 def _all_left_open(failing: list[Tried], text: Places) -> list[str]:

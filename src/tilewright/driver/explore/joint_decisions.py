@@ -357,6 +357,12 @@ def _missing(
     exploration: Exploration, branching: _Branching, key: tuple[object, ...], name: Callable[[Input], str]
 ) -> Missing:
     """The gap that no launch decides the next one otherwise after the same decisions."""
+    whole_key = ("joint", *key, branching.outcomes)
+    ask = _ask(exploration, branching)
+    return Missing(branching.last.condition.position, lambda: _reason(branching, name), whole_key, ask)
+
+
+def _reason(branching: _Branching, name: Callable[[Input], str]) -> str:
     before, last = branching.before, branching.last
     ways = [
         f"{'!' if each.outcome == FAILS else ''}{cut(rendered(each.condition.node, name))}"
@@ -366,14 +372,11 @@ def _missing(
     said = cut(rendered(last.condition.node, name))
     if last.operand:
         where = f" where {' and '.join(ways)}" if ways else ""
-        reason = f"no launch tried gives {said} another value than {len(branching.outcomes)}{where}"
-    else:
-        said = said if FAILS in branching.outcomes else f"!{said}"
-        reason = f"no launch tried decides {len(before) + 1} branches so at once: {' and '.join((*ways, said))}"
-        if not before:
-            reason = f"no launch tried goes the other way: it would need {said}"
-    whole_key = ("joint", *key, branching.outcomes)
-    return Missing(last.condition.position, reason, whole_key, _ask(exploration, branching))
+        return f"no launch tried gives {said} another value than {len(branching.outcomes)}{where}"
+    said = said if FAILS in branching.outcomes else f"!{said}"
+    if not before:
+        return f"no launch tried goes the other way: it would need {said}"
+    return f"no launch tried decides {len(before) + 1} branches so at once: {' and '.join((*ways, said))}"
 
 
 def _ask(exploration: Exploration, branching: _Branching) -> Callable[[], Reached | Impossible | Undecided]:

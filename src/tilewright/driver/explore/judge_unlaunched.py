@@ -157,7 +157,8 @@ def judge_unlaunched(
         judged = boxes.judge(chosen)
         take_announced()
         if judged.errors:
-            failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic))
+            cut = judged.report.counts.instructions if judged.report.stopped else 0
+            failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic), cut)
         elif judged.complete and not judged.doubts:
             numbers = sum(value for each, value in values.items() if each.kind == "number")
             phases = min(judged.report.counts.phases, _EXAMPLE_PHASES)
@@ -262,11 +263,16 @@ def _given_again(runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
             continue
         sizes = unknown.buffers | {held.name: _BUFFER_BYTES for held in each.contents}
         contents = (*unknown.given.contents, *each.contents)
-        again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
-        if not again.against:
-            names = unknown.given.names
-            return (replace(again, document={**again.document, "names": list(names)}) if names else again), ""
-        against = against or again.against
+        # A run that was given up had shown the finding by then: as a launch file it mostly shows it as soon.
+        open_still = ""
+        for steps in (*((2 * each.cut,) if each.cut else ()), GIVEN_STEPS):
+            runner.given_steps = steps
+            again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
+            if not again.against:
+                names = unknown.given.names
+                return (replace(again, document={**again.document, "names": list(names)}) if names else again), ""
+            open_still = again.against
+        against = against or open_still
     return None, against
 
 
@@ -299,10 +305,12 @@ def _larger_is_clean(exploration: Exploration, failing: Assignment) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Failing:
-    """A launch that fails, with the words of memory that were chosen for it."""
+    """A launch that fails, with the words of memory that were chosen for it. cut: after how many warp instructions its
+    run was given up, 0 if it was not."""
 
     launch: Launch | None
     contents: tuple[BufferContents, ...]
+    cut: int = 0
 
 
 def _contents(values: Assignment, symbolic: SymbolicRun) -> tuple[BufferContents, ...]:
@@ -369,7 +377,8 @@ class _Shown:
 class _Runner:
     """Judges launches of one kernel. guarded: the module with guards in the place of branches, which made-up launches
     run; sliced, identifying: the kernel's slice, and the one in which the stores `repeated` are compared, once a run
-    has found them; symbolic: what the last run that may be shown depended on; last: what the last run did."""
+    has found them; symbolic: what the last run that may be shown depended on; last: what the last run did;
+    given_steps: warp instructions after which a launch that is given is given up."""
 
     module: Module
     guarded: Module
@@ -386,6 +395,7 @@ class _Runner:
     identifying: Slice | None = None
     repeated: frozenset[Span] = frozenset()
     iterations_most: int = ITERATIONS_MOST
+    given_steps: int = GIVEN_STEPS
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -443,7 +453,7 @@ class _Runner:
     def given(self, launch: Launch, buffers: Mapping[str, int], contents: Sequence[BufferContents]) -> LaunchJudgement:
         """A launch that is given, judged as such."""
         return judge_launch(
-            self.module, launch, buffers, self.interpretations, peeks=self.peeks, step_limit=GIVEN_STEPS,
+            self.module, launch, buffers, self.interpretations, peeks=self.peeks, step_limit=self.given_steps,
             contents=contents, allows=self.allows,
         )  # fmt: skip
 

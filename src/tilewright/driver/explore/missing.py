@@ -20,12 +20,18 @@ _GROUP = 1
 @dataclass(frozen=True, slots=True)
 class Missing:
     """A gap. position: of the instruction that decides it, or -1; reason: in words, without the place unless there is
-    no position; key: two gaps with the same are the same question; ask: look for a launch that fills it."""
+    no position, or what makes them: few gaps of many are left in the end; key: two gaps with the same are the same
+    question; ask: look for a launch that fills it."""
 
     position: int
-    reason: str
+    reason: str | Callable[[], str]
     key: tuple[object, ...]
     ask: Callable[[], Reached | Impossible | Undecided]
+
+    @property
+    def said(self) -> str:
+        """Why it is a gap, in words."""
+        return self.reason if isinstance(self.reason, str) else self.reason()
 
 
 def asking(

@@ -117,7 +117,7 @@ def pool_of(table: Table, dimensions: Sequence[Dimension], base: Assignment, con
                 case _:
                     row[place] = min(dimensions[place].largest, random.getrandbits(random.randrange(1, 32)))
         rows.append(row)
-    narrow = [place for place, each in enumerate(dimensions) if each.multiple > 1 or each.smallest]
+    narrow = [place for place, each in enumerate(dimensions) if each.multiple > 1 or each.smallest or not each.largest]
     for row in rows[1:] if narrow else ():
         for place in narrow:
             row[place] = dimensions[place].nearest(row[place])
@@ -191,7 +191,7 @@ def _values(dimension: Dimension, several: Sequence[int], constants: Sequence[in
         add((1 << bit) - 1)
         add((1 << bit) + 1)
         add(3 << bit)
-    for _ in range(48):
+    for _ in range(48 if bits else 0):
         add(random.getrandbits(random.randrange(1, bits + 1)))
     return list(found)
 

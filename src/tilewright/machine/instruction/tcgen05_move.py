@@ -188,7 +188,7 @@ def _load(
         else:
             for slot in targets:
                 r[slot] = _ZEROS
-        hold(warp, operation, "ld", held)
+        hold(warp, operation, "ld", held, instruction.span)
 
     return Control(act, converged=True)
 
@@ -224,7 +224,7 @@ def _st(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Con
                     instruction.span, other_quarter,
                 )
             )  # fmt: skip
-        hold(warp, operation, "st", held)
+        hold(warp, operation, "st", held, instruction.span)
         if not mathematics:
             store_later(warp, instruction.span, lambda: None)
             return

@@ -37,11 +37,13 @@ Shared = tuple[tuple[Cta, Ranges], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegisterUse:
-    """Registers (slots) of a tcgen05.ld (kind "ld", written) or tcgen05.st (kind "st", read) in flight."""
+    """Registers (slots) of a tcgen05.ld (kind "ld", written) or tcgen05.st (kind "st", read) in flight. span: of the
+    instruction."""
 
     operation: TensorMemoryActor
     kind: Literal["ld", "st"]
     slots: frozenset[int]
+    span: Span
 
 
 @dataclass(slots=True, eq=False)
@@ -155,10 +157,18 @@ def _arrival(number: int, cta: Cta, offset: int, span: Span) -> Callable[[], Non
     return arrive
 
 
-def hold(warp: Warp, operation: TensorMemoryActor, kind: Literal["ld", "st"], slots: frozenset[int]) -> None:
-    """Registers belong to a load or store until its wait."""
+def hold(
+    warp: Warp, operation: TensorMemoryActor, kind: Literal["ld", "st"], slots: frozenset[int], span: Span
+) -> None:
+    """Registers belong to a load or store until its wait.
+
+    Where the same instruction comes again with no wait between, its registers are the later operation's: whoever
+    touches one of them is reported once, as before its wait. The later load itself was reported as overwriting the
+    registers of the earlier one, and what was unread of that is known. A loop without waits would else report each
+    register once for each of its iterations."""
     state = state_of(warp)
-    state.uses.append(RegisterUse(operation, kind, slots))
+    state.uses = [use for use in state.uses if not (use.kind == kind and use.span == span and use.slots <= slots)]
+    state.uses.append(RegisterUse(operation, kind, slots, span))
     warp.in_flight = warp.in_flight | slots
 
 
