@@ -26,6 +26,13 @@ def test_a_flag_that_no_launch_can_set_is_assumed_to_be_0() -> None:
     assert said.startswith("parameter 2 is 0 (at ")
 
 
+@pytest.mark.parametrize("compared", ["setp.eq.or.u32 %p5, %r40, 37, %p7;", "setp.gt.or.u32 %p5, %r40, 100, %p7;"])
+def test_a_number_that_is_no_flag_is_not_assumed_away(compared: str) -> None:
+    """One number of many makes the first product add: that is a bug, not a use that nobody means."""
+    (report,) = check_text(_kernel(f"setp.gt.u32 %p7, %r5, 0;\n\t{compared}"), "flag.ptx").kernels
+    assert report.verdict != "proven"
+
+
 @pytest.mark.parametrize(
     "writer",
     [

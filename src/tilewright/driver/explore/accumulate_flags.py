@@ -6,7 +6,8 @@ is not 0 makes the first product add to columns that nobody has written (TC122).
 leaves nothing to do, where no launch of the kernel could mean it:
 
 - nothing else is wrong with the launch, and all that is wrong is wrong because of this number;
-- with 0 in its place the launch is clean;
+- with 0 in its place the launch is clean, and with any other number that is tried it is not, for the same reason: the
+  number is a flag, and no ordinary number of a size is left out with it;
 - nothing in the text but products writes tensor memory (`tcgen05.st`, `tcgen05.cp` or a shift would), and what is in
   it when it is allocated is not defined, so that in no launch there is something to add to;
 - the number decides nothing but whether products add: `decides_more` gives reasons against a proof otherwise.
@@ -28,6 +29,8 @@ from tilewright.machine.symbolic.tracker import Condition
 
 _UNWRITTEN = "TC122"
 _PRODUCT = "tcgen05.mma"
+_FLAGS = (1, 37)
+"""Numbers that a flag is set by, whether all of it or its lowest bit counts."""
 _NO_WRITERS = ("tcgen05.mma", "tcgen05.ld", "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit",
                "tcgen05.commit", "tcgen05.wait", "tcgen05.fence")  # fmt: skip
 
@@ -58,6 +61,8 @@ def assume_nothing_is_added_to(exploration: Exploration, tried: Tried, name: Cal
             continue
         if exploration.dimensions[given].smallest or not exploration.at({**tried.values, given: 0}).clean:
             continue
+        if not all(_adds_at(exploration, tried, given, other) for other in _FLAGS):
+            continue
         exploration.narrow(given, largest=0)
         exploration.flags[given] = None
         place = next(str(each.primary) for each in _errors(tried))
@@ -66,6 +71,12 @@ def assume_nothing_is_added_to(exploration: Exploration, tried: Tried, name: Cal
             f"but products writes: {_UNWRITTEN})"
         )
     return ""
+
+
+def _adds_at(exploration: Exploration, tried: Tried, given: Input, number: int) -> bool:
+    """Whether a launch adds to leftovers, and nothing else is wrong with it, at another number as well."""
+    other = exploration.at({**tried.values, given: exploration.dimensions[given].nearest(number)})
+    return other.fails and adds_to_leftovers(exploration, other)
 
 
 def decides_more(exploration: Exploration, conditions: Iterable[Condition], name: Callable[[Input], str]) -> list[str]:
