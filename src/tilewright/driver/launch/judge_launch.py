@@ -497,7 +497,8 @@ def _repeats(
     # Many kernels have no loop that iterates often enough.
     from tilewright.driver.explore.left_by_loops import decided_behind, varying
     from tilewright.driver.explore.loop_counters import counter_used_after
-    from tilewright.machine.protocol.induction import objections, repetition
+    from tilewright.machine.protocol.chosen_steps import chosen_steps
+    from tilewright.machine.protocol.induction import objections, open_gain, repetition
     from tilewright.machine.protocol.latches import latch_of
 
     loop, text = report.loops[number], report.sliced.text
@@ -531,6 +532,12 @@ def _repeats(
     last = frozenset(text.flow.passed(natural, last=True))
     whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
     at_choice = _at_choice(report, number, places, chosen)
+    stepped = chosen_steps(report.sliced, steers, natural, chosen, snapshots[1:])
+    if stepped.against is not None:
+        at, why = stepped.against
+        return Repeated(f"the loop at {loop.span} is not shown to repeat itself: {why} ({text.flow.instructions[at].span})")
+    opened = {name: open_gain(index) for index, name in enumerate(sorted(stepped.open))}
+    found = replace(found, steps={**found.steps, **opened})
     against = objections(
         body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
         passed=text.flow.passed(natural), chosen=at_choice,
@@ -561,7 +568,8 @@ def _repeats(
     # The first snapshot, which is left out, is taken after one iteration.
     first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
     # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
-    left = {name for index in at_choice for name in text.facts[places[index]].writes & steers.registers}
+    at_times = {*(places[index] for index in at_choice), *stepped.chosen}
+    left = {name for at in at_times for name in text.facts[at].writes & steers.registers}
     decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period) | left)
     return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
 
