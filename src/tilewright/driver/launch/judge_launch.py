@@ -66,7 +66,8 @@ _Row = tuple[int, list[Any], _Barriers]
 class Repeated:
     """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
     does so every `period` iterations from iteration `first` on; said: in words; decides: the positions at which what it
-    leaves decides something behind it; short: after more iterations it may be seen to repeat itself."""
+    leaves decides something behind it; further: those of them where that is another one after each number of
+    iterations; short: after more iterations it may be seen to repeat itself."""
 
     reason: str | None
     period: int = 1
@@ -74,6 +75,7 @@ class Repeated:
     said: str = ""
     decides: tuple[int, ...] = ()
     short: bool = False
+    further: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -568,10 +570,12 @@ def _repeats(
     # The first snapshot, which is left out, is taken after one iteration.
     first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
     # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
-    at_times = {*(places[index] for index in at_choice), *stepped.chosen}
-    left = {name for at in at_times for name in text.facts[at].writes & steers.registers}
-    decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period) | left)
-    return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
+    left = {name for index in at_choice for name in text.facts[places[index]].writes & steers.registers}
+    chosen_left = stepped.left | left | found.steps.keys()
+    decides = decided_behind(report, steers, number, varying(snapshots[1:], held) | chosen_left)
+    further = decided_behind(report, steers, number, frozenset(chosen_left))
+    said = f"the loop at {loop.span} repeats itself every {every}"
+    return Repeated(None, found.period, first + 2, said, decides, further=further)
 
 
 def _at_choice(report: ProtocolReport, number: int, places: Sequence[int], chosen: frozenset[str]) -> list[int]:

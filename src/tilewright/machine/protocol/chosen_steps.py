@@ -52,12 +52,12 @@ Made = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class ChosenSteps:
-    """Of one loop. open: registers that are stepped by what a launch chooses, by the same in each iteration; chosen:
-    the places of instructions by which a launch steps a register that leads through few states; against: the place of
-    what steps a register otherwise, and why that is an objection."""
+    """Of one loop. open: registers that are stepped by what a launch chooses, by the same in each iteration; left:
+    those (and `MEMORY`) that hold something else after an iteration in each launch, and in each iteration; against: the
+    place of what steps a register otherwise, and why that is an objection."""
 
     open: frozenset[str] = frozenset()
-    chosen: frozenset[int] = frozenset()
+    left: frozenset[str] = frozenset()
     against: tuple[int, str] | None = None
 
 
@@ -79,6 +79,8 @@ def chosen_steps(
         together = above[name] & carried
         sources = frozenset[str]().union(*(rests_on[each] for each in together))
         begun = any(around.begins_chosen(each) for each in together)
+        if name == MEMORY:
+            return ChosenSteps(against=(around.place_of(name), "what memory holds is stepped in each iteration"))
         if not begun and sources.isdisjoint((CHOSEN, DECIDED)):
             continue
         if together == {name} and DECIDED not in sources and around.is_counter(name):
@@ -91,9 +93,9 @@ def chosen_steps(
             if few_states(sliced, loop, together, starts, fixed, around.is_followed, heeded):
                 few |= together
                 continue
-        what = "what memory holds is" if name == MEMORY else f"{name} is"
-        return ChosenSteps(against=(around.place_of(name), f"{what} stepped by what a launch chooses"))
-    return ChosenSteps(frozenset(opened), frozenset(at for each in few for at in around.writers.get(each, ())))
+        return ChosenSteps(against=(around.place_of(name), f"{name} is stepped by what a launch chooses"))
+    moved = {name for name in carried if not above[name].isdisjoint((CHOSEN, DECIDED))}
+    return ChosenSteps(frozenset(opened), frozenset(few) | around.left(moved))
 
 
 def _deciding(sources: frozenset[str]) -> frozenset[str]:
@@ -297,6 +299,17 @@ class _Around:
     def made_at_the_end(self, name: str) -> frozenset[str]:
         """What a register is made of when an iteration has ended."""
         return frozenset[str]().union(*(self.made[block].get(name, _NOTHING) for block in self._ends()))
+
+    def left(self, moved: Collection[str]) -> frozenset[str]:
+        """What holds something else after each iteration, as a launch chooses. moved: what does so among the registers
+        that an iteration gets."""
+        found: set[str] = set()
+        for made in self.made.values():
+            for name, sources in made.items():
+                by_choice = not sources.isdisjoint((CHOSEN, DECIDED)) and sources - {CHOSEN, DECIDED}
+                if by_choice or not sources.isdisjoint(moved):
+                    found.add(name)
+        return frozenset(found)
 
     def is_counter(self, name: str) -> bool:
         """Whether each iteration adds to a register what the loop does not change."""
