@@ -12,7 +12,7 @@ too. Checked by: tests/driver/launch/test_judge_launch.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -216,7 +216,7 @@ def judge_launch(
         others = _works(launch)
         # Where the launch is explored, its index is a number that the launch chooses.
         which = ", those that follow the first" if others and symbolic is None else ""
-        assumptions = (f"a cluster takes over the work of {len(others)} others at most{which}",)
+        assumptions = (f"{TAKES_OVER} {len(others)} others at most{which}",)
     if first.errors or first.doubts:
         if not peeks:
             return first
@@ -238,8 +238,15 @@ def judge_launch(
     return replace(first, assumptions=(*first.assumptions, *assumptions, *loops), allowed=tuple(allowed))
 
 
+TAKES_OVER = "a cluster takes over the work of"
 Work = tuple[int, ...] | None
 """Clusters whose work another takes over (clusterlaunchcontrol), None where that is not known."""
+
+
+def taken_work(assumptions: Iterable[str]) -> tuple[str, ...]:
+    """Of the assumptions of a proof, up to how much taken work it holds: a range as much as an assumption, since no
+    loop over such work is shown to repeat itself."""
+    return tuple(each for each in assumptions if each.startswith(TAKES_OVER))
 
 
 def _works(launch: Launch) -> list[tuple[int, ...]]:
