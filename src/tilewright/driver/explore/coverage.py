@@ -28,6 +28,7 @@ import numpy as np
 
 from tilewright.base.span import Span
 from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided, leaves
+from tilewright.driver.explore.counted_barriers import counted_barriers
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,
     FAILS,
@@ -117,6 +118,9 @@ def cover(
                 _counted(exploration, lasting),
             ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),
+            *counted_barriers(
+                exploration, _clean(exploration), [loop for loop, _ in _recurring_loops(exploration)], name
+            ),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:

@@ -485,4 +485,6 @@ def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...
         f"{overrun.message} ({overrun.primary})" if overrun is not None else "",
         tuple(symbolic.words_read),
         frozenset(symbolic.constant_ways),
+        run.awaited,
+        run.counts,
     )
