@@ -1,9 +1,9 @@
 """Do launches decide whether a loop counts at a barrier, so that what the barrier holds differs from launch to launch?
 
 What an mbarrier has counted is a state that a loop carries, as registers are, but no register: an arrival that a launch
-decides about leaves another phase behind, or another count that ends one much later. Where loops wait for the
-barrier in each of its phases, they see to that. Of a decision about any other in a loop that repeats itself there are
-three cases:
+decides about leaves another phase behind, or another count that ends one much later. Where loops wait for the barrier
+in each of its phases, they see to that. Of a decision about any other in a loop that repeats itself there are three
+cases:
 
 - it compares with what ends the loop, or a loop inside it: then it follows how often that iterates (`i + 2 < n`);
 - it is the same expression in each iteration: then the loop must have been seen to repeat itself under each outcome;
@@ -35,9 +35,7 @@ def counted_barriers(
     """Decisions whether loops count at barriers that launches do not cover. loops: those that repeat themselves."""
     flow = exploration.ways.flow
     awaited = frozenset[tuple[int, int]]().union(*(tried.judged.awaited for tried in chosen))
-    counting = {
-        span for tried in chosen for cta, address, span in tried.judged.counts if (cta, address) not in awaited
-    }
+    counting = {span for tried in chosen for cta, address, span in tried.judged.counts if (cta, address) not in awaited}
     bounds: dict[int, set[Node | None]] = {}
     places: dict[Place, dict[tuple[int, bytes], tuple[Condition, Sequence[Condition]]]] = {}
     for tried in chosen:
@@ -46,7 +44,9 @@ def counted_barriers(
                 bounds.setdefault(each.loop, set()).add(bound_of(each.node))
             elif each.kind != "value" and _counts(flow, each, counting):
                 before = tried.judged.conditions[max(0, index - _BEFORE) : index]
-                places.setdefault(place_of(each), {}).setdefault((each.node.number, label(each.outcome)), (each, before))
+                places.setdefault(place_of(each), {}).setdefault(
+                    (each.node.number, label(each.outcome)), (each, before)
+                )
     found: list[Missing] = []
     for loop in loops:
         around = flow.loops[loop].blocks
@@ -100,7 +100,9 @@ def _under(
 
 def _decides(tried: Tried, decision: Condition, outcome: bytes) -> bool:
     return any(
-        each.node.number == decision.node.number and each.position == decision.position and label(each.outcome) == outcome
+        each.node.number == decision.node.number
+        and each.position == decision.position
+        and label(each.outcome) == outcome
         for each in tried.judged.conditions
     )
 

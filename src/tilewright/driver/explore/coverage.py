@@ -114,7 +114,12 @@ def cover(
             *_missing(exploration, every, name),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
             *joint_decisions(
-                exploration, _clean(exploration), lasting, name, answers, _always(exploration, every),
+                exploration,
+                _clean(exploration),
+                lasting,
+                name,
+                answers,
+                _always(exploration, every),
                 _counted(exploration, lasting),
             ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),

@@ -13,8 +13,8 @@ launches of their own. Beyond so many words the verdict stays open.
 
 Of a loop that inputs bound and that repeats itself, the first decision at each place is part of the word: whether it
 goes on where it may first be left, and what its first iteration does. Where something behind it depends on how often it
-iterated, so is each decision to go on, up to a number that stands for more. What a place in it decides later is asked about
-in each word where it had one outcome only.
+iterated, so is each decision to go on, up to a number that stands for more. What a place in it decides later is asked
+about in each word where it had one outcome only.
 
 Where lanes part by more than predicates and leave a trace, the ways are too many: the verdict stays open.
 Where nothing but numbers at which a sum overflows leads there, an assumption excludes these.

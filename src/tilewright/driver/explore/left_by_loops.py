@@ -35,7 +35,7 @@ def varying(snapshots: Sequence[Snapshot], names: Collection[str]) -> frozenset[
 
 
 def decided_behind(
-    report: ProtocolReport, steers: Steering, number: int, names: frozenset[str]
+    report: ProtocolReport, steers: Steering, number: int, names: frozenset[str], *, with_operands: bool = True
 ) -> tuple[int, ...]:  # fmt: skip
     """What behind loop `number` leaves a trace and depends on some registers of the loop, by position: branches and
     guards, and operands of the protocol. What the loop or something behind it stores of them may be loaded by
@@ -74,7 +74,8 @@ def decided_behind(
             elif guard is None:
                 left -= facts.writes
         waiting += [(flow.blocks[each].begin, left) for each in block.successors]
-    return tuple(sorted({*lasting_choices(sliced, steers.registers, frozenset(found)), *operands}))
+    choices = lasting_choices(sliced, steers.registers, frozenset(found))
+    return tuple(sorted({*choices, *operands} if with_operands else choices))
 
 
 def _stores(sliced: Slice, steers: Steering, at: int, names: frozenset[str]) -> bool:

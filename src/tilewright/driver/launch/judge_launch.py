@@ -563,7 +563,9 @@ def _repeats(
     stepped = chosen_steps(report.sliced, steers, natural, chosen, snapshots[1:])
     if stepped.against is not None:
         at, why = stepped.against
-        return Repeated(f"the loop at {loop.span} is not shown to repeat itself: {why} ({text.flow.instructions[at].span})")
+        return Repeated(
+            f"the loop at {loop.span} is not shown to repeat itself: {why} ({text.flow.instructions[at].span})"
+        )
     opened = {name: open_gain(index) for index, name in enumerate(sorted(stepped.open))}
     found = replace(found, steps={**found.steps, **opened})
     against = objections(
@@ -602,9 +604,14 @@ def _repeats(
     left_by = [{at: each for at, each in held.items() if at not in awaited} for held in barriers]
     if any(each != left_by[-1] for each in left_by):
         decides = (*decides, *_waits_behind_loops(report))
-    further = decided_behind(report, steers, number, frozenset(chosen_left))
+    further = decided_behind(report, steers, number, frozenset(stepped.left | left))
+    # What counts on is no operand behind the loop (`loop_counters`), but may be compared with a number of the launch.
+    further += decided_behind(report, steers, number, frozenset(found.steps), with_operands=False)
     said = f"the loop at {loop.span} repeats itself every {every}"
-    return Repeated(None, found.period, first + 2, said, decides, further=further)
+    half = len(barriers) // 2
+    # After an odd number of phases a barrier comes back in the period after the next one.
+    odd = _counting_barrier(left_by[half:], found.period, (), parity=True) is not None
+    return Repeated(None, found.period * (1 + odd), first + 2, said, decides, further=further)
 
 
 def _at_choice(report: ProtocolReport, number: int, places: Sequence[int], chosen: frozenset[str]) -> list[int]:
@@ -650,22 +657,21 @@ def _waits_behind_loops(report: ProtocolReport) -> list[int]:
 
 
 def _counting_barrier(
-    barriers: Sequence[_Barriers], period: int, awaited: Collection[tuple[int, int]]
-) -> int | None:  # fmt: skip
+    barriers: Sequence[_Barriers], period: int, awaited: Collection[tuple[int, int]], *, parity: bool = False
+) -> int | None:
     """The address of an mbarrier that counts by as much in each period, and ends no phase in any of them: it does when
     it has counted enough, in an iteration that was not run. awaited: those that loops wait for, so that no phase is
-    missed; any other must come back in each period to what it has counted, and to the parity of its phase."""
+    missed; any other must come back in each period to what it has counted. parity: and to the parity of its phase."""
     for at in barriers[-1] if len(barriers) > period else ():
         states = [each[at] for each in barriers if at in each]
         counts = np.array([(each.expected, each.pending, each.transaction_bytes) for each in states], np.int64)
         if len(states) < len(barriers):
             continue
         gained = counts[period:] - counts[:-period]
-        if at not in awaited:
-            turned = np.array([each.phase & 1 for each in states])
-            if gained.any() or (turned[period:] != turned[:-period]).any():
-                return at[1]
-        elif len({each.phase for each in states}) == 1 and gained[0].any() and (gained == gained[0]).all():
+        turned = np.array([each.phase & 1 for each in states])
+        if at not in awaited and (gained.any() or (parity and (turned[period:] != turned[:-period]).any())):
+            return at[1]
+        if len({each.phase for each in states}) == 1 and gained[0].any() and (gained == gained[0]).all():
             return at[1]
     return None
 

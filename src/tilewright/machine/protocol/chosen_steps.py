@@ -10,13 +10,14 @@ another function of the number of iterations in each launch. Of these three are 
 - it is stepped by an amount that the loop does not change, such as the size of the grid: it is *open*. How it differs
   from a number is never taken for granted (`induction` refuses to compare it, but to end the loop);
 - what is chosen is only how often it is stepped, and the steps lead through few states, such as a stage and a phase.
-  Each of them is seen. Of a counter of which nothing reads more than some low bits, these are the state. The states are enumerated: the loop's instructions are followed with what these registers held,
-  both ways where something else decides.
+  Of a counter of which nothing reads more than some low bits, these are the state. The states are enumerated
+  (`few_states`): the loop's instructions are followed with what these registers held, both ways where something else
+  decides.
 
-Anything else is an objection. Shared and local memory count as one register more.
+Anything else is an objection. Shared and local memory count as one register more, which may not rest on itself.
 
 Not handled: what barriers count. Source: loop-carried dependences, as in any compiler text.
-Checked by: tests/coverage_attacks/test_chosen_steps.py, tests/machine/protocol/test_chosen_steps.py.
+Checked by: tests/coverage_attacks/test_chosen_steps.py.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
 exited, which the ISA does not say of any such instruction. So where lanes exit before others of their warp, no such
 instruction may be on a way that the others can still go: otherwise the verdict is unknown.
 
-Source: PTX ISA, `.aligned`, barrier{.cta}; CUDA C++ Programming Guide, Independent Thread Scheduling. Not handled: lanes
-that part and meet again. Checked by: tests/machine/protocol/test_exited_lanes.py.
+Source: PTX ISA, `.aligned`, barrier{.cta}; CUDA C++ Programming Guide, Independent Thread Scheduling. Not handled:
+lanes that part and meet again; exits behind which nothing of the protocol comes. Checked by:
+tests/coverage_attacks/test_exited_lanes.py.
 """
 
 from __future__ import annotations

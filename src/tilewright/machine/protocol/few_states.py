@@ -4,7 +4,7 @@ The loop's instructions are followed with numbers for these registers and what i
 else decides a branch or a guard, both ways are followed. What comes together where an iteration begins are the states.
 
 Sound where a register that is unknown stays unknown: then there is no answer. Not handled: floating point; more than
-`MOST_STATES` states. Checked by: tests/machine/protocol/test_chosen_steps.py.
+`MOST_STATES` states. Checked by: tests/coverage_attacks/test_chosen_steps.py.
 """
 
 from __future__ import annotations
