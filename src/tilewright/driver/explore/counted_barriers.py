@@ -9,7 +9,8 @@ cases:
 - it is the same expression in each iteration: then the loop must have been seen to repeat itself under each outcome;
 - anything else is open.
 
-Not handled: counts that differ by an operand; commits of the tensor core. Checked by: tests/coverage_attacks/test_counted_barriers.py.
+Not handled: counts that differ by an operand; commits of the tensor core. Checked by:
+tests/coverage_attacks/test_counted_barriers.py.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def chosen_steps(
             return ChosenSteps(against=(around.place_of(name), "what memory holds is stepped in each iteration"))
         if not begun and sources.isdisjoint((CHOSEN, DECIDED)):
             continue
-        if together == {name} and DECIDED not in sources and around.is_counter(name):
+        if len(together) == 1 and DECIDED not in sources and around.is_counter(name):
             opened |= {name} if CHOSEN in sources else _NOTHING
             continue
         if not begun and CHOSEN not in sources and MEMORY not in together:
@@ -274,6 +274,8 @@ class _Around:
                     fixed = self._fixed(step)
                     if known is not None and fixed is not None:
                         return _Sum(known.base, known.open or fixed)
+            case _:
+                pass
         return None
 
     def _fixed(self, operand: Operand) -> bool | None:

@@ -32,7 +32,7 @@ def heeded_bits(sliced: Slice, name: str, within: Collection[str], depth: int = 
         facts = text.facts[at]
         if at not in sliced.executed or name not in facts.reads:
             continue
-        if facts.kind != "compute" or facts.writes == {name}:
+        if facts.kind != "compute" or (name in facts.writes and len(facts.writes) == 1):
             if facts.kind != "compute" and facts.space == "global":
                 continue
             if facts.kind != "compute" or item.row not in ("add", "sub", "mov") or len(item.modifiers) != 1:
