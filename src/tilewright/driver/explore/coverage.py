@@ -81,6 +81,11 @@ class Site:
         default_factory=dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]]
     )
 
+    def passes_by(self, example: Example) -> bool:
+        """Whether warps came to an example without leaving a loop that inputs end, as they did to others."""
+        around = set(self.exits.get(example[0], {})) == {-1}
+        return around and any(number != -1 for lefts in self.exits.values() for number in lefts)
+
 
 @dataclass(frozen=True, slots=True)
 class Covered:
@@ -273,8 +278,8 @@ def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callab
             said = cut(rendered(site.examples[first][0].node, name))
             reason = f"no launch tried {where}: it would need {_not(said, outcome == FAILS)}"
             asks = [_asked(exploration, every, site, Sought(*site.examples[key], (outcome,)), key) for key in group]
-            # After more iterations than were tried it is another expression.
-            further = position in counting
+            # After more iterations than were tried it is another expression, unless the way there passes by the loop.
+            further = position in counting and not all(map(site.passes_by, group))
             behind = [each for each in group.values() if each is not None]
             ask = _after_any_count(exploration, behind, outcome, asks, further=further)
             key = ("way", outcome, *((key, tuple(site.ways.get(key, ()))) for key in group))
