@@ -122,12 +122,12 @@ def _explored(kernel: KernelReport) -> str:
         return " by " + ", ".join(
             f"{group.first.code} ({group.count} times)" if group.count > 1 else group.first.code for group in groups
         )
-    if kernel.verdict != "proven" or not kernel.launches:
+    if kernel.verdict != "proven" or not (kernel.launches or kernel.ranges):
         return ""
     left = len(kernel.ranges) - _RANGES_SHOWN
     ranges = [*kernel.ranges[:_RANGES_SHOWN], *([counted(left, "more range")] if left > 0 else [])]
-    launches = f"{counted(kernel.launches, 'launch')} explored"
-    return "; " + "; ".join((*([", ".join(map(printable, ranges))] if ranges else []), launches))
+    launches = [f"{counted(kernel.launches, 'launch')} explored"] if kernel.launches else []
+    return "; " + "; ".join((*([", ".join(map(printable, ranges))] if ranges else []), *launches))
 
 
 def _quiet_lines(kernel: KernelReport, path: str) -> list[StyledLine]:

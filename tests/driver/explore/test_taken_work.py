@@ -75,3 +75,31 @@ def test_what_taken_work_brings_is_not_proven_away(sync: str, check: str) -> Non
 
 def test_a_kernel_that_no_work_hangs_is_proven() -> None:
     assert _verdict(_SYNC, "setp.lt.s32 %p5, %r4, -1;") == "proven"
+
+
+def test_the_verdict_says_up_to_how_much_work_is_taken_over() -> None:
+    text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", "setp.lt.s32 %p5, %r4, -1;")
+    (report,) = check_text(text, "k.ptx").kernels
+    assert any("takes over the work of 2 others at most" in each for each in report.ranges)
+
+
+_ONCE_MORE = """bra END;
+ONCE:
+bar.sync 0;
+@%p1 bra LAST;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [response], [bar];
+LAST:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], %r2;
+@!%p2 bra LAST;
+END:
+"""
+
+
+def test_work_is_not_asked_for_once_there_was_none() -> None:
+    """The ISA leaves a request undefined whose CTA has seen an earlier one fail."""
+    text = _TEXT.replace("SYNC", _SYNC, 1).replace("CHECK", "setp.lt.s32 %p5, %r4, -1;")
+    text = text.replace("@%p4 bra END;", "@%p4 bra ONCE;").replace("END:\n", _ONCE_MORE)
+    (report,) = check_text(text, "k.ptx").kernels
+    assert report.verdict == "unknown"
+    assert "there is none left" in report.reasons[0]

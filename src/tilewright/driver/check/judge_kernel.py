@@ -25,7 +25,7 @@ from tilewright.contract.judge.waits.peeked_waits import peeked_waits
 from tilewright.contract.judge.waits.retried_waits import waits_not_retried
 from tilewright.driver.check import work
 from tilewright.driver.launch.given_launch import BufferSize, PartialLaunch
-from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
+from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, taken_work
 from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.machine.core.event import Event
@@ -136,6 +136,7 @@ def judge_kernel(
         (*launch.assumptions, *ASSUMPTIONS, *judged.assumptions, *sampled),
         claims,
         recorder.timeline(judged.findings) if recorder is not None else None,
+        ranges=taken_work(judged.assumptions),
         cut_short=not judged.complete,
         reached=reached,
     )

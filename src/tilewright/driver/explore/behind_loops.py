@@ -62,14 +62,16 @@ def after_any_count(
     inside = flow.block_of[seen[0].condition.position] in flow.loops[loop].blocks
     repeated = None if inside else exploration.repetition(loop)
     counts = [*sorted(by_count)]
-    if repeated is None or repeated.reason is not None or len(counts) < _SEEN_LEAST or len(counts) < len(some):
+    if repeated is None or repeated.reason is not None or len(counts) < _SEEN_LEAST:
+        return None
+    if any(not _alike(each, by_count[each.exit.iteration]) for each in some):
         return None
     trips = Input("trips", loop, _BYTES)
     rule = _Rule(exploration.table, trips, counts)
     condition, left = rule.of([each.condition for each in seen]), rule.of([each.exit for each in seen])
     if condition is None or left is None:
         return None
-    shared = set[tuple[int, bytes]].intersection(*({decided(before) for before in each.needed} for each in seen))
+    shared = set[tuple[int, bytes]].intersection(*({decided(before) for before in each.needed} for each in some))
     before = [each for each in seen[0].needed if decided(each) in shared]
     asked = _Asked(exploration, trips, before)
     for count in range(repeated.first + repeated.period + 1):
@@ -80,6 +82,11 @@ def after_any_count(
             if not isinstance(found, Impossible):
                 return found
     return asked.reach(condition, (left,), excluded, 0, (1 << 8 * _BYTES) - 1)
+
+
+def _alike(one: Behind, other: Behind) -> bool:
+    """Whether two decisions after as many iterations are one, to which several ways lead."""
+    return one.condition.node is other.condition.node and one.exit.node is other.exit.node
 
 
 @dataclass(frozen=True, slots=True, eq=False)

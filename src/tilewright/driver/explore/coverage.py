@@ -28,6 +28,7 @@ import numpy as np
 
 from tilewright.base.span import Span
 from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided, leaves
+from tilewright.driver.explore.counted_barriers import counted_barriers
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,
     FAILS,
@@ -46,6 +47,7 @@ from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, 
 from tilewright.driver.explore.path_search import label
 from tilewright.driver.explore.reachable import Impossible, Reached, Sought, Undecided, reach_any
 from tilewright.driver.explore.unequal_loops import bound_of, unequal_loops
+from tilewright.driver.launch.judge_launch import Repeated
 from tilewright.machine.symbolic.expression import CannotEvaluate, Evaluation, Input, Node, frontier, rendered
 from tilewright.machine.symbolic.tracker import Condition
 
@@ -80,6 +82,11 @@ class Site:
         default_factory=dict[Example, dict[tuple[int, ...], tuple[Condition, ...]]]
     )
 
+    def passes_by(self, example: Example) -> bool:
+        """Whether warps came to an example without leaving a loop that inputs end, as they did to others."""
+        around = set(self.exits.get(example[0], {})) == {-1}
+        return around and any(number != -1 for lefts in self.exits.values() for number in lefts)
+
 
 @dataclass(frozen=True, slots=True)
 class Covered:
@@ -112,8 +119,19 @@ def cover(
             *_further(exploration, every, lasting, loop_span),
             *_missing(exploration, every, name),
             *unequal_loops(exploration, _clean(exploration), name, loop_span),
-            *joint_decisions(exploration, _clean(exploration), lasting, name, answers, _always(exploration, every)),
+            *joint_decisions(
+                exploration,
+                _clean(exploration),
+                lasting,
+                name,
+                answers,
+                _always(exploration, every),
+                _counted(exploration, lasting),
+            ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),
+            *counted_barriers(
+                exploration, _clean(exploration), [loop for loop, _ in _recurring_loops(exploration)], name
+            ),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
@@ -233,6 +251,12 @@ def sites(
 def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callable[[Input], str]) -> list[Missing]:
     found: list[Missing] = []
     chosen = _clean(exploration)
+    counting = {
+        position
+        for loop in {each.loop for each in every.values() if each.loop >= 0}
+        if (repeated := exploration.repetition(loop)) is not None
+        for position in repeated.further
+    }
     for site in every.values():
         position = site.place[0]
         if site.kind == "value":
@@ -255,7 +279,10 @@ def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callab
             said = cut(rendered(site.examples[first][0].node, name))
             reason = f"no launch tried {where}: it would need {_not(said, outcome == FAILS)}"
             asks = [_asked(exploration, every, site, Sought(*site.examples[key], (outcome,)), key) for key in group]
-            ask = _after_any_count(exploration, [each for each in group.values() if each is not None], outcome, asks)
+            # After more iterations than were tried it is another expression, unless the way there passes by the loop.
+            further = position in counting and not all(map(site.passes_by, group))
+            behind = [each for each in group.values() if each is not None]
+            ask = _after_any_count(exploration, behind, outcome, asks, further=further)
             key = ("way", outcome, *((key, tuple(site.ways.get(key, ()))) for key in group))
             found.append(Missing(position, reason, key, _not_yet(ask) if moves else ask))
     found += _trips(exploration, name)
@@ -341,8 +368,11 @@ def _groups(exploration: Exploration, every: Mapping[Place, Site], site: Site) -
     return groups
 
 
-def _after_any_count(exploration: Exploration, behind: Sequence[Behind], outcome: bytes, asks: Sequence[_Ask]) -> _Ask:
-    """Whether a launch decides otherwise, of decisions asked about one by one, or, behind a loop, together."""
+def _after_any_count(
+    exploration: Exploration, behind: Sequence[Behind], outcome: bytes, asks: Sequence[_Ask], *, further: bool
+) -> _Ask:  # fmt: skip
+    """Whether a launch decides otherwise, of decisions asked about one by one, or, behind a loop, together. further:
+    after other numbers of iterations it is another expression."""
 
     def ask() -> Reached | Impossible | Undecided:
         answer: Reached | Impossible | Undecided = Impossible()
@@ -350,9 +380,10 @@ def _after_any_count(exploration: Exploration, behind: Sequence[Behind], outcome
             answer = each()
             if not isinstance(answer, Impossible):
                 break
-        if isinstance(answer, Impossible) or not behind:
+        if isinstance(answer, Impossible) and not further:
             return answer
-        return after_any_count(exploration, behind, (outcome,)) or answer
+        left = Undecided() if isinstance(answer, Impossible) else answer
+        return (after_any_count(exploration, behind, (outcome,)) if behind else None) or left
 
     return ask
 
@@ -555,43 +586,59 @@ def _left_by_loops(
     exploration: Exploration, every: Mapping[Place, Site], lasting: frozenset[int], span: Callable[[int], Span],
     loop_span: Callable[[int], Span],
 ) -> list[Missing]:  # fmt: skip
-    """Loops after which something decides that depends on how often they iterated, beside what inputs decide otherwise:
-    not all numbers of iterations were seen with all other decisions."""
-    decisions = [each for tried in _clean(exploration) for each in tried.judged.conditions if each.kind != "value"]
+    """Loops after which something decides that is another one after each number of iterations, beside what inputs
+    decide otherwise: not all numbers of iterations were seen with all other decisions."""
     found: list[Missing] = []
-    for loop in sorted({each.loop for each in decisions if each.loop >= 0}):
-        repeated = exploration.repetition(loop)
-        if repeated is None or repeated.reason is not None:
-            continue
+    for loop, repeated in _recurring_loops(exploration):
         if repeated.first + repeated.period >= MOST_ITERATIONS:
             said = f"{loop_span(loop)}: the loop repeats itself only after {repeated.first} iterations"
             found.append(Missing(-1, said, ("late", loop), Undecided))
-        bounds = {bound_of(each.node) for each in decisions if each.loop == loop}
-        others = any(
-            each.position in lasting
-            and each.loop != loop
-            and (each.loop < 0 or bound_of(each.node) is None or bound_of(each.node) not in bounds)
-            for each in decisions
-        )
-        if repeated.decides and others:
+        if repeated.further and _decides_besides(exploration, lasting, loop):
             said = (
-                f"{span(repeated.decides[0])}: how often the loop at {loop_span(loop)} iterated decides here, and not "
+                f"{span(repeated.further[0])}: how often the loop at {loop_span(loop)} iterated decides here, and not "
                 "every number of iterations was tried with every other decision"
             )
-            alike = [each for each in every.values() if each.kind != "value" and each.place[0] in repeated.decides]
+            alike = [each for each in every.values() if each.place[0] in repeated.further]
             key = "left", loop, *(sorted(site.examples, key=str) for site in alike)
-            ask = _always_alike(exploration, every, loop, repeated.decides, alike)
+            ask = _always_alike(exploration, loop, repeated.further, alike)
             found.append(Missing(-1, said, tuple(map(str, key)), ask))
     return found
 
 
-def _always_alike(
-    exploration: Exploration, every: Mapping[Place, Site], loop: int, decides: Sequence[int], some: Sequence[Site]
-) -> _Ask:  # fmt: skip
+def _counted(exploration: Exploration, lasting: frozenset[int]) -> dict[int, int]:
+    """Loops that leave something else after each number of iterations of a period, which decides behind them beside
+    what else inputs decide; each with the numbers of iterations that stand for others."""
+    return {
+        loop: exploration.classes(loop)
+        for loop, repeated in _recurring_loops(exploration)
+        if not {*repeated.decides} <= {*repeated.further} and _decides_besides(exploration, lasting, loop)
+    }
+
+
+def _recurring_loops(exploration: Exploration) -> list[tuple[int, Repeated]]:
+    """The loops that inputs end and that are shown to repeat themselves."""
+    loops = {each.loop for tried in _clean(exploration) for each in tried.judged.conditions if each.loop >= 0}
+    known = ((loop, exploration.repetition(loop)) for loop in sorted(loops))
+    return [(loop, repeated) for loop, repeated in known if repeated is not None and repeated.reason is None]
+
+
+def _decides_besides(exploration: Exploration, lasting: frozenset[int], loop: int) -> bool:
+    """Whether inputs decide anything that leaves a trace, beside how often a loop iterates."""
+    decisions = [each for tried in _clean(exploration) for each in tried.judged.conditions if each.kind != "value"]
+    bounds = {bound_of(each.node) for each in decisions if each.loop == loop}
+    return any(
+        each.position in lasting
+        and each.loop != loop
+        and (each.loop < 0 or bound_of(each.node) is None or bound_of(each.node) not in bounds)
+        for each in decisions
+    )
+
+
+def _always_alike(exploration: Exploration, loop: int, decides: Sequence[int], some: Sequence[Site]) -> _Ask:
     """Whether what a loop decides behind it comes out the same after every number of iterations. some: the sites."""
 
     def ask() -> Reached | Impossible | Undecided:
-        if {site.place[0] for site in some} != {*decides}:
+        if {site.place[0] for site in some} != {*decides} or any(site.kind == "value" for site in some):
             return Undecided()
         for site in some:
             outcomes = tuple(site.seen.keys() | site.constant)

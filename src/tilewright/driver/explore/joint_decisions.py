@@ -12,8 +12,9 @@ shows that the decisions before exclude it. Decisions that exclude one another, 
 launches of their own. Beyond so many words the verdict stays open.
 
 Of a loop that inputs bound and that repeats itself, the first decision at each place is part of the word: whether it
-goes on where it may first be left, and what its first iteration does. What a place in it decides later is asked about
-in each word where it had one outcome only.
+goes on where it may first be left, and what its first iteration does. Where something behind it depends on how often it
+iterated, so is each decision to go on, up to a number that stands for more. What a place in it decides later is asked
+about in each word where it had one outcome only.
 
 Where lanes part by more than predicates and leave a trace, the ways are too many: the verdict stays open.
 Where nothing but numbers at which a sum overflows leads there, an assumption excludes these.
@@ -123,13 +124,15 @@ class _Branching:
 def joint_decisions(
     exploration: Exploration, chosen: Sequence[Tried], lasting: Collection[int], name: Callable[[Input], str],
     answers: Mapping[tuple[object, ...], Impossible | Undecided], always: Collection[Place] = (),
+    counted: Mapping[int, int] | None = None,
 ) -> list[Missing]:  # fmt: skip
     """Ways of decisions together that no launch of `chosen` took. lasting: decisions that leave a trace; answers: what
     was found of earlier gaps, by their keys; always: those that come out the same in all launches, and no gap is left
-    where another might do otherwise: they tell no ways apart."""
+    where another might do otherwise: they tell no ways apart; counted: loops of which it is told apart how often they
+    iterated, up to a number."""
     parting: dict[int, Missing] = {}
     recurring = _recurring(exploration, chosen, lasting)
-    words = [_word(exploration, tried, lasting, recurring, name, parting, always) for tried in chosen]
+    words = [_word(exploration, tried, lasting, recurring, name, parting, always, counted or {}) for tried in chosen]
     seen: dict[Place, set[bytes]] = {}
     for condition in (each for tried in chosen for each in tried.judged.conditions):
         seen.setdefault(place_of(condition), set()).add(label(condition.outcome))
@@ -179,7 +182,7 @@ def _recurring(exploration: Exploration, chosen: Sequence[Tried], lasting: Colle
 
 def _word(
     exploration: Exploration, tried: Tried, lasting: Collection[int], recurring: Collection[int],
-    name: Callable[[Input], str], parting: dict[int, Missing], always: Collection[Place],
+    name: Callable[[Input], str], parting: dict[int, Missing], always: Collection[Place], counted: Mapping[int, int],
 ) -> _Word:  # fmt: skip
     """What a launch decided. recurring: positions of which the first decision of each warp is part of the word;
     parting: gets decisions by which lanes part in ways that launches may do otherwise; always: decisions that are no
@@ -199,7 +202,8 @@ def _word(
             decided_there[where] += 1
             if condition.kind != "value" and (position not in lasting or place_of(condition) in always):
                 continue
-            again = where in visited and position in recurring
+            counts = condition.loop >= 0 and condition.iteration < counted.get(condition.loop, 0)
+            again = where in visited and position in recurring and not counts
             visited.add(where)
             if condition.kind == "value" and again:
                 continue

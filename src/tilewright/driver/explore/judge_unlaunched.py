@@ -39,7 +39,7 @@ from tilewright.driver.explore.path_search import Assignment
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
 from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch
-from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
+from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, taken_work
 from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
 from tilewright.driver.launch.launch_space import Chosen, LaunchSpace, launch_space
@@ -243,10 +243,14 @@ def judge_unlaunched(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
         tuple(allowed.values()), None if refuting is None else refuting.document, ended, clean,
         exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
-        explored_ranges(exploration.dimensions.values()),
+        (*_taken(verdict), *explored_ranges(exploration.dimensions.values())),
         _example(unknown, examples),
         refuting is not None and refuting.cut_short, 0 if refuting is None else refuting.reached,
     )  # fmt: skip
+
+
+def _taken(verdict: Verdict) -> tuple[str, ...]:
+    return taken_work(verdict.assumptions) if isinstance(verdict, Proven) else ()
 
 
 def _example(unknown: UnknownLaunch, clean: Mapping[tuple[int, int, int], _Failing]) -> Mapping[str, object] | None:
@@ -491,4 +495,6 @@ def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...
         f"{overrun.message} ({overrun.primary})" if overrun is not None else "",
         tuple(symbolic.words_read),
         frozenset(symbolic.constant_ways),
+        run.awaited,
+        run.counts,
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -131,7 +132,10 @@ class _Behind:
     def _with_inputs(self, item: Instruction, counters: Counters) -> bool:
         """Whether a side of a comparison is something else that depends on inputs, so that they decide of it after any
         number of iterations. A guard, and a predicate that the outcome is combined with, only say whether it counts."""
-        sides = {each.name for each in item.operands[1:3] if isinstance(each, Register)} - counters.keys()
+        compared = {each.name for each in item.operands[1:3] if isinstance(each, Register)}
+        if any(isinstance(counters[name][0], Fraction) for name in compared & counters.keys()):
+            return False  # stepped by what a launch chooses: inputs decide otherwise after each number of iterations
+        sides = compared - counters.keys()
         return not sides.isdisjoint(self.followed)
 
     def _apart_for_ever(self, item: Instruction, counters: Counters) -> bool:

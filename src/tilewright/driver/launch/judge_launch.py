@@ -12,7 +12,7 @@ too. Checked by: tests/driver/launch/test_judge_launch.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from tilewright.driver.check.work import add_steps, steps_left
 from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.barrier.mbarrier import Mbarrier
-from tilewright.machine.core.event import Event
+from tilewright.machine.core.event import BarrierArrive, BarrierExpect, BarrierWait, Event
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
 from tilewright.machine.core.state import Cluster, Warp
@@ -46,6 +46,7 @@ STEP_LIMIT = 3_000_000
 """Warp instructions of one protocol run."""
 _LOOKING = 1_000
 """Warp instructions that a run in which peeks succeed may take beyond twice those of the one in which they fail."""
+_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 _SNAPSHOTS_KEPT = 200
 """Of each loop in each warp, lest an inner loop leave no place for the one around it."""
 _TURNS_TO_REPEAT = 8
@@ -66,7 +67,8 @@ _Row = tuple[int, list[Any], _Barriers]
 class Repeated:
     """What a loop that iterated often showed. reason: why it is not shown to repeat itself, None if it is; then it
     does so every `period` iterations from iteration `first` on; said: in words; decides: the positions at which what it
-    leaves decides something behind it; short: after more iterations it may be seen to repeat itself."""
+    leaves decides something behind it; further: those of them where that is another one after each number of
+    iterations; short: after more iterations it may be seen to repeat itself."""
 
     reason: str | None
     period: int = 1
@@ -74,6 +76,7 @@ class Repeated:
     said: str = ""
     decides: tuple[int, ...] = ()
     short: bool = False
+    further: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +97,8 @@ class LaunchJudgement:
     launch: Launch | None = None
     repeated_stores: frozenset[Span] = frozenset()
     identifying: Slice | None = None
+    awaited: frozenset[tuple[int, int]] = frozenset()
+    counts: frozenset[tuple[int, int, Span]] = frozenset()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -214,7 +219,7 @@ def judge_launch(
         others = _works(launch)
         # Where the launch is explored, its index is a number that the launch chooses.
         which = ", those that follow the first" if others and symbolic is None else ""
-        assumptions = (f"a cluster takes over the work of {len(others)} others at most{which}",)
+        assumptions = (f"{TAKES_OVER} {len(others)} others at most{which}",)
     if first.errors or first.doubts:
         if not peeks:
             return first
@@ -236,8 +241,15 @@ def judge_launch(
     return replace(first, assumptions=(*first.assumptions, *assumptions, *loops), allowed=tuple(allowed))
 
 
+TAKES_OVER = "a cluster takes over the work of"
 Work = tuple[int, ...] | None
 """Clusters whose work another takes over (clusterlaunchcontrol), None where that is not known."""
+
+
+def taken_work(assumptions: Iterable[str]) -> tuple[str, ...]:
+    """Of the assumptions of a proof, up to how much taken work it holds: a range as much as an assumption, since no
+    loop over such work is shown to repeat itself."""
+    return tuple(each for each in assumptions if each.startswith(TAKES_OVER))
 
 
 def _works(launch: Launch) -> list[tuple[int, ...]]:
@@ -284,6 +296,10 @@ def _judge_once(
 
     def observe(event: Event) -> None:
         judge.feed(event)
+        if isinstance(event, BarrierWait):
+            turns.waits.add((event.cta, event.address, event.span))
+        elif isinstance(event, BarrierArrive | BarrierExpect):
+            turns.counts.add((event.cta, event.address, event.span))
         if watch is not None:
             watch(event)
 
@@ -353,6 +369,8 @@ def _judge_once(
         allowed=allowed,
         launch=launch,
         repeated_stores=judge.repeated_stores,
+        awaited=turns.awaited(report),
+        counts=frozenset(turns.counts),
     )
 
 
@@ -380,13 +398,16 @@ def _unreported(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:
 
 @dataclass(slots=True)
 class _Turns:
-    """The registers of each warp at each turn of each loop, in order, with the lanes that turned."""
+    """The registers of each warp at each turn of each loop, in order, with the lanes that turned. waits: where somebody
+    waited for an mbarrier, with its CTA and address; counts: where it counted."""
 
     log: dict[tuple[int, int], list[tuple[int, _Row]]] = field(
         default_factory=dict[tuple[int, int], list[tuple[int, "_Row"]]]
     )
     names: list[str] = field(default_factory=list[str])
     kept: Counter[tuple[int, int, int]] = field(default_factory=Counter[tuple[int, int, int]])
+    waits: set[tuple[int, int, Span]] = field(default_factory=set[tuple[int, int, Span]])
+    counts: set[tuple[int, int, Span]] = field(default_factory=set[tuple[int, int, Span]])
 
     def turn(self, cluster: Cluster, warp: Warp, loop: int) -> bool:
         if not self.names:
@@ -431,6 +452,7 @@ class _Turns:
         repeats: dict[int, Repeated] = {}
         seen: dict[tuple[int, bool], set[tuple[bytes, ...]]] = {}
         chosen: frozenset[str] | None = None
+        awaited = self.awaited(report)
         for (_, warp, number), visit in sorted(self._longest_visits(report).items(), key=lambda item: item[0]):
             loop = report.loops[number]
             if not loop.protocol or loop.waits or len(visit) < _TURNS_TO_REPEAT:
@@ -445,11 +467,17 @@ class _Turns:
             if content in seen.get((number, ended), ()):
                 continue  # another warp's iterations were the same
             seen.setdefault((number, ended), set()).add(content)
-            found = _repeats(report, steers, chosen, number, snapshots, [barriers for *_, barriers in visit], ended)
+            barriers = [held for *_, held in visit]
+            found = _repeats(report, steers, chosen, number, snapshots, barriers, awaited, ended)
             known = repeats.get(number)
             if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
                 repeats[number] = found
         return repeats
+
+    def awaited(self, report: ProtocolReport) -> frozenset[tuple[int, int]]:
+        """The mbarriers that loops waited for."""
+        waits = _waits_in_loops(report)
+        return frozenset((cta, address) for cta, address, span in self.waits if span in waits)
 
     def _snapshots(self, visit: list[_Row], wanted: frozenset[str]) -> list[Snapshot]:
         """The registers at each iteration. wanted: their names. Where the same lanes always turned, only theirs count:
@@ -490,14 +518,15 @@ def _left_by_inputs(symbolic: SymbolicRun | None) -> frozenset[tuple[int, int]]:
 
 def _repeats(
     report: ProtocolReport, steers: Steering, chosen: frozenset[str], number: int, snapshots: list[Snapshot],
-    barriers: Sequence[_Barriers], ended: bool,
+    barriers: Sequence[_Barriers], awaited: Collection[tuple[int, int]], ended: bool,
 ) -> Repeated:  # fmt: skip
     """Whether a loop is shown to repeat itself. chosen: the registers that inputs reach; barriers: as they were at each
-    iteration; ended: what no launch chooses ended the loop in this run."""
+    iteration; awaited: those that loops wait for; ended: what no launch chooses ended the loop in this run."""
     # Many kernels have no loop that iterates often enough.
     from tilewright.driver.explore.left_by_loops import decided_behind, varying
     from tilewright.driver.explore.loop_counters import counter_used_after
-    from tilewright.machine.protocol.induction import objections, repetition
+    from tilewright.machine.protocol.chosen_steps import chosen_steps
+    from tilewright.machine.protocol.induction import objections, open_gain, repetition
     from tilewright.machine.protocol.latches import latch_of
     from tilewright.machine.symbolic.at_choice import at_choice
 
@@ -532,6 +561,14 @@ def _repeats(
     last = frozenset(text.flow.passed(natural, last=True))
     whole = [index for index, at in enumerate(places) if at < first_exit or blocks[index] in last]
     optional = at_choice(report.sliced, natural, places, chosen)
+    stepped = chosen_steps(report.sliced, steers, natural, chosen, snapshots[1:])
+    if stepped.against is not None:
+        at, why = stepped.against
+        return Repeated(
+            f"the loop at {loop.span} is not shown to repeat itself: {why} ({text.flow.instructions[at].span})"
+        )
+    opened = {name: open_gain(index) for index, name in enumerate(sorted(stepped.open))}
+    found = replace(found, steps={**found.steps, **opened})
     against = objections(
         body, found, snapshots[1:], exits, direct, chosen, ended=ended, blocks=blocks, whole=whole, below=below,
         passed=text.flow.passed(natural), chosen=optional,
@@ -541,11 +578,11 @@ def _repeats(
         return Repeated(
             f"the loop at {loop.span} is not shown to repeat itself: {first.reason} ({first.instruction.span})"
         )
-    counting = _counting_barrier(barriers[len(barriers) // 2 :], found.period)
+    counting = _counting_barrier(barriers[len(barriers) // 2 :], found.period, awaited)
     if counting is not None:
         return Repeated(
             f"the loop at {loop.span} is not shown to repeat itself: mbarrier +{counting:#x} counts on from iteration "
-            "to iteration, and no phase ends"
+            "to iteration"
         )
     stored = _counter_stored(report, steers, number, found.steps.keys())
     if stored is not None:
@@ -563,8 +600,19 @@ def _repeats(
     first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
     # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
     left = {name for index in optional for name in text.facts[places[index]].writes & steers.registers}
-    decides = decided_behind(report, steers, number, varying(snapshots[1:], held, found.period) | left)
-    return Repeated(None, found.period, first + 2, f"the loop at {loop.span} repeats itself every {every}", decides)
+    chosen_left = stepped.left | left | found.steps.keys()
+    decides = decided_behind(report, steers, number, varying(snapshots[1:], held) | chosen_left)
+    left_by = [{at: each for at, each in held.items() if at not in awaited} for held in barriers]
+    if any(each != left_by[-1] for each in left_by):
+        decides = (*decides, *_waits_behind_loops(report))
+    further = decided_behind(report, steers, number, frozenset(stepped.left | left))
+    # What counts on is no operand behind the loop (`loop_counters`), but may be compared with a number of the launch.
+    further += decided_behind(report, steers, number, frozenset(found.steps), with_operands=False)
+    said = f"the loop at {loop.span} repeats itself every {every}"
+    half = len(barriers) // 2
+    # After an odd number of phases a barrier comes back in the period after the next one.
+    odd = _counting_barrier(left_by[half:], found.period, (), parity=True) is not None
+    return Repeated(None, found.period * (1 + odd), first + 2, said, decides, further=further)
 
 
 def _settled(snapshots: Sequence[Snapshot], names: Collection[str], period: int) -> int:
@@ -578,17 +626,37 @@ def _settled(snapshots: Sequence[Snapshot], names: Collection[str], period: int)
     return first
 
 
-def _counting_barrier(barriers: Sequence[_Barriers], period: int) -> int | None:
+def _waits_in_loops(report: ProtocolReport) -> frozenset[Span]:
+    """The waits that loops make which do more than to wait."""
+    inside = {at for loop in report.loops if not loop.waits for at in loop.positions}
+    instructions = report.sliced.text.flow.instructions
+    return frozenset(instructions[at].span for at in inside if instructions[at].row.startswith(_WAITS))
+
+
+def _waits_behind_loops(report: ProtocolReport) -> list[int]:
+    """Where anything else waits for an mbarrier."""
+    inside = _waits_in_loops(report)
+    instructions = enumerate(report.sliced.text.flow.instructions)
+    return [at for at, each in instructions if each.row.startswith(_WAITS) and each.span not in inside]
+
+
+def _counting_barrier(
+    barriers: Sequence[_Barriers], period: int, awaited: Collection[tuple[int, int]], *, parity: bool = False
+) -> int | None:
     """The address of an mbarrier that counts by as much in each period, and ends no phase in any of them: it does when
-    it has counted enough, in an iteration that was not run."""
-    for cta, address in barriers[-1] if len(barriers) > period else ():
-        states = [each[cta, address] for each in barriers if (cta, address) in each]
+    it has counted enough, in an iteration that was not run. awaited: those that loops wait for, so that no phase is
+    missed; any other must come back in each period to what it has counted. parity: and to the parity of its phase."""
+    for at in barriers[-1] if len(barriers) > period else ():
+        states = [each[at] for each in barriers if at in each]
         counts = np.array([(each.expected, each.pending, each.transaction_bytes) for each in states], np.int64)
-        if len(states) < len(barriers) or len({each.phase for each in states}) > 1:
+        if len(states) < len(barriers):
             continue
         gained = counts[period:] - counts[:-period]
-        if gained[0].any() and (gained == gained[0]).all():
-            return address
+        turned = np.array([each.phase & 1 for each in states])
+        if at not in awaited and (gained.any() or (parity and (turned[period:] != turned[:-period]).any())):
+            return at[1]
+        if len({each.phase for each in states}) == 1 and gained[0].any() and (gained == gained[0]).all():
+            return at[1]
     return None
 
 

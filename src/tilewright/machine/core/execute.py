@@ -141,6 +141,8 @@ def _exit(warp: Warp, strand: Strand, step: Step) -> bool:
     warp.strands.remove(strand)
     warp.live &= ~strand.mask
     if warp.strands:
+        if warp.cta.cluster.part_exited is not None:
+            warp.cta.cluster.part_exited(warp, step.span)
         return warp.select()
     observe = warp.cta.cluster.observe
     if observe is not None:

@@ -225,7 +225,10 @@ class Cluster:
     waited for; polls_made: how often any warp has looked at such a word; guessed_polls: how often a warp was taken to
     wait by a load whose loop is not understood. observe_local: gets the CTA, offsets in its local memory, bytes an
     offset, and whether these are written, at each access of local memory. fill_undefined: asked where a step (by index)
-    reads slots that nobody wrote, before that is a fault; true if they have been given values.
+    reads slots that nobody wrote, before that is a fault; true if they have been given values. part_exited: gets a warp
+    some lanes of which exit while others go on, and where; refused: mbarriers (by CTA and address) and phases by which
+    requests to take over work complete that nothing was given for; waited: of each mbarrier, the last phase that
+    somebody has waited for; undefined: where what the run did is undefined though the machine goes on, with why.
     """
 
     def __init__(
@@ -248,6 +251,10 @@ class Cluster:
         self.observe = observe
         self.observe_local: Callable[[Cta, Lanes, int, bool], None] | None = None
         self.fill_undefined: Callable[[Warp, Program, int, list[int]], bool] | None = None
+        self.part_exited: Callable[[Warp, Span], None] | None = None
+        self.refused: list[tuple[int, int, int]] = []
+        self.waited: dict[tuple[int, int], int] = {}
+        self.undefined: dict[Span, str] = {}
         self.counts = counts
         self.index = index
         self.strict = strict

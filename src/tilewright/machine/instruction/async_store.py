@@ -217,8 +217,12 @@ def _try_cancel(decoder: Decoder, instruction: Instruction, modifiers: Modifiers
                 )  # fmt: skip
             _, at = barrier_place(warp, barrier.read(warp, lane), address, own, False, instruction)
             cluster = warp.cta.cluster
+            if any(cluster.waited.get((cta, place), -1) >= phase for cta, place, phase in cluster.refused):
+                cluster.undefined[instruction.span] = "work is asked for once it was seen that there is none left"
             answer = (*cluster.work_to_take.pop(0), 1) if cluster.work_to_take else (0, 0, 0, 0)
             for cta in cluster.ctas if everyone else (own,):
+                if not answer[-1] and at in cta.barriers:
+                    cluster.refused.append((cta.linear, at, cta.barriers[at].phase))
                 issued = copies.issue(warp, lane, instruction.span)
                 response = np.array(answer, np.uint32).view(np.uint8)
                 ranges = ((offset, offset + RESPONSE_BYTES),)

@@ -334,6 +334,7 @@ def _wait(blocking: bool) -> Callable[[Decoder, Instruction, Modifiers], Control
             observe = cta.cluster.observe
             if observe is not None:
                 complete = mbarrier.complete_phase(cta.barriers.get(offset))
+                cta.cluster.waited[cta.linear, offset] = complete
                 parity = value if by_parity else complete & 1
                 observe(BarrierWait(warp.actor, cta.linear, offset, parity, complete, span, relaxed, scope, lanes))
 

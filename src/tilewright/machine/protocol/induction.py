@@ -79,6 +79,8 @@ from tilewright.machine.protocol.counter_values import (
 from tilewright.machine.protocol.slice_operands import Role, facts_of
 
 MOST_PERIOD = 64
+_OPEN = Fraction(1, 3**40)
+"""What is small against any number, and no multiple of a power of two."""
 _AT_LEAST = 2
 """Iterations in which all registers together repeat after a period that each of them shows in part."""
 _WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
@@ -175,6 +177,15 @@ def _longest(good: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
                 best = (start, index - 1)
             start = None
     return best
+
+
+def open_gain(number: int) -> Fraction:
+    """Stands for what a counter gains that a launch chooses, one of several: no rule takes it for a number."""
+    return _OPEN / (2 * number + 1)
+
+
+def _is_open(gain: Gain) -> bool:
+    return isinstance(gain, Fraction) and 0 < abs(gain) < Fraction(1, 1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -661,6 +672,8 @@ def _comparison(
         check_range(operand, gain, _width(item), snapshots)
     if not drift:
         return 0
+    if any(_is_open(gain) for _, gain in moving):
+        raise Inexact("it compares a counter that is stepped by what a launch chooses")
     fixed = [each for each in (one, other) if not any(name in writes for name in _registers(each))]
     if fixed and open_registers is not None and sides & open_registers:
         # Each iteration's outcome is a condition of its own.

@@ -35,6 +35,7 @@ from tilewright.machine.core.memory import VirtualBuffer
 from tilewright.machine.core.run import Buffers, Prepared, cluster_origins, kernel_of, prepare, start_cluster
 from tilewright.machine.core.scheduler import Canonical, run_canonically, run_cluster
 from tilewright.machine.core.state import Cluster, Counts, Warp
+from tilewright.machine.protocol.exited_lanes import ExitedLanes
 from tilewright.machine.protocol.protocol_program import Assembly, UnknownReason, assemble_slice
 from tilewright.machine.protocol.slice import Slice, Text, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.undefined_registers import UndefinedRead
@@ -290,12 +291,14 @@ class _Run:
         fault: MachineFault | MachineHang | None = None
         stopped = False
         schedule = run_canonically if self.canonical else run_cluster
+        part_exited = ExitedLanes(self.sliced.text.flow)
         with np.errstate(all="ignore"):
             for index in range(len(origins)) if clusters is None else clusters:
                 cluster = start_cluster(
                     self.prepared, self.assembly.program, self.random, counts, index, origins[index]
                 )
                 cluster.fill_undefined = self.assembly.undefined.fill
+                cluster.part_exited = part_exited
                 cluster.work_to_take, self.work = self.work, []
                 ran.extend(cta.linear for cta in cluster.ctas)
                 self.tracker.start(cluster)
@@ -311,6 +314,8 @@ class _Run:
                     stopped = True
                 except _Stop:
                     stopped = True
+                for span, why in cluster.undefined.items():
+                    self.assembly.doubts.setdefault(span, UnknownReason(span, why))
                 self.trips.leave_all()
                 leave_unknown(cluster)
                 unknown += cluster.unknown_phases

@@ -544,7 +544,7 @@ class _Wrapper:
         run = self.run_of
         shared = [access for access in seen if access.space == "shared"]
         if self.facts.kind in ("store", "atomic"):
-            if shared and self.facts.kind == "atomic":
+            if shared and (self.facts.kind == "atomic" or self.instruction.row in ("red", "multimem.red")):
                 return self._exchanged_with_memory(r, held, mask, shared)
             if shared or local:
                 nodes = [run.node(held, r, slot, mask) for slot in self.data if slot in held]
