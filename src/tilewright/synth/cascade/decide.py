@@ -61,8 +61,7 @@ from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.product import DOT_ELEMENTS
-from tilewright.ir.tile.reduce import ReduceOp
-from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
+from tilewright.ir.tile.types import axes_text, read_type, tensor_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
@@ -72,6 +71,7 @@ from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
+from tilewright.synth.cascade.values import check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -143,8 +143,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     """Of a program whose loops walk an axis by tiles. Raises TilewrightError at the author's line for what is not
     compiled, and where no tile fits."""
     axes = cascade_axes(program)
-    _check_values(program, axes)
-    _check_stores(program, axes)
+    check_values(program, axes)
+    check_stores(program, axes)
     sums = slot_sums(program, target)
     brought = multiplied_loads(program, axes)
     of_slots = [each for each in products_of(program) if _is_of_slots(program, each, target)]
@@ -450,53 +450,6 @@ def _whole(program: tile.ProgramOp, axis: str, target: Target) -> int:
 
 def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
-
-
-def _check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
-    """Values that threads hold: over rows, streamed columns, a product's columns, or rows and one of these."""
-    for op in program.walk():
-        match op:
-            case ReduceOp():
-                if axes.kept(op.operand) != frozenset({axes.row, axes.streamed}) or op.axis.data != axes.streamed:
-                    shown = axes_text(value_type(op.operand).axis_names)
-                    remedy = f"fold values over {axes_text([axes.row, axes.streamed])}, and others in another kernel"
-                    refuse_at(op, f"a fold of {shown} over {op.axis.data} beside these products", remedy)
-            case tile.LoadOp():
-                _check_displaced(op, axes)
-            case tile.PositionOp():
-                kind = op.index.type
-                axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
-                if axis not in (axes.row, axes.streamed, *axes.columns, *axes.batch):
-                    remedy = f"load it from a tensor over ({axis})"
-                    refuse_at(op, f"a number along {axis}, an axis of no value here", remedy)
-            case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp():
-                kept = axes.kept(op.result)
-                if len(kept & {axes.streamed, *axes.columns}) > 1:
-                    shown = axes_text(value_type(op.result).axis_names)
-                    refuse_at(op, f"values over {shown}, which no product gives", "compute them in another kernel")
-            case _:
-                pass
-
-
-def _check_displaced(load: tile.LoadOp, axes: CascadeAxes) -> None:
-    """A displaced load is one along rows and columns, element by element: those may lie past an end."""
-    for axis, index in zip(read_type(load.tensor).axis_names, load.indices, strict=True):
-        if index_offset(index) and base_axis(axis) in axes.batch:
-            remedy = f"compute what is displaced along {base_axis(axis)} into a tensor of its own"
-            refuse_at(load, "a tile of a neighbouring matrix is not compiled here yet", remedy)
-        if index_offset(index) and block_size(axis) > 1:
-            refuse_at(load, "a displaced tile over blocks is not compiled here yet", "displace it in a kernel before")
-
-
-def _check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
-    for op in program.walk():
-        if not isinstance(op, tile.StoreOp):
-            continue
-        kept = set(tensor_type(op.tensor).axis_names) - set(axes.batch)
-        beside = ({axes.row, each} for each in (*axes.columns, axes.streamed))
-        if kept != {axes.row} and kept not in beside:
-            shown = axes_text(tensor_type(op.tensor).axis_names)
-            refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
 
 
 def _shared_columns(

@@ -20,7 +20,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import stores
+from tilewright.ir.tile.facts import gathers, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
@@ -79,9 +79,9 @@ class SumTile:
 
 def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> bool:
     """Whether the tile that such a program should take has the rows that its form gives it; nobody asks of several
-    products, whose tile is chosen otherwise."""
+    products, whose tile is chosen otherwise, nor of rows that integers lead to, which are put together first."""
     axes, (product, *others) = cascade_axes(program), products_of(program)
-    if others:
+    if others or gathers(program):
         return True
     question = _question(program, axes, product, target, wanted)
     return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)

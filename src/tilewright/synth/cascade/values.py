@@ -1,0 +1,64 @@
+"""Which values of a program that walks an axis do the threads of a tile hold?
+
+Those over rows, streamed columns, a product's columns, or rows and one of these; what is folded, displaced or stored is
+refused at its line where it is none.
+
+Checked by: tests/ir/test_cascade_facts.py, tests/end_to_end/test_beside_products.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import index_offset
+from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
+
+
+def check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
+    """Values that threads hold: over rows, streamed columns, a product's columns, or rows and one of these."""
+    for op in program.walk():
+        match op:
+            case ReduceOp():
+                if axes.kept(op.operand) != frozenset({axes.row, axes.streamed}) or op.axis.data != axes.streamed:
+                    shown = axes_text(value_type(op.operand).axis_names)
+                    remedy = f"fold values over {axes_text([axes.row, axes.streamed])}, and others in another kernel"
+                    refuse_at(op, f"a fold of {shown} over {op.axis.data} beside these products", remedy)
+            case tile.LoadOp():
+                _check_displaced(op, axes)
+            case tile.PositionOp():
+                kind = op.index.type
+                axis = base_axis(kind.axis.data) if isinstance(kind, tile.IndexType) else ""
+                if axis not in (axes.row, axes.streamed, *axes.columns, *axes.batch):
+                    remedy = f"load it from a tensor over ({axis})"
+                    refuse_at(op, f"a number along {axis}, an axis of no value here", remedy)
+            case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp():
+                kept = axes.kept(op.result)
+                if len(kept & {axes.streamed, *axes.columns}) > 1:
+                    shown = axes_text(value_type(op.result).axis_names)
+                    refuse_at(op, f"values over {shown}, which no product gives", "compute them in another kernel")
+            case _:
+                pass
+
+
+def _check_displaced(load: tile.LoadOp, axes: CascadeAxes) -> None:
+    """A displaced load is one along rows and columns, element by element: those may lie past an end."""
+    for axis, index in zip(read_type(load.tensor).axis_names, load.indices, strict=True):
+        if index_offset(index) and base_axis(axis) in axes.batch:
+            remedy = f"compute what is displaced along {base_axis(axis)} into a tensor of its own"
+            refuse_at(load, "a tile of a neighbouring matrix is not compiled here yet", remedy)
+        if index_offset(index) and block_size(axis) > 1:
+            refuse_at(load, "a displaced tile over blocks is not compiled here yet", "displace it in a kernel before")
+
+
+def check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
+    """Raise TilewrightError at the line of a result that the consumers of no tile have."""
+    for op in program.walk():
+        if not isinstance(op, tile.StoreOp):
+            continue
+        kept = set(tensor_type(op.tensor).axis_names) - set(axes.batch)
+        beside = ({axes.row, each} for each in (*axes.columns, axes.streamed))
+        if kept != {axes.row} and kept not in beside:
+            shown = axes_text(tensor_type(op.tensor).axis_names)
+            refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
