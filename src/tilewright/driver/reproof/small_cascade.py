@@ -57,7 +57,9 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
             (d.streamed, d.tile_streamed, small.slices),
         ]
     for axis, size, tiles in sizes:
-        found[axis] = reduced(extents[axis], size, tiles)
+        # Of blocks two, where there are several: then numbers differ along the axis, and the text says so.
+        blocks = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
+        found[axis] = reduced(extents[axis], size, max(tiles, -(-blocks // size) + 1 if blocks > 1 else 1))
     for each in d.grouping:
         found[each.axis] = min(extents[each.axis], GROUPS_MOST)
         found[d.row] = min(extents[d.row], small_rows(d.tile_rows))

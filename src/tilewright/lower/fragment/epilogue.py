@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import exchange_of
@@ -97,8 +96,8 @@ def column_of(value: int) -> int:
 
 def load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: int, column: int) -> str:
     """One element of loaded fragment `number` at constant offsets from this thread's first element; 0 outside."""
-    text, source = lanes.text, fragment.source
-    offsets = {"m": row if "m" in fragment.axes else 0, "n": column if "n" in fragment.axes else 0}
+    text, source, axes = lanes.text, fragment.source, varying_axes(fragment)
+    offsets = {"m": row if "m" in axes else 0, "n": column if "n" in axes else 0}
     if fragment.values:
         return fragment.values[offsets["m"], offsets["n"]]
     key = (number, offsets["m"], offsets["n"])
@@ -119,6 +118,8 @@ def load_element(lanes: Lanes, fragment: LoadedFragmentPlace, number: int, row: 
     position, inside = source.register, ""
     blocks = fragment.blocks or (1,) * len(fragment.axes)
     for axis, extent, stride, size in zip(fragment.axes, source.shape, source.strides, blocks, strict=True):
+        if axis not in axes:
+            continue
         index = text.into("b32", "add.s32", lanes.origins[number][axis], offsets[axis])
         if size > 1:
             index = text.into("b32", "div.u32", index, size)
@@ -141,6 +142,14 @@ def _shared_number(lanes: Lanes, shared: tuple[str, int], number: int, column: i
     return pair[column & 1]
 
 
+def varying_axes(fragment: LoadedFragmentPlace) -> str:
+    """The axes along which the array has several numbers: of those that it has in blocks, the ones that one block does
+    not cover."""
+    blocks = fragment.blocks or (1,) * len(fragment.axes)
+    sizes = zip(fragment.axes, fragment.source.shape, blocks, strict=True)
+    return "".join(axis for axis, extent, size in sizes if size == 1 or isinstance(extent, str) or extent > 1)
+
+
 def load_vector(
     text: Text, fragment: LoadedFragmentPlace, shape: tuple[int, int], thread: str, warp_rows: int
 ) -> LoadedFragmentPlace:
@@ -149,7 +158,13 @@ def load_vector(
     rows = [64 * block + 8 * upper for block in range(shape[0] // 64) for upper in (0, 1)]
     columns = [group + odd for group in range(0, shape[1], 8) for odd in (0, 1)]
     lanes = Lanes(text, *lane_offsets(text, thread, warp_rows))
-    places = list(product(rows if "m" in fragment.axes else [0], columns if "n" in fragment.axes else [0]))
+    match varying_axes(fragment):
+        case "":
+            places = [(0, 0)]
+        case "m":
+            places = [(row, 0) for row in rows]
+        case _:
+            places = [(0, column) for column in columns]
     if len(fragment.axes) == 1 and not fragment.blocks:
         return replace(fragment, values=_vector_values(lanes, fragment, places))
     return replace(fragment, values={place: load_element(lanes, fragment, 0, *place) for place in places})

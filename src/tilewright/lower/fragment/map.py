@@ -27,6 +27,7 @@ from tilewright.lower.fragment.epilogue import (
     lane_offsets,
     load_element,
     row_of,
+    varying_axes,
 )
 from tilewright.lower.fragment.held_operand import held_bank, is_kept_by_waits
 from tilewright.lower.fragment.register_operand import keep_until_here, operand_registers
@@ -257,7 +258,7 @@ def _region(lowering: Lowering, op: FragmentMapOp) -> _Region:
             case FragmentPlace():
                 along.append(place.axes)
             case LoadedFragmentPlace():
-                along.append("".join(axis for axis in "mn" if axis in place.axes))
+                along.append("".join(axis for axis in "mn" if axis in varying_axes(place)))
             case _:
                 along.append("mn")
     for argument, value, offset, axis in zip(arguments[len(along) :], op.places, offsets, "mn", strict=False):
