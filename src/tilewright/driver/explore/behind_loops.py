@@ -159,8 +159,8 @@ class _Rule:
     def _moved(self, nodes: Sequence[Node], known: dict[tuple[int, ...], Node | None]) -> Node | None:
         """Of sums of one expression with a number, which may have been added bit by bit: it and what was added."""
         parts = [_sum(each) for each in nodes]
-        width = width_of_sum(nodes[0])
-        if not width or all(not added for _, added in parts) or any(width_of_sum(each) != width for each in nodes):
+        width = _width(nodes[0])
+        if not width or all(not added for _, added in parts) or any(_width(each) != width for each in nodes):
             return None
         base = self._node([each for each, _ in parts], known)
         moving = self._leaf([added for _, added in parts], np.dtype(f"u{width // 8}"))
@@ -177,7 +177,7 @@ class _Rule:
         one = nodes[0]
         if all(each is one for each in nodes):
             return one
-        if any(not same_operation(one, each) for each in nodes):
+        if any(not _same(one, each) for each in nodes):
             return None
         sources: list[Source] = []
         for some in zip(*(each.sources for each in nodes), strict=True):
@@ -217,7 +217,7 @@ class _Rule:
 def _sum(node: Node) -> tuple[Node, int]:
     """An expression as another one and a number that is added to it."""
     added = 0
-    while isinstance(node.operation, Applied) and width_of_sum(node):
+    while isinstance(node.operation, Applied) and _width(node):
         given = dict(zip(node.operation.names, node.sources, strict=True))
         one, other = (_operand(each, given) for each in node.operation.instruction.operands[1:])
         subtracts = node.operation.instruction.row == "sub"
@@ -240,7 +240,7 @@ def _operand(operand: Operand, given: Mapping[str, Source]) -> Node | int | None
             return None
 
 
-def width_of_sum(node: Node) -> int:
+def _width(node: Node) -> int:
     """Bits of a sum or a difference of whole numbers; 0 of what is none."""
     if not isinstance(node.operation, Applied) or node.operation.instruction.row not in ("add", "sub"):
         return 0
@@ -253,7 +253,7 @@ def _add(registers: Registers) -> None:
     registers[2] = registers[0] + registers[1]
 
 
-def same_operation(one: Node, other: Node) -> bool:
+def _same(one: Node, other: Node) -> bool:
     """Whether two expressions are the same operation, whatever it is done to."""
     if len(one.sources) != len(other.sources) or one.uniform != other.uniform or one.opaque or other.opaque:
         return False

@@ -41,7 +41,6 @@ from tilewright.driver.explore.exploration import (
     distinct,
     place_of,
 )
-from tilewright.driver.explore.in_any_iteration import in_any_iteration
 from tilewright.driver.explore.joint_decisions import joint_decisions
 from tilewright.driver.explore.missing import Missing, asking, asking_any, cut, in_groups
 from tilewright.driver.explore.path_search import label
@@ -260,7 +259,7 @@ def _missing(exploration: Exploration, every: Mapping[Place, Site], name: Callab
     for site in every.values():
         position = site.place[0]
         if site.kind == "value":
-            found += _values(exploration, every, chosen, site, name)
+            found += _values(exploration, chosen, site, name)
             continue
         seen = site.seen.keys() | site.constant
         if b"split" in seen or (HOLDS in seen and FAILS in seen):
@@ -399,9 +398,8 @@ def _not_yet(ask: _Ask) -> _Ask:
 
 
 def _values(
-    exploration: Exploration, every: Mapping[Place, Site], chosen: Sequence[Tried], site: Site,
-    name: Callable[[Input], str],
-) -> list[Missing]:  # fmt: skip
+    exploration: Exploration, chosen: Sequence[Tried], site: Site, name: Callable[[Input], str]
+) -> list[Missing]:
     """Values that an operand may have beside those seen. Of one that differs by lane, what is the same in all lanes of
     what it is computed from is asked about instead."""
     sought: list[Sought] = []
@@ -421,26 +419,8 @@ def _values(
         said = f"an operand depends on {cut(rendered(some[0].condition.node, name))}, of which "
         asked_now = asking_any(exploration, site.place[0], said + _times(len(some[0].excluded)), some)
         another = _is_always_another(exploration, site)
-        ask = _later_as_well(exploration, every, chosen, site, asked_now.ask) if another else asked_now.ask
-        found.append(replace(asked_now, ask=ask))
+        found.append(replace(asked_now, ask=_not_yet(asked_now.ask)) if another else asked_now)
     return found
-
-
-def _later_as_well(
-    exploration: Exploration, every: Mapping[Place, Site], chosen: Sequence[Tried], site: Site, ask: _Ask
-) -> _Ask:  # fmt: skip
-    """The question about an operand in the iterations that were run, and then about it in all others."""
-
-    def asked() -> Reached | Impossible | Undecided:
-        answer = ask()
-        if not isinstance(answer, Impossible):
-            return answer
-        conditions = [each for tried in chosen for each in tried.judged.conditions if place_of(each) == site.place]
-        ways = [_in_any_iteration(exploration, every, needed) for _, needed in site.examples.values()]
-        before = [one for one in ways[0] if all(decided(one) in map(decided, way) for way in ways)]
-        return in_any_iteration(exploration, conditions, before, tuple(sorted(site.seen)))
-
-    return asked
 
 
 def _is_always_another(exploration: Exploration, site: Site) -> bool:
