@@ -26,6 +26,13 @@ _SOME_TRIP_COUNTS = {
     "gluon/sm_90a/ws_copy_s3.ptx",
     "triton/sm_100a/matmul_tma_s3.ptx",
 }
+# Without a launch, these are left open: their rings go on from tile to tile, by steps of a number that the launch
+# chooses, and how often tiles and their steps iterate is decided together.
+_LEFT_OPEN = {
+    "gluon/sm_100a/tcgen05_ws_acc2_s3.ptx": "is stepped by what a launch chooses",
+    "gluon/sm_90a/wgmma_ws_s3.ptx": "is stepped by what a launch chooses",
+    "triton/sm_100a/matmul_persistent_ws_s2.ptx": "what inputs decide goes more than 64 ways together",
+}
 _QUICK_WITHOUT_LAUNCH = {
     "gluon/sm_100a/tma_scale_ring_s4.ptx",
     "gluon/sm_90a/ws_copy_s3.ptx",
@@ -59,6 +66,9 @@ def test_correct_kernel_is_proven_with_its_launch(kernel: str) -> None:
 def test_correct_kernel_is_proven_without_a_launch(kernel: str) -> None:
     (checked,) = check_file(str(_CORPUS / kernel), options=_UNHURRIED).kernels
     assert not [finding.message for finding in checked.findings if finding.level is Level.ERROR]
+    if kernel in _LEFT_OPEN:
+        assert checked.verdict == "unknown" and any(_LEFT_OPEN[kernel] in reason for reason in checked.reasons)
+        return
     assert (checked.verdict, checked.reasons) == ("proven", ())
     assert kernel in _SOME_TRIP_COUNTS or checked.scope == "all trip counts"
     assert checked.assumptions, "what was not given must be assumed"

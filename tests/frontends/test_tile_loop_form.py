@@ -7,8 +7,10 @@ import pytest
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.driver.compile.compile import compile_kernel
+from tilewright.frontends.tile.loop_form import in_loop_form
 from tilewright.frontends.tile.reference import DTYPES, evaluate
 from tilewright.frontends.tile.trace import fingerprint, trace
+from tilewright.frontends.tile.value_form import in_value_form
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.operations import LoopOp
 
@@ -250,3 +252,32 @@ def test_both_forms_mean_the_same():
     gate = x @ w.T
     got = evaluate(traced(PAIRS["gated_and_stored_across"][0]), arrays, rounded=False)["y"]
     np.testing.assert_allclose(got, (gate / (1 + np.exp(-gate)) * (x @ v.T)).T, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(PAIRS.keys() - {"grouped"}))
+def test_a_loop_has_its_value_form(name):
+    """Without the loop, and with it again: the same program to the letter."""
+    module = traced(PAIRS[name][1])
+    found = in_value_form(module)
+    assert found is not None and any(isinstance(op, ContractOp) for op in found.walk())
+    assert not any(isinstance(op, LoopOp) for op in found.walk())
+    assert fingerprint(in_loop_form(found)) == fingerprint(module)
+
+
+def test_groups_have_no_value_form():
+    assert in_value_form(traced(PAIRS["grouped"][1])) is None
+
+
+def test_scaled_and_run_time_loops_have_none():
+    @tw.kernel
+    def scaled(a: A, b: B, s: tw.Tensor["M", "K/2"], c: C):
+        i, j = tw.grid("M", "N")
+        acc = tw.zeros(i, j)
+        for k in tw.loop("K"):
+            acc += tw.dot(a[i, k], b[j, k].T) * s[i, k // 2]
+        c[i, j] = acc
+
+    assert in_value_form(trace(scaled, {"M": 4, "N": 4, "K": 4}, dict.fromkeys("absc", Element.BF16))) is None
+    _, plain = PAIRS["transposed"]
+    elements = dict.fromkeys("abc", Element.BF16)
+    assert in_value_form(trace(plain, {"M": tw.dynamic(0, 8), "N": 4, "K": 4}, elements)) is None

@@ -128,8 +128,8 @@ def joint_decisions(
 ) -> list[Missing]:  # fmt: skip
     """Ways of decisions together that no launch of `chosen` took. lasting: decisions that leave a trace; answers: what
     was found of earlier gaps, by their keys; always: those that come out the same in all launches, and no gap is left
-    where another might do otherwise: they tell no ways apart; counted: loops of which it is told apart how often they
-    iterated, up to a number."""
+    where another might do otherwise: they part no ways; counted: loops of which words say how often they iterated, up
+    to a number."""
     parting: dict[int, Missing] = {}
     recurring = _recurring(exploration, chosen, lasting)
     words = [_word(exploration, tried, lasting, recurring, name, parting, always, counted or {}) for tried in chosen]

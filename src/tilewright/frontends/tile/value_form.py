@@ -63,14 +63,14 @@ def _with_axis(grid: GridOp, axis: str) -> SSAValue:
 def _unroll(loop: LoopOp, index: SSAValue) -> None:
     """Put what a loop does in its place, over the whole axis at once."""
     block = loop.body.block
-    starts = dict(zip(block.args[1:], loop.carried, strict=True))
-    totals = dict(zip(block.args[1:], loop.outputs, strict=True))
+    starts: dict[SSAValue, SSAValue] = dict(zip(block.args[1:], loop.carried, strict=True))
+    totals: dict[SSAValue, SSAValue] = dict(zip(block.args[1:], loop.outputs, strict=True))
     known: dict[SSAValue, SSAValue] = {block.args[0]: index}
     for op in block.ops:
         point = InsertPoint.before(loop)
         if isinstance(op, DotOp):
-            sides = (untransposed(known[side]) for side in (op.left, op.right))
-            product = ContractOp(*sides, loop.axis.data, axes_of(op.result), place_of(op))
+            left, right = (untransposed(known[side]) for side in (op.left, op.right))
+            product = ContractOp(left, right, loop.axis.data, axes_of(op.result), place_of(op))
             Rewriter.insert_op(product, point)
             start, total = starts[op.accumulator], product.result
             if not isinstance(start.owner, FullOp) or start.owner.value.value.data != 0.0:
