@@ -9,6 +9,7 @@ from examples.rows import quantize, quantize_int8
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lowered_programs import lower, run
+from tests.end_to_end.test_blackwell import check_numbers
 
 import tilewright as tw
 from tilewright.base.element import Element
@@ -177,15 +178,6 @@ def product_of_integers(q: tw.Tensor["M", "K", tw.i8], w: tw.Tensor["K", "N"], y
 
 
 @tw.kernel
-def integers_of_a_product(x: tw.Tensor["M", "K"], w: tw.Tensor["K", "N"], y: tw.Tensor["M", "N", tw.i8]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[k, j])
-    y[i, j] = acc
-
-
-@tw.kernel
 def integers_multiplied(q: tw.Tensor["M", "K", tw.i8], w: tw.Tensor["N", "K", tw.i8], y: tw.Tensor["M", "N"]):
     i, j, k = tw.axes("M N K")
     y[i, j] = tw.dot(q[i, k], w[j, k], over=k)
@@ -194,16 +186,19 @@ def integers_multiplied(q: tw.Tensor["M", "K", tw.i8], w: tw.Tensor["N", "K", tw
 @pytest.mark.parametrize(
     ("kernel", "words"),
     [
-        (product_of_integers, "a tensor of integers as numbers is not compiled yet beside a product"),
-        (integers_of_a_product, "rounding to i8 beside a product is not compiled yet"),
         (integers_multiplied, "which no tensor core multiplies exactly"),
     ],
     ids=lambda each: getattr(each, "name", ""),
 )
-def test_integers_beside_products_are_refused_at_their_line(kernel, words):
+def test_products_of_integers_are_refused_at_their_line(kernel, words):
     with pytest.raises(TilewrightError, match=words) as raised:
         compile_kernel(kernel, dims={"M": 64, "N": 64, "K": 64}, assembled=False)
     assert raised.value.span is not None and raised.value.span.file == __file__ and raised.value.remedy
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_product_of_integers_that_are_widened(target):
+    check_numbers(compile_kernel(product_of_integers, target=target, dims={"M": 40, "N": 72, "K": 64}))
 
 
 @pytest.mark.parametrize("kernel", [quantize_int8, quantize, narrowed, transposed], ids=lambda each: each.name)

@@ -101,7 +101,7 @@ def test_kernels_that_are_open_for_the_same_reasons_say_so_once() -> None:
 
 def test_a_proof_with_exceptions_says_so_in_every_format() -> None:
     aside = (*(Suppressed(found(line), "they run in step", "option") for line in (3, 4)), Suppressed(review(5), ""))
-    files = (file(replace(PROVEN, scope="this launch", findings=(), suppressed=aside, launches=0)),)
+    files = (file(replace(PROVEN, scope="this launch", findings=(), suppressed=aside, launches=0, ranges=())),)
     words = "proven for this launch except allowed PX101: they run in step"
     shown = render_check(files)
     assert shown.splitlines()[0] == f"k.ptx: fine (sm_90a): {words} [0.00 s]"

@@ -100,17 +100,3 @@ def test_attention_over_rows_by_number_is_several_kernels():
     expected = evaluate(trace(rows_one_by_one, dims, elements), arrays, rounded=False)["O"]
     found = np.asarray(run_on_machine(made.bundle(), list(arrays.values())), "f8")
     assert np.abs(found - expected).max() <= 2.0**-7 * np.abs(expected).max()
-
-
-def test_beside_a_product_in_a_loop_it_is_refused():
-    @tw.kernel
-    def looped(x: tw.Tensor["R", "K"], ids: tw.Tensor["M", tw.i32], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
-        i, j = tw.grid("M", "N")
-        acc = tw.zeros(i, j)
-        for k in tw.loop("K"):
-            acc += tw.dot(x[ids[i], k], w[j, k].T)
-        y[i, j] = acc
-
-    with pytest.raises(tw.TilewrightError, match="beside a product in a loop") as caught:
-        compile_kernel(looped, dims={"R": 9, "M": 64, "N": 24, "K": 32}, assembled=False)
-    assert caught.value.span is not None and caught.value.span.line == looped.span.line + 5

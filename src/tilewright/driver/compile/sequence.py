@@ -124,7 +124,7 @@ def _of_loops(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, .
     except NoTensorMap:
         raise  # for a copy of the array
     except TilewrightError as refusal:
-        valued = None if wanted.cut is False else in_value_form(module)
+        valued = None if wanted.cut is False or _is_decided(wanted) else in_value_form(module)
         try:
             if valued is not None:
                 return _certified(_best(valued, target, wanted))
@@ -211,8 +211,7 @@ def _best(
         one = _Sequence((part,), microseconds(the_program(part.module), part.decisions, target))
     except TilewrightError as error:
         refusal = error
-    fixed = any(getattr(wanted, each.name) != each.default for each in fields(Wanted) if each.name not in _OF_ARRAYS)
-    if one is not None and not forced and (fixed or wanted.cut is False or cuttable == "not"):
+    if one is not None and not forced and (_is_decided(wanted) or wanted.cut is False or cuttable == "not"):
         return one
     if one is not None and not forced:
         limit = min(limit, _WORTH * one.microseconds)
@@ -229,6 +228,11 @@ def _best(
             raise copied from refusal
         raise refusal
     return one
+
+
+def _is_decided(wanted: Wanted) -> bool:
+    """Whether a decision of a kernel is asked for, which those of others would leave out."""
+    return any(getattr(wanted, each.name) != each.default for each in fields(Wanted) if each.name not in _OF_ARRAYS)
 
 
 def _cut_best(
