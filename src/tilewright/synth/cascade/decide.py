@@ -54,7 +54,7 @@ from tilewright.ir.cascade_facts import (
     streamed_axis,
 )
 from tilewright.ir.copy_decisions import BLOCK_ROWS
-from tilewright.ir.decisions import ROWS_BYTES
+from tilewright.ir.decisions import ROWS_BYTES, RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
@@ -703,6 +703,8 @@ def obstacles(
     broken = [item.message for item in check(map_, target).violations]
     if _counted_past_an_end(load, axes):
         broken.append("it is displaced, and elements past an end must not count")
+    if slot.displaced[0] * slot.element_bytes % RUN_BYTES:
+        broken.append(f"it is displaced along {slot.inner} by no multiple of {RUN_BYTES} bytes")
     strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
     if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
         broken.append(f"it is read where integers over {axes_text(sorted(strange or {slot.inner}))} say")
