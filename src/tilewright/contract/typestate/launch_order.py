@@ -78,9 +78,9 @@ def check_launch_order(kernel: Kernel, findings: Findings) -> None:
     if waiting is None or waiting.execution.unit.data != "thread1" or waiting.execution.count.data != 1:
         findings.doubt("waits for the grids before in a role of more than one thread", inside[0])
         return
-    told = _rings_filled_by(waiting, roles)
+    showing = _rings_filled_by(waiting, roles)
     for role in roles:
-        _read(role.body.block, False, told, kernel.minima, findings)
+        _read(role.body.block, False, showing, kernel.minima, findings)
 
 
 def _role_of(op: Operation) -> ac.RoleOp | None:
@@ -105,18 +105,18 @@ def _ring(op: ac.BarrierWaitOp) -> str:
     return kind.ring.data if isinstance(kind, ac.RingType) else ""
 
 
-def _tells(op: Operation, told: set[str]) -> bool:
-    return isinstance(op, ac.BarrierWaitOp) and op.side.data == "full" and _ring(op) in told
+def _shows(op: Operation, showing: set[str]) -> bool:
+    return isinstance(op, ac.BarrierWaitOp) and op.side.data == "full" and _ring(op) in showing
 
 
-def _read(block: Block, known: bool, told: set[str], minima: Mapping[str, int], findings: Findings) -> bool:
-    """Whether it is known behind `block` that the launches before have ended. known: before it; told: rings whose full
-    slots tell it; minima: the least values of symbols."""
+def _read(block: Block, known: bool, showing: set[str], minima: Mapping[str, int], findings: Findings) -> bool:
+    """Whether it is known behind `block` that the launches before have ended. known: before it; showing: rings whose
+    full slots show it; minima: the least values of symbols."""
     for op in block.ops:
-        if isinstance(op, ac.GridWaitOp) or _tells(op, told):
+        if isinstance(op, ac.GridWaitOp) or _shows(op, showing):
             known = True
         elif isinstance(op, _LOOPS):
-            learned = _read(op.body.block, known, told, minima, findings)
+            learned = _read(op.body.block, known, showing, minima, findings)
             if isinstance(op, ac.LoopOp) and minima.get(op.symbol.data, 0) > op.begin.data:
                 known = learned
         elif not known and not isinstance(op, _LEAVE_GLOBAL_ALONE):

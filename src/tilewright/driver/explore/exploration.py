@@ -155,9 +155,8 @@ class Exploration:
     judges it; ways: what decisions mean for those after them; latent: inputs that become dimensions as soon as
     something is decided by them; values_of: of operands of the protocol, those that were seen or wanted; wanted: every
     goal there was; assumed: what else is taken for granted, in words; barred: ways that no launch takes by an
-    assumption, by their conditions; flags: numbers that are assumed to be 0, since products would add to leftovers
-    otherwise; stops: a launch after which no other is needed; idle: branches that decide about nothing but accesses to
-    global memory, with the ways that need not be seen (True: the one that they jump)."""
+    assumption, by their conditions; stops: a launch after which no other is needed; idle: branches that decide about
+    nothing but accesses to global memory, with the ways that need not be seen (True: the one that they jump)."""
 
     table: Table
     dimensions: dict[Input, Dimension]
@@ -175,7 +174,6 @@ class Exploration:
     wanted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     assumed: dict[str, None] = field(default_factory=dict[str, None])
     barred: list[tuple[Condition, ...]] = field(default_factory=list[tuple[Condition, ...]])
-    flags: dict[Input, None] = field(default_factory=dict[Input, None])
     _known: dict[tuple[tuple[Input, int], ...], Tried] = field(
         default_factory=dict[tuple[tuple[Input, int], ...], Tried]
     )

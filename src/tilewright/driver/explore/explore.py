@@ -21,11 +21,6 @@ from dataclasses import dataclass, replace
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
 from tilewright.base.verdict import Proven, Refuted, Unknown, Verdict
-from tilewright.driver.explore.accumulate_flags import (
-    adds_to_leftovers,
-    assume_nothing_is_added_to,
-    decides_more,
-)
 from tilewright.driver.explore.assumed_numbers import (
     assume_multiple,
     assume_positive,
@@ -54,6 +49,7 @@ _ORDINARY = (1, 77)
 _FLOATS = frozenset({"f16", "f32", "f64"})
 _ALIGNED = 64
 """Numbers that are multiples of this make aligned addresses of what threads access."""
+_UNWRITTEN = "TC122"
 _WORDS_MOST = 2
 """Words of memory that a failure may depend on, to refute: data may keep rules that the text does not say."""
 
@@ -127,7 +123,6 @@ def _started(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]
     launch = {each: exploration.dimensions[each].nearest(value) for each, value in values.items()}
     tried = exploration.retraced(launch) or exploration.at(launch)
     _excuse_alignment(exploration, text, excuses, tried)
-    _excuse_leftovers(exploration, text, excuses, tried)
     return tried
 
 
@@ -159,8 +154,6 @@ def _open_or_proven(
             reasons += verdict.reasons
     reasons += _all_left_open([each for each in left if each.fails and id(each) not in excuses], text)
     reasons += missing
-    every = (condition for each in exploration.tried for condition in each.judged.conditions)
-    reasons += decides_more(exploration, every, text.name)
     if reasons:
         return Unknown(tuple(dict.fromkeys(reasons)))
     clean = [each for each in left if each.clean]
@@ -210,7 +203,6 @@ def _excuse(exploration: Exploration, text: Places, excuses: dict[int, _Excuse])
             _excuse_empty(exploration, text, excuses, tried)
             _excuse_negative(exploration, text, excuses, tried)
             _excuse_alignment(exploration, text, excuses, tried)
-            _excuse_leftovers(exploration, text, excuses, tried)
         if id(tried) not in excuses and fails_by_extent(tried):
             assumption = assume_smaller(exploration, tried, text.name)
             if assumption:
@@ -284,14 +276,6 @@ def _excuse_alignment(exploration: Exploration, text: Places, excuses: dict[int,
     zero = any(not value for each, value in tried.values.items() if each.kind == "number")
     if fails_by_alignment(tried) and not zero and not exploration.leaves_out(tried.values):
         assumption = assume_multiple(exploration, tried, text.name)
-        if assumption:
-            excuses[id(tried)] = _Excuse(assumption)
-
-
-def _excuse_leftovers(exploration: Exploration, text: Places, excuses: dict[int, _Excuse], tried: Tried) -> None:
-    """Exclude a number that is not 0 and makes a first product add, where nothing can be there to be added to."""
-    if tried.fails and id(tried) not in excuses and not exploration.leaves_out(tried.values):
-        assumption = assume_nothing_is_added_to(exploration, tried, text.name)
         if assumption:
             excuses[id(tried)] = _Excuse(assumption)
 
@@ -475,7 +459,15 @@ def _uncertain(exploration: Exploration, tried: Tried) -> bool:
     if any(each.kind == "memory" for each in inputs_of(operands)):
         return True
     words = [each for each in inputs_of([each.node for each in tried.judged.conditions]) if each.kind == "memory"]
-    return len(words) > _WORDS_MOST or adds_to_leftovers(exploration, tried)
+    return len(words) > _WORDS_MOST or _adds_to_leftovers(exploration, tried)
+
+
+def _adds_to_leftovers(exploration: Exploration, tried: Tried) -> bool:
+    """Whether all that fails is that products add to tensor memory which nobody has written, because an input says so:
+    at a launch nothing is there to be added to, and the flag of a product is passed with others of its kind."""
+    found, flow = errors(tried.judged.verdict), exploration.ways.flow
+    steered = {flow.instructions[each.position].span for each in tried.judged.conditions if inputs_of([each.node])}
+    return bool(found) and all(each.code == _UNWRITTEN and each.primary in steered for each in found)
 
 
 def _all_left_open(failing: list[Tried], text: Places) -> list[str]:
