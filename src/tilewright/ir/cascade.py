@@ -159,7 +159,9 @@ class CascadeDecisions:
     core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
-    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows."""
+    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. bounded_once:
+    folds, by their numbers in the program, whose operands are bounded where the streamed axis ends for all that is
+    computed of them in the walk."""
 
     row: str
     column: str
@@ -204,6 +206,7 @@ class CascadeDecisions:
     prefetch: int = 0
     prefetch_columns: int = 0
     grouping: tuple[GroupDecision, ...] = ()
+    bounded_once: tuple[int, ...] = ()
 
     @property
     def stream(self) -> TileStream | None:

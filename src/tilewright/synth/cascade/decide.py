@@ -67,6 +67,7 @@ from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
+from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
@@ -376,6 +377,7 @@ def _decided(
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
         programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
+        bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
     )  # fmt: skip
 
 
