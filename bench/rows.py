@@ -81,7 +81,7 @@ def measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler: 
         for each in buffers
         if each.role == "output"
     )
-    more = vectors[: len(buffers) - len(outputs) - 1]
+    more = vectors[: sum(each.role == "input" for each in buffers) - 1]
     out = outputs if len(outputs) > 1 else outputs[0]
 
     def ours(index: int) -> None:

@@ -112,6 +112,8 @@ _MOST_ADDED = 128
 """Columns of sums that threads add, beside those of a product: of 192, ptxas (12.9) spills 156 bytes."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
+_AHEAD = 2
+"""Slots of what stays for a tile: one more is filled for the next."""
 _SWIZZLED_ROWS = 8
 """After which the swizzle of a slot repeats, so that boxes begin there."""
 _VECTOR_BYTES = 16
@@ -642,10 +644,16 @@ def _slots(
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
     sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
+
+    def fit(slots: tuple[SlotDecision, ...]) -> bool:
+        return smem_bytes(slots, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max")
+
     for count in _SLOTS:
         found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
-        if smem_bytes(found, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max"):
-            return found
+        if fit(found):
+            # A tile's own while the tile before it is computed, where there is room.
+            ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)
+            return ahead if fit(ahead) else found
     return None
 
 
