@@ -10,8 +10,9 @@ mask leaves nothing of, or of no finite element, combine like any others, since 
 
 Both are the program's own operations, in an order that extents alone decide: the same bits in every run.
 
-Not handled: axes that no fitting number of parts divides, values stored along the axis, folds that need a second walk, run-time
-axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by `certificate`.
+Not handled: axes that no fitting number of parts divides, values stored along the axis, folds that need a second walk,
+run-time axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by
+`certificate`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def changed(length: int, **changes: object) -> Verdict:
 
 
 @pytest.mark.parametrize("kernel", [softmax, layer_norm, quantize, argmax])
-@pytest.mark.parametrize("length", [1, 33, 1024, 4096, 100_000])
+@pytest.mark.parametrize("length", [1, 33, 1024, 1025, 4096, 100_000])
 def test_what_the_compiler_emits_is_proved(kernel, length):
     module, _, _ = lowered(length, kernel)
     assert isinstance(verify(module, HOPPER), Proven)
@@ -55,7 +55,9 @@ MUTANTS = {
     "a run of three": (1024, {"run": 3}),
     "a strip shorter than the row": (1024, {"pieces": 1}),
     "longer vectors than the row has": (1020, {"run": 8}),
-    "vectors of an array whose rows begin anywhere": (1023, {"run": 2, "vectors": ("x",), "pieces": 16}),
+    "vectors of an array whose rows begin anywhere": (1023, {"run": 2, "vectors": ("x",), "pieces": 16, "shifted": ""}),
+    "runs that follow an array of other rows": (1023, {"shifted": "z"}),
+    "a strip that holds a row's points but not those before": (1018, {"threads": 128, "pieces": 1, "run": 8}),
 }
 
 
