@@ -60,6 +60,8 @@ _WORTH_SHIFT = 4
 """Elements that more are taken at a time by vectors that a row begins within: its two ends cost as much as many."""
 _SHIFTED_RUNS = 8
 """Of a row, at least, for that."""
+_ENOUGH_THREADS = 512
+"""Of a multiprocessor: four warps for each of its schedulers keep it busy."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time."""
 
@@ -81,7 +83,7 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     covered = length + (run - 1 if shifted else 0)
     lanes = 1 << (-(-covered // (run * _PIECES_OF_WARP)) - 1).bit_length()
     threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(covered, run)
-    threads = wanted.row_threads or threads
+    threads = wanted.row_threads or _spread(threads, -(-covered // run), rows, target)
     pieces = -(-covered // (threads * run))
     registers = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads)
     waiting = pieces * run * _registers_per_element(program, axis, vectors)
@@ -154,6 +156,18 @@ def _threads_of_cta(length: int, run: int) -> int:
     choices = [-(-length // (run * pieces * _WARP_THREADS)) * _WARP_THREADS for pieces in _PIECES]
     fitting = [threads for threads in choices if _THREADS_LEAST <= threads <= _THREADS_USUAL]
     return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
+
+
+def _spread(threads: int, runs: int, rows: int, target: Target) -> int:
+    """Threads of a unit: of so few rows that multiprocessors idle, more, up to one for each run."""
+    enough = target.limit("device.multiprocessors") * _ENOUGH_THREADS // rows
+    most = min(-(-runs // _WARP_THREADS) * _WARP_THREADS, enough, target.limit("cta.threads_max"))
+    if most < _SHORT_THREADS:
+        # A warp at most, or units of several would share a CTA, and its barrier.
+        return max(threads, min(_WARP_THREADS, 1 << max(0, most.bit_length() - 1)))
+    # Whole warps with the fewest runs for each thread, no wider than these need.
+    pieces = -(-runs // (most // _WARP_THREADS * _WARP_THREADS))
+    return max(threads, -(-runs // (pieces * _WARP_THREADS)) * _WARP_THREADS)
 
 
 def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...], str]:

@@ -53,7 +53,7 @@ MUTANTS = {
     "units of several warps, two in a CTA": (1024, {"threads": 64}),
     "no runs": (1024, {"run": 0}),
     "a run of three": (1024, {"run": 3}),
-    "a strip shorter than the row": (1024, {"pieces": 1}),
+    "a strip shorter than the row": (1024, {"threads": 32, "pieces": 1}),
     "longer vectors than the row has": (1020, {"run": 8}),
     "vectors of an array whose rows begin anywhere": (1023, {"run": 2, "vectors": ("x",), "pieces": 16, "shifted": ""}),
     "runs that follow an array of other rows": (1023, {"shifted": "z"}),
@@ -87,7 +87,7 @@ def test_a_cta_of_one_warp_without_a_row():
     module, op, row = lowered(1024)
     (kernel,) = [each for each in module.ops if isinstance(each, ac.KernelOp)]
     (role,) = [each for each in kernel.body.block.ops if isinstance(each, ac.RoleOp)]
-    assert row.threads == 32
+    op.properties["rows"] = to_attribute(replace(row, threads=32, pieces=4))
     unit = role.execution
     role.properties["execution"] = type(unit)(unit.unit, IntAttr(1), unit.first_thread)
     kernel.properties["block"] = int_array((32, 1, 1))
