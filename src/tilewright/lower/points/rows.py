@@ -28,7 +28,7 @@ from tilewright.ir.rows import COSTLY, RowDecision
 from tilewright.ir.sizes import sizes_of
 from tilewright.lower.points.elementwise import affine_index, divided, index_loaded
 from tilewright.lower.points.row_folds import IDENTITIES, WARP_THREADS, Chosen, Unit, better, chosen, folded
-from tilewright.lower.points.runs import array_bytes, narrowed
+from tilewright.lower.points.runs import narrowed
 from tilewright.lower.points.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, load_singly, widened
 from tilewright.lower.ptx.emit import Text, float_literal
 from tilewright.lower.ptx.global_access import (
@@ -421,9 +421,14 @@ class _Row:
     def wide(self, op: ac.ElementLoadOp, piece: int) -> WideLoad:
         """Issue the load of a piece's run, at whatever address it begins."""
         text, source = self.text, self.array(op.source)
-        shape = tuple(extent for extent in source.shape if isinstance(extent, int))
-        size_bytes = array_bytes(shape, source.strides, source.element)
-        end = text.into("b64", "add.s64", source.register, text.into("b64", "mov.u64", size_bytes))
+        # What lies behind the row is loaded by nobody, though it may be the array's.
+        behind: Places = {
+            **self.values,
+            self.op.body.block.args[-1]: IndexPlace(text.into("b32", "mov.u32", self.length)),
+        }
+        for index in op.indices:
+            _index_at(text, behind, index)
+        end, _ = self.address(source, op.indices, behind, check=False)
         address, _ = self.address(source, op.indices, self.elements(op.indices, piece, 0), check=False)
         guards = [self.inside(piece, element) for element in range(self.row.run)]
         return issue_wide(text, source, address, end, guards, self.row.run * ELEMENT_BYTES[source.element])
@@ -433,8 +438,7 @@ class _Row:
         along = self.op.body.block.args[-1]
         strides = [stride for index, stride in zip(op.indices, source.strides, strict=True) if index is along]
         moving = [index for index in op.indices if index in self.varying or index is along]
-        known = all(isinstance(extent, int) for extent in source.shape)
-        return strides == [1] and moving == [along] and known and not op.fill.data
+        return strides == [1] and moving == [along] and not op.fill.data
 
     def store_run(self, op: ac.ElementStoreOp, piece: int) -> None:
         """What a thread holds of a piece."""
