@@ -48,7 +48,9 @@ class SlotDecision:
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
-    by how many elements along the inner and the outer axis.
+    by how many elements along the inner and the outer axis. among: loads that stand side by side in one slot, so that
+    one product takes them all; which: of them this one is. read_once: 1 if no byte is expected to be read a second
+    time, so that the L2 cache need not keep any.
     """
 
     load: int
@@ -73,6 +75,9 @@ class SlotDecision:
     joined: int = 0
     peers: int = 1
     displaced: tuple[int, int] = (0, 0)
+    among: int = 1
+    which: int = 0
+    read_once: int = 0
 
     @property
     def map(self) -> MapDecision:
@@ -105,6 +110,18 @@ class SlotDecision:
     @property
     def slot_bytes(self) -> int:
         return self.spans * self.span_bytes
+
+    @property
+    def lines_bytes(self) -> int:
+        """Of one span of every row of all that stand side by side."""
+        return self.among * self.span_bytes
+
+    def offset_bytes(self, across: int, down: int, contracted: str) -> int:
+        """Where in a slot a box begins. across, down: which one; contracted: the axis that products sum along. Rows
+        along it go on from one load to the next, span by span; else a load stands behind the other as a whole."""
+        if self.inner == contracted:
+            return across * self.lines_bytes + self.which * self.span_bytes + down * self.box_bytes
+        return self.which * self.slot_bytes + across * self.span_bytes + down * self.box_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +176,9 @@ class CascadeDecisions:
     core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
-    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows."""
+    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows.
+    release_distance: products of a sum of slots that are issued after a slot's own before that one is waited for and
+    the slot is released."""
 
     row: str
     column: str
@@ -204,6 +223,13 @@ class CascadeDecisions:
     prefetch: int = 0
     prefetch_columns: int = 0
     grouping: tuple[GroupDecision, ...] = ()
+    release_distance: int = 1
+
+    @property
+    def waits_alone(self) -> bool:
+        """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
+        where rows stand in groups, all read first where these end."""
+        return bool(self.programmatic) and not self.grouping
 
     @property
     def stream(self) -> TileStream | None:

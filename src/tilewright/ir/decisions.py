@@ -115,7 +115,6 @@ class PipelineDecisions:
     fill_ctas: int
     fill_threads: int
     reasons: tuple[str, ...]
-    grouping: tuple[GroupDecision, ...] = ()
     more_b: tuple[OperandDecision, ...] = ()
     programmatic: int = 0
     filler_waits: int = 0

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.base.size import value_of
+from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
@@ -33,6 +34,8 @@ from tilewright.lower.distribution.turns import skip_quantities
 _TILES = 2
 _TILES_IN_TURN = 3
 """Then each of two CTAs has three, so that one consumer takes a turn again after the other."""
+_ROUNDS_MOST = 4
+"""Tiles of one CTA, by the ring's slots, after which two cursors stand where they stood, in the same phases."""
 _PLACES = 2
 _SLICES = 3
 """Of an axis that is taken by slices: a first, which begins the sum, and two that go on."""
@@ -46,6 +49,9 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     walked = (d.streamed, d.tile_streamed * d.walked_together, -(-(2 * deepest - 1) // d.walked_together))
     sizes = [(d.row, d.tile_rows * d.cluster[0], _TILES), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
+    if shown := _tiles_shown(d, extents):
+        # As many for one of two CTAs.
+        across = max(across, -(-(2 * shown - 1) // min(_TILES, -(-extents[d.row] // d.tile_rows))))
     sizes += [(d.column, d.tile_columns * d.cluster[1], across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     if d.stream is not None:
@@ -63,15 +69,33 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     for each in d.grouping:
         found[each.axis] = min(extents[each.axis], GROUPS_MOST)
         found[d.row] = min(extents[d.row], small_rows(d.tile_rows))
-        # A CTA has tiles enough for the slots of its sums to come round.
+        # A CTA has tiles enough for the slots of its sums to come round, and for its cursors to do all that they do.
         tiles = group_tiles(found[each.axis], found[d.row], d.tile_rows, apart=bool(each.pitch))
-        across = max(_TILES, -(-CTAS * (1 + max(1, d.sum_slots)) // max(1, tiles)))
+        least = max(1 + max(1, d.sum_slots), _tiles_shown(d, extents))
+        across = max(_TILES, -(-CTAS * least // max(1, tiles)))
         found[d.column] = reduced(extents[d.column], d.tile_columns, across)
     for axis in d.batch if not d.grouping else ():
         # Of blocks, so many elements that there are two.
         largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
         found[axis] = min(extents[axis], _PLACES * largest)
     return found
+
+
+def _tiles_shown(d: CascadeDecisions, extents: Mapping[str, int]) -> int:
+    """Tiles of one CTA that show what its cursors do, of walks that sum slots in registers; 0 where nobody asks."""
+    if d.tensor_columns or d.cluster_ctas > 1 or d.stream is not None or not any(each.joined for each in d.slots):
+        return 0
+    stages, whole = d.slots[0].slots, -(-extents[d.streamed] // d.tile_streamed)
+    slices, units = min(2 * stages - 1, whole), 2 if d.turns else 1
+    # Consumers that take turns take two each.
+    least = (4 if d.turns else 2) if d.grouping or slices < 2 * stages - 1 else 0
+    if not least:
+        return 0
+    tiles = -(-extents[d.row] // d.tile_rows) * (-(-extents[d.column] // d.tile_columns) if d.column else 1)
+    tiles *= math.prod(extents[axis] for axis in d.batch)
+    most = _ROUNDS_MOST * stages
+    most = most if d.grouping else min(-(-tiles // d.ctas), most)
+    return tiles_that_show(slices, stages, units, least=least, most=most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,11 @@ from tilewright.ir.cascade import CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     Product,
-    all_slot_sums,
     first_alike,
     is_of_slots,
     loads_of_walk,
     products_of,
+    shared_sums,
     slot_sums,
     sum_of,
 )
@@ -185,9 +185,9 @@ class Consumer:
             self.values |= dict(zip(op.outputs, found, strict=True))
             self.sums = sums, cursor
             return
-        summed = all_slot_sums(self.program) if self.memory is None else ()
-        if len(summed) == 1 and self.rings.keys() >= {*slot_product.multiplied(self, summed[0])}:
-            self.values[op.outputs[0]] = self.of_all_parts(slot_product.sum_of_walk(self, summed[0]))
+        summed = shared_sums(self.program) if self.memory is None else ()
+        if summed and self.rings.keys() >= {load for each in summed for load in slot_product.multiplied(self, each)}:
+            self.values |= slot_product.sums_of_walk(self, op, summed)
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -574,7 +574,7 @@ class Consumer:
     def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
         """Of a product with a ring's slot: its shape, and what it gives."""
         rows, slot = IntAttr(self.d.unit_rows), ring.decision
-        columns = IntAttr(self.columns_of(ring, over))
+        columns = IntAttr(slot.among * self.columns_of(ring, over))
         properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(slot.element)}
         return properties, [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
 

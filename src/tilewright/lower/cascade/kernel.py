@@ -69,7 +69,9 @@ _WARPGROUP = 128
 def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[ModuleOp, tuple[Buffer, ...]]:
     """The kernel of a program that walks an axis by tiles, and the workspaces that it takes besides."""
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
-    in_all, least = most_tiles(program, d), LEAST_SLOTS if d.turns else 1
+    in_all, late = most_tiles(program, d), d.release_distance
+    # What stands before a walk's loop; a turn is passed on once a product is done.
+    least = max(LEAST_SLOTS, late + 1) if d.turns else max(1, late)
     left = value_of(in_all, program.extents) - (d.stream.tiles if d.stream else 0)
     # So many CTAs are there at most; of run-time tiles no more than one each.
     ctas = d.ctas // d.cluster[1] if isinstance(in_all, int) else computed("min", in_all, d.ctas)
@@ -100,6 +102,9 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         set_up(build, d, allocated)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if d.cluster_ctas == 1 else ac.ClusterSyncOp.create())
+    if d.programmatic and not d.waits_alone:
+        build.add(ac.GridWaitOp.create())
+        build.add(ac.GridReleaseOp.create())
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
@@ -203,7 +208,7 @@ def _add_producer(
     starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, section=section, limits=limits_of(d, arrays))
-        if d.programmatic:
+        if d.waits_alone:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
             outer.add(ac.GridWaitOp.create())
             outer.add(ac.GridReleaseOp.create())

@@ -22,7 +22,6 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
-from tilewright.lower.distribution.tile_place import group_rows_most
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
 from tilewright.lower.program import Counts
@@ -97,7 +96,7 @@ def open_tiles(
     that says where groups of rows end."""
     tiles_m, tiles_n, _ = tile_counts(program, d)
     if d.grouping:
-        return _open_group_tiles(build, program, d, number_of(tiles_n), limits, carried)
+        return _open_group_tiles(build, program, d, number_of(tiles_n), limits, carried, turns)
     indices = ac.TILE_INDICES + len(d.batch)
     order: dict[str, Attribute] = {"raster_group": IntAttr(d.raster_group)}
     if section.part:
@@ -139,23 +138,27 @@ def _open_group_tiles(
     tiles_n: int,
     limits: SSAValue | None,
     carried: Sequence[SSAValue],
+    turns: SSAValue | None,
 ) -> tuple[Build, Place, list[SSAValue]]:
     """The same where rows stand in groups."""
     assert limits is not None, "groups end where an array says"
     (grouping,) = d.grouping
     block = Block(arg_types=[*([INDEX] * ac.GROUP_INDICES), *(value.type for value in carried)])
-    op = ac.GroupTilesOp.create(
-        operands=[limits, *carried],
+    properties: dict[str, Attribute] = {
+        "symbol": StringAttr("tiles"),
+        "groups": IntAttr(program.extents[grouping.axis]),
+        "rows": IntAttr(program.extents[d.row]),
+        "pitch": IntAttr(grouping.pitch),
+        "tile_rows": IntAttr(d.tile_rows),
+        "tiles_n": IntAttr(tiles_n),
+        "raster_group": IntAttr(d.raster_group),
+        **({} if turns is None else {"skipped": StringAttr("K")}),
+    }
+    kind = ac.GroupTilesOp if turns is None else ac.TurnGroupTilesOp
+    op = kind.create(
+        operands=[limits, *([] if turns is None else [turns]), *carried],
         result_types=[value.type for value in carried],
-        properties={
-            "symbol": StringAttr("tiles"),
-            "groups": IntAttr(program.extents[grouping.axis]),
-            "rows": IntAttr(program.extents[d.row]),
-            "pitch": IntAttr(grouping.pitch),
-            "tile_rows": IntAttr(d.tile_rows),
-            "tiles_n": IntAttr(tiles_n),
-            "raster_group": IntAttr(d.raster_group),
-        },
+        properties=properties,
         regions=[Region(block)],
     )
     build.add(op)
@@ -169,8 +172,9 @@ def most_tiles(program: tile.ProgramOp, d: CascadeDecisions) -> Size:
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     if d.grouping:
         (grouping,) = d.grouping
-        tiles_m = group_rows_most(program, grouping, d.row, d.tile_rows)
-        return product((tiles_m, tiles_n))
+        extent, groups = program.extents[d.row], program.extents[grouping.axis]
+        apart = groups * -(-extent // d.tile_rows)
+        return product((apart if grouping.pitch else extent // d.tile_rows + min(groups, extent), tiles_n))
     return product((tiles_m, tiles_n, matrices))
 
 
@@ -270,7 +274,7 @@ def slot_coordinates(
             for number, axis in enumerate(slot.batch, start=2)
         ]
         for across in range(slot.spans):
-            offset = across * slot.span_bytes + down * slot.box_bytes
+            offset = slot.offset_bytes(across, down, d.streamed)
             coordinates[offset] = [_moved(build, inner, span * across + inner_shift), row, *further]
     return coordinates
 

@@ -49,7 +49,7 @@ def add_consumer(
     stored = share_of_result(role, d, share)
     carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
     for section in sections(d.stream):
-        opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
+        opened = open_tiles(role, d, counts, carried, p.turns, section)
         _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
         carried = opened[0].results()
     end_issue_order(role, p.order, unit)
@@ -87,9 +87,6 @@ def _consume(
         ahead = {} if section.part == "head" else load_ahead(outer, program, d, unit, place, arrays, stored)
         following, running, held = _summed(outer, d, p, unit, place, cursor, accumulator, first, operand)
         pass_turn(outer, p.turns, unit)
-        if d.grouping:
-            # Its loads and divisions take as long as the last products, which are still running.
-            outer.add(ac.NextGroupTileOp.create())
         if p.meeting is None and p.sums is None:
             freed = free_staging(outer, d, unit)
         last_cursor, settled = following, _drained(outer, d, running, held)
@@ -175,7 +172,7 @@ def _promoted(
     round a loop whose registers are read). Turns of four or eight slots, in which the registers of two products come
     and go, were no quicker on an H200. Scales are loaded when those of an earlier slot have been used.
     """
-    row = affine(build, [(place.row, place.row_step), (unit, d.unit_step)], 0)
+    row = affine(build, [(place.row, d.row_step), (unit, d.unit_step)], 0)
     column = affine(build, [(place.column, d.column_step)], 0)
     per_slot = len(scale_loads(dot))
 

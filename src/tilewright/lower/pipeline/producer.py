@@ -31,7 +31,7 @@ def add_producer(build: Build, program: tile.ProgramOp, d: PipelineDecisions, p:
     start = start_cursor(role, p.ring, "empty")
     share = split_index(role, d)
     for section in sections(d.stream):
-        outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start], section=section)
+        outer, place, (cursor,) = open_tiles(role, d, counts, [start], section=section)
         if d.filler_waits:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
             outer.add(ac.GridWaitOp.create())
@@ -74,7 +74,7 @@ def _fill(
     # CTAs along n share A's rows; along m, B's columns.
     a_step, b_step = d.box_steps
     filled = [
-        (d.a, p.a_map, p.a, place.row, (place.row_step, a_step), (0, 1)),
+        (d.a, p.a_map, p.a, place.row, (d.row_step, a_step), (0, 1)),
         *(
             (operand, descriptor, p.b, place.column, (d.column_step, b_step), (number, d.products))
             for number, (operand, descriptor) in enumerate(
