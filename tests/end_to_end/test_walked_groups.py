@@ -37,10 +37,27 @@ def number_of_a_group(
     y[i, j] = acc + b[g]
 
 
+@tw.kernel
+def masked_by_numbers(
+    x: tw.Tensor["T", "K"],
+    w: tw.Tensor["G", "N", "K"],
+    m: tw.Tensor["T", "N"],
+    r: tw.Tensor["G", "N"],
+    ends: tw.Tensor["G", tw.i32],
+    y: tw.Tensor["T", "N"],
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = tw.where(m[i, j] > 0.0, acc, r[g, j])
+
+
 ENDS = [[0, 129, 130, 150], [1, 64, 128, 149]]
 DIMS = {"T": 150, "G": 4, "N": 72, "K": 200}
 OWN: list[tuple[Kernel, dict[str, int], dict[str, Any], Any, list[list[int]]]] = [
     (number_of_a_group, DIMS, {}, "bf16", ENDS),
+    (masked_by_numbers, DIMS, {}, "bf16", ENDS),
     (experts, DIMS, {"strides": {"x": (1, 152)}}, "bf16", ENDS),
     (experts, {**DIMS, "K": 201}, {}, "f16", ENDS),
     (experts, {**DIMS, "N": 300}, {"wanted": Wanted(tile=(128, 192), turns=True, stages=2)}, "bf16", ENDS),

@@ -13,8 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.base.plan import L2Promotion, Swizzle
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.group_rows import GroupDecision
+from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
 
 RASTER_GROUP = 8
@@ -178,7 +180,9 @@ class CascadeDecisions:
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
     where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows.
     release_distance: products of a sum of slots that are issued after a slot's own before that one is waited for and
-    the slot is released."""
+    the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile by tile in turn, and add
+    up what each has: then each stores a part of a tile's columns. teams: clusters that share it too, and add up through
+    memory (`ir.ac.team`)."""
 
     row: str
     column: str
@@ -224,6 +228,24 @@ class CascadeDecisions:
     prefetch_columns: int = 0
     grouping: tuple[GroupDecision, ...] = ()
     release_distance: int = 1
+    split: int = 1
+    teams: int = 1
+
+    @property
+    def shares(self) -> int:
+        """CTAs that walk parts of a tile's sum."""
+        return self.split * self.teams
+
+    @property
+    def team_sum(self) -> TeamSum:
+        """How clusters take the sum of a tile."""
+        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.split_sum.part_step)
+
+    @property
+    def split_sum(self) -> SplitSum:
+        """How CTAs of a cluster take the sum of a tile."""
+        step = self.tile_columns // sum_parts(self.tile_columns, self.split)
+        return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, step)
 
     @property
     def waits_alone(self) -> bool:
@@ -238,7 +260,7 @@ class CascadeDecisions:
 
     @property
     def cluster_ctas(self) -> int:
-        return self.cluster[0] * self.cluster[1]
+        return self.cluster[0] * self.cluster[1] * self.split
 
     @property
     def walked_together(self) -> int:
@@ -285,6 +307,10 @@ class CascadeDecisions:
     def columns_along(self, axis: str) -> int:
         """Of a tile, along an axis of columns."""
         return {self.column: self.tile_columns, **dict(zip(self.further, self.further_columns, strict=True))}[axis]
+
+    def stored_along(self, axis: str) -> int:
+        """Columns of a tile that a CTA stores, along an axis of columns."""
+        return self.columns_along(axis) // self.split_sum.parts
 
     def tile_extent(self, axis: str) -> int:
         """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""

@@ -35,7 +35,7 @@ from tilewright.driver.reproof.small_cascade import cascade_decisions, cascade_e
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, compact_strides
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
-from tilewright.driver.reproof.small_teams import TeamGrid, slices_of_teams
+from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
@@ -135,11 +135,11 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     slices = min(2 * d.stages - 1, whole)
     if d.teams > 1:
         program = TeamGrid(d.teams, _tiles(d, extents), d.ctas // d.cluster_ctas)
-        small = TeamGrid(d.teams, min(_TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
+        small = TeamGrid(d.teams, min(TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
         slices = slices_of_teams(d.stages, whole, program, small)
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
     if d.teams > 1:
-        tiles = _TILES_OF_TEAMS
+        tiles = TILES_OF_TEAMS
     if d.turns:
         # So many that one consumer takes a turn again after the other. Of tiles longer than the ring only those of
         # 2 stages - 1 slices will do: the second begins at the ring's last slot, and the first consumer's step over it
@@ -215,11 +215,6 @@ def reduced_extent(extent: int, size: int, tiles: int) -> int:
     if extent <= size * tiles:
         return extent
     return size * (tiles - 1) + (extent % size or size)
-
-
-_TILES_OF_TEAMS = 2
-CTAS_OF_TEAMS = 3
-"""Clusters of an instance whose tiles teams share: two tiles' shares then fall to different ones."""
 
 
 def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> ModuleOp:

@@ -19,6 +19,7 @@ from tilewright.base.size import value_of
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
+from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
@@ -46,7 +47,8 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
-    walked = (d.streamed, d.tile_streamed * d.walked_together, -(-(2 * deepest - 1) // d.walked_together))
+    together = d.walked_together * d.shares
+    walked = (d.streamed, d.tile_streamed * together, -(-(2 * deepest - 1) // d.walked_together))
     sizes = [(d.row, d.tile_rows * d.cluster[0], _TILES), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
     if shown := _tiles_shown(d, extents):
@@ -61,6 +63,18 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
             (d.row, d.tile_rows, -(-small.tiles // across)),
             (d.column, d.tile_columns, across),
             (d.streamed, d.tile_streamed, small.slices),
+        ]
+    if d.teams > 1:
+        down, side = -(-extents[d.row] // d.tile_rows), -(-extents[d.column] // d.tile_columns)
+        program = TeamGrid(d.teams, down * side, d.ctas // d.cluster_ctas)
+        small_one = TeamGrid(d.teams, min(TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
+        deep = d.tile_streamed * d.shares
+        slices = slices_of_teams(deepest, -(-extents[d.streamed] // deep), program, small_one)
+        across = _shortest(small_one.tiles, down, side)
+        sizes = [
+            (d.row, d.tile_rows, -(-small_one.tiles // across)),
+            (d.column, d.tile_columns, across),
+            (d.streamed, deep, slices),
         ]
     for axis, size, tiles in sizes:
         # Of blocks two, where there are several: then numbers differ along the axis, and the text says so.
@@ -83,7 +97,8 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
 
 def _tiles_shown(d: CascadeDecisions, extents: Mapping[str, int]) -> int:
     """Tiles of one CTA that show what its cursors do, of walks that sum slots in registers; 0 where nobody asks."""
-    if d.tensor_columns or d.cluster_ctas > 1 or d.stream is not None or not any(each.joined for each in d.slots):
+    shared = d.cluster_ctas > 1 or d.teams > 1 or d.stream is not None
+    if d.tensor_columns or shared or not any(each.joined for each in d.slots):
         return 0
     stages, whole = d.slots[0].slots, -(-extents[d.streamed] // d.tile_streamed)
     slices, units = min(2 * stages - 1, whole), 2 if d.turns else 1
@@ -163,10 +178,10 @@ def cascade_decisions(
         for each in d.stores
     )
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
-    slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
+    slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices * d.split
     together = math.gcd(d.together, matrices) if d.together else 0
     # Of run-time tiles the launch says how many CTAs there are, of groups memory how many tiles.
-    most = min(ctas * d.cluster_ctas, d.ctas)
+    most = min((CTAS_OF_TEAMS if d.teams > 1 else ctas) * d.cluster_ctas, d.ctas)
     ctas, cut = most if program.run_time or grouping else min(most, tiles), d.cut
     if cut:
         small_one = _small_stream(d, extents)
@@ -223,6 +238,8 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     for each in d.grouping:
         groups, length = program.extents[each.axis], program.extents[d.row]
         found += [groups - 1, (groups - 1) * each.pitch + length, each.pitch, columns]
+    if d.teams > 1:
+        found += [rows, columns, (d.teams - 1) * rows * columns * d.cluster_ctas * d.consumers]
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:

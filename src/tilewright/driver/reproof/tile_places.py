@@ -371,7 +371,7 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
         case PipelineDecisions() if d.teams == 1:
             rows, columns = d.row_step * d.cluster_m, d.column_step * d.cluster_n
             return {d.rows: rows, d.columns: columns, **dict.fromkeys(d.batch, 1)}
-        case CascadeDecisions() if not d.together and not d.grouping:
+        case CascadeDecisions() if not d.together and not d.grouping and d.teams == 1:
             across = {d.column: d.tile_columns * d.cluster[1]} if d.column else {}
             return {d.row: d.tile_rows * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}
         case _:

@@ -81,9 +81,14 @@ def staging_address(d: CascadeDecisions) -> int:
     return columns_address(d) + d.columns_bytes * d.consumers
 
 
+def partials_address(d: CascadeDecisions) -> int:
+    """Of what CTAs that share a tile get of its sum from each other."""
+    return staging_address(d) + d.staging_slots * d.staging_slot_bytes * d.consumers
+
+
 def barriers_address(d: CascadeDecisions) -> int:
     """Of the first ring's barriers."""
-    return staging_address(d) + d.staging_slots * d.staging_slot_bytes * d.consumers
+    return partials_address(d) + d.split_sum.partial_bytes
 
 
 def behind_barriers(d: CascadeDecisions) -> int:

@@ -22,14 +22,14 @@ from tilewright.ir.tile.facts import buffers, dots, parameter_name, stores
 from tilewright.lower.build import Build, global_array, tensor_map
 from tilewright.lower.distribution.split_product import declare_meeting
 from tilewright.lower.distribution.stream_product import declare_partial_sums, stream_workspaces
-from tilewright.lower.distribution.team_sum import declare_team_sums
+from tilewright.lower.distribution.team_sum import team_workspaces
 from tilewright.lower.distribution.turns import declare_turns
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.pipeline.register_product import computed_loads
 from tilewright.lower.pipeline.scaled_product import scale_loads
 from tilewright.lower.pipeline.slots import RING
-from tilewright.lower.program import map_dims, shape_of, slot_bytes
+from tilewright.lower.program import map_dims, shape_of, slot_bytes, tile_counts
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
 from tilewright.lower.staged_store import declare_staging, further_maps
 
@@ -71,6 +71,11 @@ def operand_dims(
 def stream_arrays(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
     """The arrays of partial sums of streamed tiles; none where there are no such tiles."""
     return stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.multiplied_columns))
+
+
+def team_arrays(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
+    """The arrays of partial sums that teams hand over; none where there is one team."""
+    return team_workspaces(program, d.team_sum, tile_counts(program, d))
 
 
 def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Pipeline, dict[str, SSAValue]]:
@@ -153,7 +158,7 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
         staging,
         rows,
         tuple(more_b_maps),
-        declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
+        declare_meeting(build, d.split_sum, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
         declare_turns(build, memory.barriers + _PAIR_BYTES * d.stages) if d.turns else None,
-        declare_partial_sums(build, stream_arrays(program, d)) or declare_team_sums(build, program, d),
+        declare_partial_sums(build, stream_arrays(program, d) or team_arrays(program, d)),
     ), arrays

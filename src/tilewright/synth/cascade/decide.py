@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import (
     RASTER_GROUP,
     SPAN_BYTES,
@@ -74,6 +75,7 @@ from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
@@ -263,11 +265,14 @@ def _of_sum(
     tiles = _tiles_along(program, axes.row, shape.rows * cluster[0])
     tiles *= _tiles_along(program, axes.column, shape.columns * cluster[1])
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
-    together = math.prod(cluster)
-    ctas = together * min(tiles, target.limit("device.multiprocessors") // together)
+    together = math.prod(cluster) * shape.split
+    at_once = target.limit("device.multiprocessors") // together
+    at_once = clusters_at_once(together, target) if shape.teams > 1 else at_once
+    ctas = together * min(tiles * shape.teams, at_once)
     ctas = chosen.stream.ctas if chosen.stream else chosen.ctas or ctas
-    tiles *= together
-    chunks = sum(len(store.boxes(chosen.unit_rows, shape.columns)) for store in chosen.stores)
+    tiles *= together * shape.teams
+    stored = shape.columns // sum_parts(shape.columns, shape.split)
+    chunks = sum(len(store.boxes(chosen.unit_rows, stored)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
     vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors, summed=True), (0, 0)
@@ -283,10 +288,11 @@ def _of_sum(
         0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
         raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
-        programmatic=early, releases_first=int(bool(grouping) or tiles > ctas),
+        programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
         partials=chosen.partials, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
-        grouping=grouping, release_distance=chosen.release_distance,
+        grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
+        teams=shape.teams,
     )  # fmt: skip
 
 
@@ -304,8 +310,8 @@ def _prefetch(
     if axes.row not in of_axis or axes.column not in of_axis:
         return 0, 0
     maps = [of_axis[axis].dims for axis in (axes.row, axes.column)]
-    beside = shape.resident > 1 or ctas <= target.limit("device.multiprocessors") // 2
-    walked = _tiles_along(program, axes.streamed, shape.depth)
+    beside = shape.resident > 1 or shape.teams > 1 or ctas <= target.limit("device.multiprocessors") // 2
+    walked = _tiles_along(program, axes.streamed, shape.depth * shape.shares)
     return prefetched_slices(maps, slots[0].slots, walked, wanted, beside=beside)
 
 

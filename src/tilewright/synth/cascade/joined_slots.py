@@ -26,25 +26,24 @@ def joined_slots(
     *,
     read_once: bool,
 ) -> tuple[SlotDecision, ...]:
-    """The slots of the loads of these sums, joined where nothing else reads them. read_once: whether no byte of what
-    the products do not have in common is expected to be read a second time. Raises TilewrightError at the author's line
-    for operands of several products that lie in different ways."""
+    """The slots of the loads of these sums, joined where nothing else reads them; that of the operand with the rows
+    comes first, as it does in a pipeline's slots.
+
+    read_once: whether no byte of what the products do not have in common is expected to be read a second time. Raises
+    TilewrightError at the author's line for operands of several products that lie in different ways."""
     products = [each.op for each in sums]
     alike = [load for load in loads(program) if first_alike(program, load) in brought]
     alone = all(use.operation in products for load in alike for use in load.result.uses)
-    wanted = {load: replace(slot, read_once=int(read_once)) for load, slot in zip(brought, slots, strict=True)}
-    held = [load for load in brought if load not in {each.brought for each in sums}]
-    for load in held:
-        wanted[load] = replace(wanted[load], read_once=0)
-    if len(sums) == 1:
-        first, *rest = wanted.values()
-        return first, *(replace(each, joined=1) if alone and len(rest) == 1 else each for each in rest)
-    assert alone, "in a walk that only sums, products alone read what is brought for them"
-    (common,), others = held, [load for load in brought if load not in held]
-    ways = {(wanted[load].inner, wanted[load].outer, wanted[load].box) for load in others}
+    of_load = dict(zip(brought, slots, strict=True))
+    others = [load for load in brought if load in {each.brought for each in sums}]
+    first, *rest = (of_load[load] for load in brought if load not in others)
+    behind = [replace(of_load[load], read_once=int(read_once)) for load in others]
+    if rest or not alone:
+        assert len(sums) == 1, "in a walk that only sums, products alone read what is brought for them"
+        return first, *rest, *behind
+    ways = {(each.inner, each.outer, each.box) for each in behind}
     if len(ways) > 1:
-        names = " and ".join(wanted[load].buffer for load in others)
+        names = " and ".join(each.buffer for each in behind)
         refuse_at(products[-1], f"{names} lie in memory in different ways", "give all of them one layout")
-    count = len(others)
-    beside = (replace(wanted[load], joined=1, among=count, which=at) for at, load in enumerate(others))
-    return wanted[common], *beside
+    count = len(behind)
+    return first, *(replace(each, joined=1, among=count, which=at) for at, each in enumerate(behind))

@@ -7,7 +7,7 @@ of `synth.tile.scaled_tile`. So is the question how shared memory is divided amo
 (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
 for that suits the tile (`suits_its_tile`).
 
-Not handled: slices that the CTAs of a cluster share, global split-K. Checked by: tests/synth/cascade/test_sum_tile.py.
+Not handled: tiles that overlap in what they load. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import ceil_div, settled
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.decisions import ROWS_BYTES
@@ -30,6 +32,7 @@ from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.cluster_shape import choose_cluster
 from tilewright.synth.distribution.grouped import GroupRows, choose_group_tile
+from tilewright.synth.distribution.split import require_split, require_teams
 from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
 from tilewright.synth.distribution.turns import (
     EVERY_STAGE,
@@ -49,9 +52,10 @@ from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
 from tilewright.synth.tile import few_rows
 from tilewright.synth.tile.accumulation import level_depth
+from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
-from tilewright.synth.tile.thin_product import FEW_ROWS
+from tilewright.synth.tile.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -110,19 +114,28 @@ def choose_sum_tile(
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:
         # Of a form that nobody asked for: with the rows that it gives.
-        large = _chosen(replace(question, orientations=(turned,), turnable=False), target, wanted, reasons)
+        question = replace(question, orientations=(turned,), turnable=False)
+        large = _chosen(question, target, wanted, reasons)
+    known = _is_known(program, axes, large.shape)
+    if not known:
+        # Tiles that are cut, summed through memory or taken by clusters are numbered in advance.
+        large = _chosen(question, target, wanted, reasons, alone=True)
     shape, widths = large.shape, _stored_widths(program)
     rates = rates_of(target, question.element_bytes)
     cluster = choose_cluster(rates, shape, question, wanted, reasons)
+    require_split(shape, cluster, len(sums) == 1, target)
+    plain = len(sums) == 1 and not (axes.batch or question.scaled_depth or large.turns)
+    require_teams(shape, cluster, plain and known)
     if large.turns:
         require_turns(shape, cluster, not question.scaled_depth, target, question.products)
     step = question.loaded_steps[0 if turned else 1]
     columns = -(-shape.columns // step) * step
     slot_bytes = (shape.rows + question.products * columns) * shape.depth * question.element_bytes
-    row = turn_row(shape.columns, widths, slot_bytes, target) if large.turns else staged_row(shape.columns, widths)
+    stored = shape.columns // sum_parts(shape.columns, shape.split)
+    row = turn_row(stored, widths, slot_bytes, target) if large.turns else staged_row(stored, widths)
     unit = unit_shape(shape, large.turns)
     if turned:
-        leaving = turned_results(program, axes, shape.columns, target, wanted)
+        leaving = turned_results(program, axes, stored, target, wanted)
     else:
         leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
     loop = _loop(question, shape, columns, target, turns=large.turns)
@@ -141,6 +154,9 @@ def choose_sum_tile(
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
         "CTAs of a cluster share what they load": cluster != (1, 1),
+        "CTAs of a cluster share what is walked": shape.split > 1,
+        "several clusters share what is walked": shape.teams > 1,
+        "how many tiles there are only a launch knows": not known,
         "a batch has several matrices": bool(axes.batch),
         "products share an operand": len(sums) > 1,
         "an iteration of a sum in two levels has two slots": partials > 1,
@@ -230,7 +246,7 @@ def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
         return 0
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
     part = (shape.rows // shape.consumers, question.products * shape.columns)
-    return promoted_together(part, math.ceil(question.extents[2] / shape.depth), registers)
+    return promoted_together(part, math.ceil(question.extents[2] / (shape.depth * shape.shares)), registers)
 
 
 def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
@@ -244,7 +260,7 @@ def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target
         bool(question.scaled_depth),
         1 if turns else shape.consumers,
         registers,
-        math.ceil(question.extents[2] / shape.depth),
+        math.ceil(question.extents[2] / (shape.depth * shape.shares)),
     )
 
 
@@ -288,20 +304,39 @@ def _question(
     )
 
 
-def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]) -> LargeTile:
+def _is_known(program: tile.ProgramOp, axes: CascadeAxes, shape: TileShape) -> bool:
+    """Whether there are as many tiles at every extent."""
+    sides = ((axes.row, shape.rows), (axes.column, shape.columns))
+    counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
+    return all(isinstance(count, int) for count in counts)
+
+
+def _chosen(
+    question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str], *, alone: bool = False
+) -> LargeTile:
+    """alone: whether clusters share nothing: neither what is walked of a tile nor loads."""
     rates = rates_of(target, question.element_bytes)
-    shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
-    shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
+    if is_thin(question, wanted):
+        shape = thin_shape(question, target, reasons)
+    else:
+        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
+        shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons, {})
+    if not alone:
+        summed = long_sum_shape(question, large.shape, target, wanted, reasons)
+        large = large if summed == large.shape else LargeTile(summed, turns=False)
     if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
     stages = few_rows.stages_of(large.shape, question, target)
     given = few_rows.row_cycles(few_rows.parameters_of(target), rates, question, large.shape, stages, target)
-    best, cycles = min(_alone(question, target), key=lambda pair: pair[1], default=(large.shape, given))
-    return large if cycles > (1 - _LEAST_GAIN) * given else LargeTile(best, turns=False)
-
-
-def _alone(question: TileQuestion, target: Target) -> list[tuple[TileShape, float]]:
-    """Tiles of few rows that no CTAs share, with their estimated cycles."""
     found = few_rows.estimated(question, target)
-    return [(shape, cycles) for shape, cycles in found if shape.shares == 1]
+    left = [pair for pair in found if not alone or (pair[0].teams == 1 and not pair[0].paired)]
+    best, cycles = min(left, key=lambda pair: pair[1], default=(large.shape, given))
+    if cycles > (1 - _LEAST_GAIN) * given:
+        return large
+    shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
+    reasons.append(
+        f"tile {best.rows}x{best.columns}x{best.depth}{shared}: about {cycles:.0f} cycles by the small-M model, "
+        f"against {given:.0f} of {large.shape.rows}x{large.shape.columns}"
+    )
+    return LargeTile(replace(best, steps=(0, 0)), turns=False)
