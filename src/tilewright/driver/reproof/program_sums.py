@@ -6,8 +6,8 @@ its array lies along the axes that they say. Coordinates of a tensor map become 
 dimension is the axis of the array that has its stride, and where groups of rows stand in one line, one dimension is
 both the axis of groups and that of rows.
 
-Not handled (nothing is asked then): programs without products, and walks that do more than sum one; one array as two
-operands of the products.
+Not handled (nothing is asked then): programs without products, and walks that do more than sum products of one operand;
+one array as two operands of the products.
 Checked by: tests/driver/reproof/test_judge_sums.py.
 """
 

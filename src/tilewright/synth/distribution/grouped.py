@@ -28,13 +28,18 @@ from tilewright.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class GroupShape:
     """Tile rows and columns, consumer warpgroups, and whether they take whole tiles in turn."""
 
     rows: int
     columns: int
     consumers: int
     turns: bool = False
+
+    @property
+    def sums(self) -> int:
+        """Of one product, that a consumer holds."""
+        return (self.rows if self.turns else self.rows // self.consumers) * self.columns
 
     def holds(self, products: int, *, promoted: bool) -> bool:
         """Whether one wgmma takes the columns of all products, and one consumer their accumulators: two of each, where
@@ -46,16 +51,16 @@ class _Shape:
 
 
 _SHAPES = (
-    _Shape(128, 256, 2),
-    _Shape(256, 128, 2),
-    _Shape(128, 192, 2),
-    _Shape(128, 128, 2),
-    _Shape(64, 256, 1),
-    _Shape(64, 128, 1),
-    _Shape(64, 64, 1),
-    _Shape(64, 256, 2, turns=True),
-    _Shape(128, 128, 2, turns=True),
-    _Shape(128, 192, 2, turns=True),
+    GroupShape(128, 256, 2),
+    GroupShape(256, 128, 2),
+    GroupShape(128, 192, 2),
+    GroupShape(128, 128, 2),
+    GroupShape(64, 256, 1),
+    GroupShape(64, 128, 1),
+    GroupShape(64, 64, 1),
+    GroupShape(64, 256, 2, turns=True),
+    GroupShape(128, 128, 2, turns=True),
+    GroupShape(128, 192, 2, turns=True),
 )
 _MOST_COLUMNS = 256
 """Of one wgmma (PTX ISA, wgmma: Matrix shape)."""
@@ -76,6 +81,11 @@ _MOST_STAGES = 8
 _ROWS_SPREAD = 3
 """Times the mean that hardly a group's rows exceed where tokens are routed. With 64 rows a group on the average and
 tiles of 128, weights given up first took 4 % more time."""
+
+
+def narrower_group_tiles(sums: int) -> list[GroupShape]:
+    """Tiles of which a consumer holds fewer sums of one product, those with most first."""
+    return sorted((each for each in _SHAPES if each.sums < sums), key=lambda each: -each.sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,7 @@ def _tile_shape(
     promoted: bool,
     wanted: Wanted,
     reasons: list[str],
-) -> _Shape:
+) -> GroupShape:
     shapes = [
         shape
         for shape in _SHAPES
@@ -177,7 +187,7 @@ def _tile_shape(
         in_turn = " in ping-pong" if wanted.turns else ""
         raise TilewrightError(f"no tile shape {wanted.tile} for groups{in_turn}", remedy=f"choose one of {known}")
 
-    def cycles(shape: _Shape) -> float:
+    def cycles(shape: GroupShape) -> float:
         tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
         multiply, fetch = slice_cycles(rates, (tile_m, tile_n * products, depth), element_bytes)
         store = min(tile_m, sizes.rows / min(sizes.groups, sizes.rows)) * tile_n * stored_bytes
@@ -210,7 +220,7 @@ class _Slices:
     target: Target
     wanted: Wanted
 
-    def depth_with(self, shape: _Shape, reasons: list[str]) -> int:
+    def depth_with(self, shape: GroupShape, reasons: list[str]) -> int:
         """Of slices of that tile."""
         sizes, columns = self.sizes, shape.columns * self.products
         held = ROWS_BYTES * shape.consumers + (BARRIER_BYTES if shape.turns else 0)
@@ -227,14 +237,14 @@ class _Slices:
         return slice_depth(self.rates, loop, self.target, reasons)
 
 
-def _deep_slices(question: _Slices, shape: _Shape, reasons: list[str]) -> tuple[_Shape, int]:
+def _deep_slices(question: _Slices, shape: GroupShape, reasons: list[str]) -> tuple[GroupShape, int]:
     """The tile and the depth of its slices. Where memory binds, a taller tile that fewer groups need two of reads fewer
     weights twice: tiles of 128 x 256 took 2.5 % less time than those of 64 x 256 with 64 rows a group on an H200."""
     depth = question.depth_with(shape, reasons)
     if depth == question.depth or question.wanted.tile is not None or question.wanted.turns is not None:
         return shape, depth
 
-    def readings(each: _Shape) -> tuple[float, int, int]:
+    def readings(each: GroupShape) -> tuple[float, int, int]:
         return _tiles(question.sizes, each.rows, question.sizes.columns), -each.columns, each.rows
 
     taller = [
