@@ -38,11 +38,11 @@ from tilewright.ir.cascade import CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     Product,
-    all_slot_sums,
     first_alike,
     is_of_slots,
     loads_of_walk,
     products_of,
+    shared_sums,
     slot_sums,
     sum_of,
 )
@@ -57,7 +57,7 @@ from tilewright.ir.tile.types import value_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import slot_product, tensor_product
-from tilewright.lower.cascade.place import Place, slot_elements
+from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
     emit_exponentials,
@@ -76,7 +76,9 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
+from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Share, meet
 from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
+from tilewright.lower.distribution.team_sum import sum_of_teams
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
@@ -114,7 +116,7 @@ class Shared:
     """What units of the consumer share beside rings. rows: room for stores along rows; columns: for numbers of the
     streamed columns; staging: slots of results that leave in boxes; turns: barriers by which two units take tiles in
     turn; memory: tensor memory, where accumulators stand there; partials: arrays of partial sums of tiles that several
-    CTAs walk. None: not needed."""
+    CTAs walk; meeting: where the CTAs of a cluster add up what each has of a sum. None: not needed."""
 
     rows: SSAValue | None
     columns: SSAValue | None
@@ -122,6 +124,7 @@ class Shared:
     turns: SSAValue | None
     memory: SSAValue | None
     partials: PartialSums | None = None
+    meeting: Meeting | None = None
 
 
 @dataclass(slots=True)
@@ -143,6 +146,10 @@ class Consumer:
     cursors: dict[tile.LoadOp, SSAValue]
     sums: tuple[Sums, SSAValue] | None = None
     """Where another role issues: the ring of its sums, and the cursor of the next."""
+    stored: Share = WHOLE_TILE
+    """What this CTA stores of a tile that several share."""
+    meetings: list[SSAValue] = field(default_factory=list[SSAValue])
+    """The cursor of the next sum of CTAs that share a tile, where they do."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
@@ -185,9 +192,9 @@ class Consumer:
             self.values |= dict(zip(op.outputs, found, strict=True))
             self.sums = sums, cursor
             return
-        summed = all_slot_sums(self.program) if self.memory is None else ()
-        if len(summed) == 1 and self.rings.keys() >= {*slot_product.multiplied(self, summed[0])}:
-            self.values[op.outputs[0]] = self.of_all_parts(slot_product.sum_of_walk(self, summed[0]))
+        summed = shared_sums(self.program) if self.memory is None else ()
+        if summed and self.rings.keys() >= {load for each in summed for load in slot_product.multiplied(self, each)}:
+            self.values |= slot_product.sums_of_walk(self, op, summed)
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -233,9 +240,14 @@ class Consumer:
         self.settle()
 
     def of_all_parts(self, total: SSAValue) -> SSAValue:
-        """A tile's sum, of which this is a part where several CTAs walk it: a head's is handed over, and nothing is
-        made of it here."""
+        """A tile's sum, of which this is a part where several CTAs walk it: those of a cluster add up, and each goes on
+        with some of the columns; clusters do so through memory. A head's is handed over, nothing is made of it here."""
+        self.meetings, total = meet(self.build, self.d.split_sum, self.shared.meeting, self.meetings, total, self.unit)
         part, number, partials = self.place.section.part, self.place.number, self.shared.partials
+        if self.place.team is not None:
+            place = (self.place.indices[self.axes.row], self.place.indices[self.axes.column], self.place.team)
+            counts = tile_counts(self.program, self.d)
+            return sum_of_teams(self.build, self.d.team_sum, partials, counts, total, place, self.unit)
         if not part or number is None or partials is None:
             return total
         if part == "head":
@@ -391,7 +403,7 @@ class Consumer:
         if self.axes.streamed in kept:
             return self.d.tile_streamed, "mn"
         column = self.axes.column_of(kept)
-        return (self.d.columns_along(column), "mn") if column else (_LEAST_COLUMNS, "m")
+        return (self.d.stored_along(column), "mn") if column else (_LEAST_COLUMNS, "m")
 
     def kind(self, kept: frozenset[str], element: Element = Element.F32) -> ac.FragmentType:
         columns, axes = self.shape(kept)
@@ -463,15 +475,19 @@ class Consumer:
 
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
-        return affine(self.build, [(tile_row, self.place.step(self.axes.row, self.d)), *self.of_unit()], 0)
+        terms = [(tile_row, self.place.step(self.axes.row, self.d)), *self.of_unit(), *self.stored.rows]
+        return affine(self.build, terms, 0)
 
     def of_unit(self) -> list[tuple[SSAValue, int]]:
         """What the unit's number adds to the tile's first row."""
         return [(self.unit, self.d.unit_step)] if self.d.unit_step else []
 
     def first(self, axis: str) -> SSAValue:
-        """The first element of the tile along an axis of columns."""
-        return self.place.first(self.build, axis, self.d) or self.zero()
+        """The first element of the tile along an axis of columns, of those that this CTA stores."""
+        found = self.place.first(self.build, axis, self.d) or self.zero()
+        if axis == self.axes.streamed or not self.stored.columns:
+            return found
+        return affine(self.build, [(found, 1), *self.stored.columns], 0)
 
     # ------------------------------------------------------------ folds and products
 
@@ -583,7 +599,7 @@ class Consumer:
     def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
         """Of a product with a ring's slot: its shape, and what it gives."""
         rows, slot = IntAttr(self.d.unit_rows), ring.decision
-        columns = IntAttr(self.columns_of(ring, over))
+        columns = IntAttr(slot.among * self.columns_of(ring, over))
         properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(slot.element)}
         return properties, [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
 
