@@ -476,7 +476,7 @@ class ClusterState:
         for group in self.warpgroups.values():
             group.operations.clear()
         for warp in self.warps.values():
-            warp.warpgroup = None  # which names its operations, and they their warps
+            warp.warpgroup = warp.async_copies = None  # which name their operations, and they their warps
         self.warps.clear()
 
     def warp(self, actor: WarpActor) -> WarpState:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from tilewright.base.check_report import FileReport
+from tilewright.base.collector import collector_paused
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.allowance import Allowance, allowances, apply_allowances, may_allow, unused
@@ -44,6 +45,7 @@ from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.model import model_of
 
 
+@collector_paused()
 def check_text(
     text: str, file: str = "<ptx>", *, launch: LaunchFile | None = None, options: CheckOptions | None = None
 ) -> FileReport:

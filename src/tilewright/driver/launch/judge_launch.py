@@ -29,7 +29,7 @@ from tilewright.driver.check.work import add_steps, steps_left
 from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.barrier.mbarrier import Mbarrier
-from tilewright.machine.core.event import BarrierArrive, BarrierExpect, BarrierWait, Event
+from tilewright.machine.core.event import BarrierArrive, BarrierExpect, BarrierWait, Event, WarpActor
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
 from tilewright.machine.core.state import Cluster, Warp
@@ -285,14 +285,14 @@ def _judge_once(
     whole, known = filled(buffers, contents)
     turns = _Turns()
 
-    begun: Counter[tuple[int, int]] = Counter()
+    begun: Counter[tuple[WarpActor, int]] = Counter()
 
     def at_back_edge(cluster: Cluster, warp: Warp, loop: int) -> bool:
         turns.turn(cluster, warp, loop)
         if symbolic is None or iterations_most is None or loop not in symbolic.loops:
             return False
-        begun[id(warp), loop] += 1
-        return begun[id(warp), loop] > iterations_most
+        begun[warp.actor, loop] += 1
+        return begun[warp.actor, loop] > iterations_most
 
     def observe(event: Event) -> None:
         judge.feed(event)
@@ -355,6 +355,8 @@ def _judge_once(
         findings = tuple(finding for finding in findings if finding not in open_errors)
     findings = (*findings, *(each.review for each in report.undefined))
     doubts += judge.doubts
+    repeated_stores = judge.repeated_stores
+    judge.let_go()
     return LaunchJudgement(
         findings,
         tuple(dict.fromkeys(doubts)),
@@ -368,7 +370,7 @@ def _judge_once(
         ),
         allowed=allowed,
         launch=launch,
-        repeated_stores=judge.repeated_stores,
+        repeated_stores=repeated_stores,
         awaited=turns.awaited(report),
         counts=frozenset(turns.counts),
     )
@@ -415,7 +417,8 @@ class _Turns:
         who = warp.cta.linear, warp.index
         if self.kept[*who, loop] < _SNAPSHOTS_KEPT:
             self.kept[*who, loop] += 1
-            self.log.setdefault(who, []).append((loop, (warp.current.mask, list(warp.r), _barriers(cluster))))
+            row = [None, *warp.r[1:]]  # without the warp, which would keep the whole run
+            self.log.setdefault(who, []).append((loop, (warp.current.mask, row, _barriers(cluster))))
         return False
 
     def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[_Row]]:

@@ -262,14 +262,19 @@ class _Run:
             known.append((region.base, region.base + region.size_bytes))
         self.prepared.decoder.mathematics = False
         self.sliced = sliced
-        self.hook = hook
         self.canonical = schedule == "canonical"
         self.random = Canonical(seed) if self.canonical else Random(seed)
-        self.trips = _Trips(sliced)
+        trips = self.trips = _Trips(sliced)
         self.work: list[tuple[int, int, int]] = []
+
+        def at_back_edge(warp: Warp, position: int) -> None:
+            number = trips.turn(warp, position)
+            if hook is not None and hook(warp.cta.cluster, warp, number):
+                raise _Stop
+
         global_known = bool(buffers) and known_buffers >= set(buffers) and not _writes_global(sliced)
         self.assembly: Assembly = assemble_slice(
-            self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known,
+            self.prepared.decoder, sliced, self.tracker, at_back_edge, unknown, global_known=global_known,
             contested=contested, symbolic=symbolic, iterations=self.trips.iteration,
             open_constants=bool(self.prepared.memory.open_constants), launch_given=given,
         )  # fmt: skip
@@ -320,6 +325,7 @@ class _Run:
                 leave_unknown(cluster)
                 unknown += cluster.unknown_phases
                 stores += cluster.unknown_stores
+                cluster.let_go()
                 if fault is not None or stopped:
                     break
                 if len(ran) >= collected + _CTAS_KEPT:
@@ -332,11 +338,6 @@ class _Run:
             tuple(self.assembly.undefined.found.values()),
             self.tracker.identities is None or self.tracker.identities.is_covered,
         )  # fmt: skip
-
-    def _back_edge(self, warp: Warp, position: int) -> None:
-        number = self.trips.turn(warp, position)
-        if self.hook is not None and self.hook(warp.cta.cluster, warp, number):
-            raise _Stop
 
 
 class _Trips:
@@ -379,6 +380,7 @@ class _Trips:
     def leave_all(self) -> None:
         for key, number in list(self.now):
             self._leave(key, number)
+        self.visits.clear()  # the next cluster's warps are others, whatever their numbers
 
     def loops(self) -> tuple[Loop, ...]:
         flow, facts = self.sliced.text.flow, self.sliced.text.facts
