@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ import numpy as np
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
@@ -278,13 +279,8 @@ def _judge_once(
     contents: Sequence[BufferContents],
     identify: frozenset[Span],
 ) -> LaunchJudgement:
-    written = None if any_global_address else Contents()
-    judge = HappensBefore(
-        launch, interpretations, follows_values=True, any_global_address=any_global_address, contents=written
-    )
     whole, known = filled(buffers, contents)
-    turns = _Turns()
-
+    judge, turns = _witnesses(launch, interpretations, any_global_address)
     begun: Counter[tuple[WarpActor, int]] = Counter()
 
     def at_back_edge(cluster: Cluster, warp: Warp, loop: int) -> bool:
@@ -293,6 +289,12 @@ def _judge_once(
             return False
         begun[warp.actor, loop] += 1
         return begun[warp.actor, loop] > iterations_most
+
+    def forget() -> None:
+        nonlocal judge, turns
+        judge.let_go()
+        begun.clear()
+        judge, turns = _witnesses(launch, interpretations, any_global_address)
 
     def observe(event: Event) -> None:
         judge.feed(event)
@@ -309,6 +311,7 @@ def _judge_once(
         whole,
         known_bytes=known,
         observe=observe,
+        forget=forget if watch is None else None,
         step_limit=steps_left(step_limit),
         clusters=clusters,
         at_back_edge=at_back_edge,
@@ -374,6 +377,17 @@ def _judge_once(
         awaited=turns.awaited(report),
         counts=frozenset(turns.counts),
     )
+
+
+def _witnesses(
+    launch: Launch, interpretations: Interpretations, any_global_address: bool
+) -> tuple[HappensBefore, _Turns]:
+    """Who has seen nothing of a launch yet."""
+    contents = None if any_global_address else Contents()
+    judge = HappensBefore(
+        launch, interpretations, follows_values=True, any_global_address=any_global_address, contents=contents
+    )
+    return judge, _Turns()
 
 
 def _unsized_copies(report: ProtocolReport) -> list[str]:

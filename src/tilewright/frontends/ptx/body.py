@@ -10,11 +10,12 @@ Checked by: tests/frontends/test_ptx_grammar.py, test_ptx_reader.py and test_ptx
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,
@@ -79,9 +80,7 @@ def read_body(
     return _BodyReader(cursor, Names(symbols, parameters, cursor.span()), dialect).read()
 
 
-def _row_of(
-    dialect: Dialect, opcode: str, shapes: tuple[OperandShape, ...], span: Span
-) -> tuple[str, tuple[str, ...]]:
+def _row_of(dialect: Dialect, opcode: str, shapes: tuple[OperandShape, ...], span: Span) -> tuple[str, tuple[str, ...]]:
     """The key of an instruction's row and its modifiers; an empty key for what a tolerant reader does not know."""
     if dialect.tolerant:
         found = try_check(opcode, shapes)
