@@ -30,7 +30,7 @@ from tilewright.driver.check.work import add_steps, steps_left
 from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.barrier.mbarrier import Mbarrier
-from tilewright.machine.core.event import BarrierArrive, BarrierExpect, BarrierWait, Event, WarpActor
+from tilewright.machine.core.event import BarrierArrive, BarrierExpect, BarrierWait, Event
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
 from tilewright.machine.core.state import Cluster, Warp
@@ -281,14 +281,14 @@ def _judge_once(
 ) -> LaunchJudgement:
     whole, known = filled(buffers, contents)
     judge, turns = _witnesses(launch, interpretations, any_global_address)
-    begun: Counter[tuple[WarpActor, int]] = Counter()
+    begun: Counter[tuple[int, int, int]] = Counter()
 
     def at_back_edge(cluster: Cluster, warp: Warp, loop: int) -> bool:
         turns.turn(cluster, warp, loop)
         if symbolic is None or iterations_most is None or loop not in symbolic.loops:
             return False
-        begun[warp.actor, loop] += 1
-        return begun[warp.actor, loop] > iterations_most
+        begun[warp.cta.linear, warp.index, loop] += 1
+        return begun[warp.cta.linear, warp.index, loop] > iterations_most
 
     def forget() -> None:
         nonlocal judge, turns
