@@ -27,7 +27,7 @@ def counted(values: npt.NDArray[Any]) -> list[tuple[Any, int]]:
     found = firsts.tolist()
     return [
         (value, end - begin)
-        for value, begin, end in zip(ordered[firsts].tolist(), found, [*found[1:], ordered.size], strict=True)
+        for value, begin, end in zip(ordered[firsts].tolist(), found, [*found, ordered.size][1:], strict=True)
     ]
 
 
