@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
@@ -24,7 +24,7 @@ from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
-from tilewright.ir.tile.repeats import bare, users
+from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, read_type, value_type
 
@@ -235,14 +235,18 @@ def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue
         other = total.right if bare(total.left) is op.result else total.left
         # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
         fits = value_type(other).axis_names and axes.kept(bare(other)) == axes.kept(op.result)
-        if fits and total.parent is op.parent and not _comes_later(bare(other).owner, op):
+        if fits and total.parent is op.parent and not _comes_later(other, op):
             return other, total.result
     return None, op.result
 
 
-def _comes_later(other: Operation | Block, op: ContractOp) -> bool:
-    """Whether the other side of a sum is a product too, behind `op`: of two, the later one begins as the first."""
-    return isinstance(other, ContractOp) and other.parent is op.parent and op.is_before_in_block(other)
+def _comes_later(other: SSAValue, op: ContractOp) -> bool:
+    """Whether the other side of a sum is a product behind `op`, or computed of one: of two, the later one begins as the
+    first, or each as 0."""
+    block = op.parent
+    assert block is not None
+    made = (each.owner for each in computed_of(other, block))
+    return any(isinstance(each, ContractOp) and each.parent is block and op.is_before_in_block(each) for each in made)
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:
