@@ -27,6 +27,7 @@ from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where
 from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, read_type, value_type
+from tilewright.ir.tile.unedited import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ def streamed_axis(program: tile.ProgramOp) -> str:
     return axes[0]
 
 
+@remembered
 def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The program's products, in order. Raises TilewrightError for operands that no product here has."""
     streamed = streamed_axis(program)
@@ -127,7 +129,12 @@ def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
 
 def first_alike(program: tile.ProgramOp, load: tile.LoadOp) -> tile.LoadOp:
     """The first of the program's loads that brings the same tiles: several walks may load one array."""
-    return next(each for each in loads(program) if _tiles_of(each) == _tiles_of(load))
+    return _first_by_tiles(program)[_tiles_of(load)]
+
+
+@remembered
+def _first_by_tiles(program: tile.ProgramOp) -> dict[tuple[object, ...], tile.LoadOp]:
+    return {_tiles_of(load): load for load in reversed(loads(program))}
 
 
 def _tiles_of(load: tile.LoadOp) -> tuple[object, ...]:

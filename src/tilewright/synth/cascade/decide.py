@@ -62,6 +62,7 @@ from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name,
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type
+from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
@@ -139,6 +140,7 @@ class _Tile:
         return self.unit_rows * (1 if self.turns else self.consumers)
 
 
+@while_unedited
 def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> CascadeDecisions:
     """Of a program whose loops walk an axis by tiles. Raises TilewrightError at the author's line for what is not
     compiled, and where no tile fits."""
