@@ -290,7 +290,9 @@ class _Draw:
         counts = author.tensor(["G"], "i32", "n")
         author.integers[counts] = (0, author.extents["M"])
         left, turned = author.load(["G", "M", "K"]), author.likely(0.5)
-        right = author.load(["G", *(("N", "K") if turned else ("K", "N"))]) + (".T" if turned else "")
+        own = ["G"] if author.likely(0.7) else []
+        right = author.load([*own, *(("N", "K") if turned else ("K", "N"))]).removesuffix(".T")
+        right += ".T" if turned else ""
         author.lines += [
             f"g, m, n = tw.grid('G', tw.within('M', {counts}), 'N')", "acc = tw.zeros(g, m, n)",
             "for k in tw.loop('K'):", f"    acc += tw.dot({left}, {right})",

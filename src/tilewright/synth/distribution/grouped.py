@@ -28,7 +28,7 @@ from tilewright.ir.decisions import (
     PipelineDecisions,
     StoreDecision,
 )
-from tilewright.ir.group_rows import GroupDecision, group_pitches
+from tilewright.ir.group_rows import GroupDecision, group_pitches, multiplied_alike
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import Grouping, dots, index_offset, parameter_name, stores
 from tilewright.ir.tile.products import SharedProducts, shared_products
@@ -246,6 +246,8 @@ def _require_plain(program: tile.ProgramOp, products: SharedProducts, grouping: 
             raise _unsupported(
                 program, "an operand of a product in groups is computed", "compute it in a kernel before"
             )
+        if alike := multiplied_alike(program, source.owner, grouping):
+            raise _unsupported(program, *alike)
     apart = grouping.kind == "within"
     for load in (op for op in program.body.block.ops if isinstance(op, tile.LoadOp)):
         axes = tensor_type(load.tensor).axis_names
