@@ -543,7 +543,8 @@ def wrong_places(result: Array, number: Array, error: Array, element: Element) -
         least, most = (rounded(number + sign * error, element) for sign in (-1, 1))
         if element is Element.F16:
             # A halfway case of float64 is rounded twice.
-            least, most = least - abs(least) * 2.0**-11, most + abs(most) * 2.0**-11
+            apart = [np.where(np.isfinite(end), abs(end) * 2.0**-11, 0.0) for end in (least, most)]
+            least, most = least - apart[0], most + apart[1]
         within = (found >= least) & (found <= most)
     odd = rounded(number, element)
     same = np.isnan(odd) & np.isnan(found)

@@ -31,6 +31,59 @@ def a_product_of_half_the_weights_and_half_of_one(
     y[i, f] = tw.dot(p * 0.5, v[t, f], over=t) + 0.5 * tw.dot(p, v[t, f], over=t)
 
 
+@tw.kernel
+def bytes_by_bytes(
+    x: tw.Tensor["M", "K", tw.i8], w: tw.Tensor["N", "K", tw.i8], rows: tw.Tensor["N", tw.i32], y: tw.Tensor["M", "N"]
+):
+    i, j, k = tw.axes("M N K")
+    y[i, j] = tw.where(i < rows[j], tw.dot(x[i, k].to(tw.bf16), w[j, k].to(tw.bf16), over=k), -1.0)
+
+
+@tw.kernel
+def bytes_by_bytes_in_a_loop(x: tw.Tensor["M", "K", tw.i8], w: tw.Tensor["N", "K", tw.i8], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k].to(tw.bf16), w[j, k].to(tw.bf16).T)
+    y[i, j] = acc
+
+
+@tw.kernel
+def two_rounded_to_bytes(
+    x: tw.Tensor["M", "K"], s: tw.Tensor["K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"], z: tw.Tensor["M", "N"]
+):
+    i, j, k = tw.axes("M N K")
+    first = tw.dot((x[i, k] * s[k]).to(tw.f8e4m3), tw.maximum(w[j, k], 0.1).to(tw.f8e4m3), over=k)
+    second = tw.dot(x[i, k], w[j, k], over=k)
+    y[i, j] = second
+    z[i, j] = first * second
+
+
+@tw.kernel
+def batch_innermost(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["K", "N", "B"], y: tw.Tensor["B", "M", "N"]):
+    b, i, j, k = tw.axes("B M N K")
+    y[b, i, j] = tw.dot(x[b, i, k], w[k, j, b], over=k)
+
+
+@tw.kernel
+def parameters_called_as_parts_of_kernels(
+    rows: tw.Tensor["M", "K"], columns: tw.Tensor["N", "K"], producer: tw.Tensor["M", "L"],
+    staging: tw.Tensor["N", "L"], rows_ring: tw.Tensor["M", "N"], consumer: tw.Tensor["M"],
+    rows_map: tw.Tensor["M", "N"],
+):  # fmt: skip
+    i, j, k, e = tw.axes("M N K L")
+    weights = tw.softmax(tw.dot(rows[i, k], columns[j, k], over=k) + rows_ring[i, j], over=j)
+    producer[i, e] = tw.dot(weights, staging[j, e], over=j) + consumer[i]
+    rows_map[i, j] = weights
+
+
+@tw.kernel
+def rows_called_as_threads(threads: tw.Tensor["M", "N"], partials: tw.Tensor["M", "N"], turned: tw.Tensor["M"]):
+    i, j = tw.axes("M N")
+    partials[i, j] = tw.softmax(threads[i, j], over=j)
+    turned[i] = tw.sum(threads[i, j], over=j)
+
+
 @dataclass(frozen=True)
 class Found:
     kernel: tw.Kernel
@@ -39,9 +92,18 @@ class Found:
 
 FOUND = {
     # Waits of two walks one after the other, in more circles than were looked at.
-    "two softmaxes": Found(two_softmaxes, {"B": 4, "M": 128, "T": 256, "E": 32, "F": 32}),
+    "two softmaxes": Found(two_softmaxes, {"B": 1, "M": 64, "T": 150, "E": 16, "F": 16}),
     # A sum was begun as what a later product gives, which was then issued twice.
     "half the weights": Found(a_product_of_half_the_weights_and_half_of_one, {"M": 2, "T": 130, "E": 32, "F": 32}),
+    # What threads widen was no value that a cut hands over, so that of two such operands none was stored before.
+    "bytes by bytes": Found(bytes_by_bytes, {"M": 20, "N": 9, "K": 40}),
+    "bytes by bytes in a loop": Found(bytes_by_bytes_in_a_loop, {"M": 20, "N": 9, "K": 40}),
+    "two rounded to bytes": Found(two_rounded_to_bytes, {"M": 20, "N": 9, "K": 40}),
+    # A copy that is contiguous along a batch serves no tensor map.
+    "batch innermost": Found(batch_innermost, {"B": 3, "M": 17, "N": 9, "K": 24}),
+    # Arrays had the names of their parameters, and rings, buffers and roles names of their own.
+    "names of parts": Found(parameters_called_as_parts_of_kernels, {"M": 20, "N": 40, "K": 16, "L": 16}),
+    "names of rows": Found(rows_called_as_threads, {"M": 4, "N": 5000}),
 }
 
 

@@ -20,7 +20,7 @@ from tilewright.base.span import Span
 from tilewright.ir.function import Function
 from tilewright.ir.group_rows import group_pitches
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
@@ -284,6 +284,15 @@ def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None
     if isinstance(outer.where, Remainder) and outer.where.axis in axes.batch:
         return None
     return MapDimensions(inner, outer, tuple(each for each in reversed(listed) if each not in (inner, outer)))
+
+
+def innermost_of_copy(load: tile.LoadOp, axes: CascadeAxes) -> str:
+    """The axis along which a copy of an array is contiguous where its own order leads along none that a tile extends
+    along, such as that of a batch; "" where it does along one."""
+    if map_dimensions(load, axes) is not None:
+        return ""
+    spread = [axis for axis in read_type(load.tensor).axis_names if base_axis(axis) not in axes.batch]
+    return spread[-1] if spread and block_size(spread[-1]) == 1 else ""
 
 
 def _in_line(listed: Sequence[Dimension], axes: CascadeAxes) -> list[Dimension]:

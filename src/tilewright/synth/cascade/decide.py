@@ -41,6 +41,7 @@ from tilewright.ir.cascade_facts import (
     axis_of,
     cascade_axes,
     first_alike,
+    innermost_of_copy,
     is_of_slots,
     is_resident,
     load_number,
@@ -677,7 +678,7 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        inner = _needed_inner(program, load, target)
+        inner = _needed_inner(program, load, target) or innermost_of_copy(load, axes)
         words = f"no tensor map brings {name}: {said}"
         refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)
