@@ -3,11 +3,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from tests.end_to_end.drawn_text import Program
 from tests.end_to_end.held_to_bounds import judged
 
 import tilewright as tw
+from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.run.run import run_on_machine
 
 
 @tw.kernel
@@ -82,6 +85,31 @@ def rows_called_as_threads(threads: tw.Tensor["M", "N"], partials: tw.Tensor["M"
     i, j = tw.axes("M N")
     partials[i, j] = tw.softmax(threads[i, j], over=j)
     turned[i] = tw.sum(threads[i, j], over=j)
+
+
+def masked_by(number: float) -> tw.Kernel:
+    @tw.kernel
+    def masked(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], y: tw.Tensor["M", "F"]):
+        i, t, e, f = tw.axes("M T E F")
+        s = tw.where(t > i - 9, tw.dot(q[i, e], k[t, e], over=e) * 0.25, number)
+        y[i, f] = tw.dot(tw.softmax(s, over=t), v[t, f], over=t)
+
+    return masked
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("number", [-1e9, -1e30, -3.4028234663852886e38])
+def test_tiles_of_a_mask_alone_may_have_any_number(number: float, target: str) -> None:
+    """Of the first tile's keys the last rows see none, so that its largest score is the mask's number."""
+    dims = {"M": 160, "T": 160, "E": 16, "F": 16}
+    made = compile_kernel(masked_by(number), target=target, dims=dims, dtype="f16", assembled=False)
+    random = np.random.default_rng(0)
+    q, k, v = (random.standard_normal((160, 16)).astype(np.float16) for _ in range(3))
+    scores = np.where(np.arange(160) > np.arange(160)[:, None] - 9, q.astype("f8") @ k.astype("f8").T * 0.25, -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected = weights / weights.sum(axis=1, keepdims=True) @ v.astype("f8")
+    found = run_on_machine(made.bundle(), (q, k, v)).astype("f8")
+    assert np.abs(found - expected).max() < 5e-3
 
 
 @dataclass(frozen=True)

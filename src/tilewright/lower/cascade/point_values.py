@@ -71,11 +71,15 @@ def emit_exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAV
 
 def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
     """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row. A number
-    that a side is multiplied by joins log2 e."""
+    that a side is multiplied by joins log2 e.
+
+    What is taken off is rounded down: then x - x is never above 0, however large x is. Rounded to nearest, a row of
+    nothing but a mask's -1e30 would have exponents of 1e22, and 2^1e22 is infinite."""
     owner = value.owner
     if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
         left, right = (_times_number(side, leaves) for side in (owner.left, owner.right))
-        less = scalar_function(build, "mul", point_value(build, right[0], leaves), constant(build, -_LOG2E * right[1]))
+        factor = constant(build, -_LOG2E * right[1])
+        less = scalar_function(build, Function.MUL_DOWN.value, point_value(build, right[0], leaves), factor)
         factor = constant(build, _LOG2E * left[1])
         return scalar_function(build, "fma", point_value(build, left[0], leaves), factor, less)
     inner, number = _times_number(value, leaves)
