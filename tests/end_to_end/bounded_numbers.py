@@ -258,7 +258,7 @@ class Run:
         error = np.where(whole > _LARGEST, np.inf, error)
         if not all(np.isfinite(side[0]).all() for side in sides):
             # A tile that a mask leaves nothing of is not visited: 0 times infinity may count or not.
-            zero = [(side[0] == 0) * 1.0 for side in sides]
+            zero = [(abs(side[0]) <= side[1]) * 1.0 for side in sides]  # or rounds to 0
             odd = [(~np.isfinite(side[0])) * 1.0 for side in sides]
             open_ = np.einsum(text, zero[0], odd[1]) + np.einsum(text, odd[0], zero[1])
             error = np.where(open_ > 0, np.inf, error)

@@ -100,12 +100,14 @@ def masked_by(number: float) -> tw.Kernel:
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("number", [-1e9, -1e30, -3.4028234663852886e38])
 def test_tiles_of_a_mask_alone_may_have_any_number(number: float, target: str) -> None:
-    """Of the first tile's keys the last rows see none, so that its largest score is the mask's number."""
-    dims = {"M": 160, "T": 160, "E": 16, "F": 16}
+    """Of the first tile's keys many rows see none, so that its largest score is the mask's number; the last rows see
+    none at all, and take all alike."""
+    dims = {"M": 180, "T": 160, "E": 16, "F": 16}
     made = compile_kernel(masked_by(number), target=target, dims=dims, dtype="f16", assembled=False)
     random = np.random.default_rng(0)
-    q, k, v = (random.standard_normal((160, 16)).astype(np.float16) for _ in range(3))
-    scores = np.where(np.arange(160) > np.arange(160)[:, None] - 9, q.astype("f8") @ k.astype("f8").T * 0.25, -np.inf)
+    q, k, v = (random.standard_normal((rows, 16)).astype(np.float16) for rows in (180, 160, 160))
+    seen = np.arange(160) > np.arange(180)[:, None] - 9
+    scores = np.where(seen, q.astype("f8") @ k.astype("f8").T * 0.25, number)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     expected = weights / weights.sum(axis=1, keepdims=True) @ v.astype("f8")
     found = run_on_machine(made.bundle(), (q, k, v)).astype("f8")

@@ -7,8 +7,7 @@ enough for a bfloat16 result; the reference evaluator says what they approximate
 - `LT`, `LE` and `EQ` give 1 where they hold and 0 elsewhere, NaN compared with anything included; `WHERE` takes its
   second operand where the first is not 0 and its third elsewhere, whatever the other one is, NaN included.
 - `ROUND` is to the nearest whole number, of two the even one.
-- `EXP2` (2^x), `FMA` (x y + z, rounded once) and `MUL_DOWN` (x y, rounded toward minus infinity) are for kernels alone:
-  the language has no names for them.
+- `EXP2` (2^x) and `FMA` (x y + z, rounded once) are for kernels alone: the language has no names for them.
 - `MAX`, `MIN` and `RELU` are NaN where an operand is, like NumPy's `maximum` and PTX's `max.NaN.f32`: a kernel shows
   that its data went wrong.
 
@@ -47,7 +46,6 @@ class Function(StrEnum):
     WHERE = "where"
     EXP2 = "exp2"
     FMA = "fma"
-    MUL_DOWN = "mul_down"
 
     @property
     def arity(self) -> int:
@@ -62,6 +60,6 @@ _TERNARY = frozenset({Function.WHERE, Function.FMA})
 _BINARY = frozenset(
     {
         Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN, Function.LT, Function.LE,
-        Function.EQ, Function.MUL_DOWN,
+        Function.EQ,
     }
 )  # fmt: skip

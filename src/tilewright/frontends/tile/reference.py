@@ -540,7 +540,6 @@ _FUNCTIONS: dict[Function, Callable[..., Array]] = {
     Function.WHERE: _where,
     Function.EXP2: np.exp2,
     Function.FMA: _fused,
-    Function.MUL_DOWN: np.multiply,
 }
 _FOLDS: dict[Function, Callable[..., Array]] = {Function.ADD: np.sum, Function.MAX: np.max, Function.MIN: np.min}
 _ARG_FOLDS: dict[Function, Callable[..., Array]] = {Function.MAX: np.argmax, Function.MIN: np.argmin}

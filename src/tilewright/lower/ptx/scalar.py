@@ -41,7 +41,7 @@ _LOG_COEFFICIENTS = (
 _RECIPROCAL_GUESS = 0x7EF311C3
 _TANH_COEFFICIENTS = (62.0 / 2835.0, -17.0 / 315.0, 2.0 / 15.0, -1.0 / 3.0)
 
-_BINARY = {"add": "add.rn.f32", "sub": "sub.rn.f32", "mul": "mul.rn.f32", "div": "div.rn.f32", "mul_down": "mul.rm.f32"}
+_BINARY = {"add": "add.rn.f32", "sub": "sub.rn.f32", "mul": "mul.rn.f32", "div": "div.rn.f32"}
 _COMPARISONS = ("lt", "le", "eq")
 _EXTREME = {"max": "max.NaN.f32", "min": "min.NaN.f32"}
 

@@ -244,6 +244,5 @@ FUNCTIONS: dict[Function, Callable[..., Exact]] = {
     Function.EQ: _holds(0),
     Function.WHERE: _where,
     Function.FMA: _fused,
-    Function.MUL_DOWN: Exact.__mul__,
 }
 """Every elementwise function, on these numbers."""
