@@ -13,20 +13,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir.function import Function
 from tilewright.ir.group_rows import group_pitches
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import grouping, index_offset, loads, loops
 from tilewright.ir.tile.gather import Dimension, Direct, Remainder, Table, Where, read_dimensions
-from tilewright.ir.tile.repeats import bare, users
+from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, read_type, value_type
+from tilewright.ir.tile.unedited import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ def streamed_axis(program: tile.ProgramOp) -> str:
     return axes[0]
 
 
+@remembered
 def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
     """The program's products, in order. Raises TilewrightError for operands that no product here has."""
     streamed = streamed_axis(program)
@@ -127,7 +129,12 @@ def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
 
 def first_alike(program: tile.ProgramOp, load: tile.LoadOp) -> tile.LoadOp:
     """The first of the program's loads that brings the same tiles: several walks may load one array."""
-    return next(each for each in loads(program) if _tiles_of(each) == _tiles_of(load))
+    return _first_by_tiles(program)[_tiles_of(load)]
+
+
+@remembered
+def _first_by_tiles(program: tile.ProgramOp) -> dict[tuple[object, ...], tile.LoadOp]:
+    return {_tiles_of(load): load for load in reversed(loads(program))}
 
 
 def _tiles_of(load: tile.LoadOp) -> tuple[object, ...]:
@@ -247,14 +254,18 @@ def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue
         other = total.right if bare(total.left) is op.result else total.left
         # What only repeats a value of fewer axes is no fragment that an accumulator could begin as.
         fits = value_type(other).axis_names and axes.kept(bare(other)) == axes.kept(op.result)
-        if fits and total.parent is op.parent and not _comes_later(bare(other).owner, op):
+        if fits and total.parent is op.parent and not _comes_later(other, op):
             return other, total.result
     return None, op.result
 
 
-def _comes_later(other: Operation | Block, op: ContractOp) -> bool:
-    """Whether the other side of a sum is a product too, behind `op`: of two, the later one begins as the first."""
-    return isinstance(other, ContractOp) and other.parent is op.parent and op.is_before_in_block(other)
+def _comes_later(other: SSAValue, op: ContractOp) -> bool:
+    """Whether the other side of a sum is a product behind `op`, or computed of one: of two, the later one begins as the
+    first, or each as 0."""
+    block = op.parent
+    assert block is not None
+    made = (each.owner for each in computed_of(other, block))
+    return any(isinstance(each, ContractOp) and each.parent is block and op.is_before_in_block(each) for each in made)
 
 
 def load_number(program: tile.ProgramOp, load: tile.LoadOp) -> int:
@@ -285,6 +296,15 @@ def map_dimensions(load: tile.LoadOp, axes: CascadeAxes) -> MapDimensions | None
     if isinstance(outer.where, Remainder) and outer.where.axis in axes.batch:
         return None
     return MapDimensions(inner, outer, tuple(each for each in reversed(listed) if each not in (inner, outer)))
+
+
+def innermost_of_copy(load: tile.LoadOp, axes: CascadeAxes) -> str:
+    """The axis along which a copy of an array is contiguous where its own order leads along none that a tile extends
+    along, such as that of a batch; "" where it does along one."""
+    if map_dimensions(load, axes) is not None:
+        return ""
+    spread = [axis for axis in read_type(load.tensor).axis_names if base_axis(axis) not in axes.batch]
+    return spread[-1] if spread and block_size(spread[-1]) == 1 else ""
 
 
 def _in_line(listed: Sequence[Dimension], axes: CascadeAxes) -> list[Dimension]:

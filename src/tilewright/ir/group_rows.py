@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from tilewright.base.plan import Buffer
 from tilewright.ir.tile.facts import Grouping, parameter_name
-from tilewright.ir.tile.types import TensorType, tensor_type
+from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.types import TensorType, axes_text, read_type, tensor_type
 
 if TYPE_CHECKING:
-    from tilewright.ir.tile.operations import ProgramOp
+    from tilewright.ir.tile.operations import LoadOp, ProgramOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,18 @@ def _pitch(program: ProgramOp, tensor: TensorType, grouping: Grouping) -> int:
 def lies_in_line(axes: Sequence[str], grouping: Grouping) -> bool:
     """Whether an array over these axes has the rows of groups that stand apart."""
     return tuple(axes[:2]) == (grouping.group, grouping.ragged)
+
+
+def multiplied_alike(program: ProgramOp, load: LoadOp, grouping: Grouping) -> tuple[str, str] | None:
+    """Why a product in groups that each have rows of their own does not multiply an array that has rows of no group,
+    and what to give: the array would be read at the rows of all groups. None where it does."""
+    axes = read_type(load.tensor).axis_names
+    apart = grouping.kind == "within" and program.extents[grouping.group] > 1
+    if not apart or grouping.ragged not in axes or lies_in_line(axes, grouping):
+        return None
+    name = parameter_name(program, read_tensor(load.tensor))
+    message = f"{name} is read over {axes_text(axes)} by a product in groups, each of which has its own rows"
+    return message, f"give it the axis {grouping.group} before {grouping.ragged}, with the rows of each group"
 
 
 def stands_in_line(axes: Sequence[str], groups: Sequence[GroupDecision], rows: str) -> bool:

@@ -16,6 +16,7 @@ from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
 from tilewright.base.size import Range, Size
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.tensor_memory import TensorMemoryOp
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
 from tilewright.ir.sizes import ranges_attr, size_array, size_attr
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
@@ -62,6 +63,26 @@ def global_array(build: Build, buffer: Buffer, shape: Sequence[Size] | None = No
     }
     result = ac.GlobalType(StringAttr(buffer.element.value), IntAttr(len(buffer.shape)))
     return build.value(ac.GlobalOp.create(properties=properties, result_types=[result]))
+
+
+def name_arrays_apart(module: ModuleOp) -> None:
+    """Give arrays other symbols where a kernel has theirs for something of its own, such as its roles and rings: what
+    parameters are called is the author's affair. The plan goes by `buffer`, which stays."""
+    for kernel in module.walk():
+        if not isinstance(kernel, ac.KernelOp):
+            continue
+        ops = list(kernel.body.block.ops)
+        own = (ac.RingOp, ac.BufferOp, ac.TensorMapOp, ac.RoleOp, TensorMemoryOp)
+        taken = {op.sym_name.data for op in ops if isinstance(op, own)}
+        arrays = [op for op in ops if isinstance(op, ac.GlobalOp)]
+        names = taken | {op.sym_name.data for op in arrays}
+        for op in arrays:
+            if op.sym_name.data in taken:
+                name = op.sym_name.data
+                while name in names:
+                    name += "_array"
+                names.add(name)
+                op.properties["sym_name"] = StringAttr(name)
 
 
 def shared_buffer(build: Build, name: str, address: int, instances: int, size_bytes: int) -> SSAValue:

@@ -34,7 +34,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, dots, grid_axes, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
-from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role, shared_buffer
+from tilewright.lower.build import INDEX, Build, global_array, name_arrays_apart, new_kernel, new_role, shared_buffer
 from tilewright.lower.cascade.kernel import cascade_kernel
 from tilewright.lower.expression import element_body, loads_in
 from tilewright.lower.pipeline.declarations import stream_arrays, team_arrays
@@ -73,6 +73,8 @@ def lower_program(program: tile.ProgramOp) -> LoweredProgram:
         raise ValueError(f"program {program.sym_name.data} carries no decisions")
     decisions: Decisions = decisions_of(attribute)
     lowered = _lowered(program, decisions)
+    for kernel in lowered.kernels:
+        name_arrays_apart(kernel.module)
     if not program.run_time:
         return lowered
     parameters = {name.data: shape_of(program, name.data) for name in program.parameters}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.contract.typestate.marked_graph import Arc, Tokens, cycle_without_token
-from tilewright.contract.typestate.polynomial import variable
+from tilewright.contract.typestate.polynomial import Polynomial, variable
 from tilewright.contract.typestate.symbolic_cycles import SymbolicArc, all_hold_tokens
 
 NODES = 4
@@ -106,3 +106,37 @@ def test_a_cycle_may_hold_tokens_by_a_symbol() -> None:
     assert not all_hold_tokens([before, after, SymbolicArc(0, 0, (), variable("K"), ())])
     assert all_hold_tokens([before, after, SymbolicArc(0, 0, (), variable("K"), (("K", 1),))])
     assert not all_hold_tokens([before, after, SymbolicArc(0, 1, (), None, ())])
+
+
+@given(_symbolic)
+@settings(max_examples=400, deadline=None)
+def test_arcs_that_outer_levels_decide_are_left_out_of_none_that_matters(arcs: list[SymbolicArc]) -> None:
+    cycles = simple_cycles([Arc(arc.before, arc.after, (number,)) for number, arc in enumerate(arcs)])
+    below = False
+    for cycle in cycles:
+        listed = [arcs[each.tokens[0] or 0] for each in cycle]
+        outer = sum(arc.outer[0] or 0 for arc in listed)
+        rests = [arc.rest for arc in listed]
+        minima = {"K": max(dict(arc.minima).get("K", 0) for arc in listed)}
+        held = None not in rests and (sum(map(_known, rests), Polynomial()) - 1).is_never_negative(minima)
+        below = below or outer < 0 or (outer == 0 and not held)
+    assert all_hold_tokens(arcs) == (not below)
+
+
+def _known(rest: Polynomial | None) -> Polynomial:
+    assert rest is not None
+    return rest
+
+
+def test_cycles_that_an_outer_level_decides_are_not_counted() -> None:
+    """Of twelve events that wait for each other in every order, in two of them only within one iteration."""
+    count = 12
+    arcs = [
+        SymbolicArc(before, after, (1 if after <= before else 0,), variable("K") * -1, ())
+        for before in range(count)
+        for after in range(count)
+        if {before, after} != {0, 1}
+    ]
+    within = [SymbolicArc(0, 1, (0,), variable("K") * -1, ()), SymbolicArc(1, 0, (0,), variable("K") + 1, ())]
+    assert all_hold_tokens([*arcs, *within])
+    assert not all_hold_tokens([*arcs, within[0], SymbolicArc(1, 0, (0,), variable("K"), ())])

@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 from tests.driver.reproof.test_small_ctas import KINDS, Kind
 
+import tilewright as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate.typestate import protocol_claims
@@ -51,6 +52,19 @@ SHORT_APART = Kind(
 PROMOTED = replace(KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, strides={"b": (1024, 1)})
 STAGED_AGAIN = replace(KINDS["plain"], dims={"M": 1024, "N": 1536, "K": 512}, wanted=Wanted(tile=(128, 96), stages=2))
 ONE_DEEP = Kind(matmul_kernel, {"M": 512, "N": 512, "K": 1}, Wanted(tile=(64, 64)), strides={"a": (64, 1)})
+
+
+@tw.kernel
+def of_grouped_heads(
+    q: tw.Tensor["H", "M", "E"],  # noqa: F821, UP037
+    k: tw.Tensor["H/4", "T", "E"],  # noqa: F821, UP037
+    y: tw.Tensor["H", "M", "T"],  # noqa: F821, UP037
+):
+    h, i, t, e = tw.axes("H M T E")
+    y[h, i, t] = tw.dot(q[h, i, e], k[h // 4, t, e], over=e)
+
+
+GROUPED_HEADS = Kind(of_grouped_heads, {"H": 8, "M": 20, "T": 16, "E": 16}, Wanted(walked=True))
 WALKED = {
     "walked": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3)),
     "walked, ping-pong": replace(KINDS["turns"], wanted=Wanted(walked=True, tile=(128, 64), stages=2, turns=True)),
@@ -71,7 +85,7 @@ WALKED = {
 }
 SPECIAL = {
     **WALKED,
-    "one deep": ONE_DEEP, "pairs": PAIRS,
+    "grouped heads": GROUPED_HEADS, "one deep": ONE_DEEP, "pairs": PAIRS,
     "apart": APART, "short apart": SHORT_APART, "promoted": PROMOTED, "staged again": STAGED_AGAIN,
 }  # fmt: skip
 

@@ -48,3 +48,15 @@ def test_sums_that_nobody_adds_to_the_total(name: str) -> None:
     kept = [line for line in lines if "wgmma" in line or sums.isdisjoint(re.findall(r"%f\d+", line.partition(",")[2]))]
     assert len(lines) - len(kept) >= len(sums)
     assert "UM108" in codes(made.judge("\n".join(kept)))
+
+
+def test_a_head_is_multiplied_by_its_own_group_alone() -> None:
+    """Blocks of an axis, as groups of heads are, go with the axis."""
+    made = instance("grouped heads")
+    assert isinstance(made.judge(made.text), Proven)
+    lines = made.text.split("\n")
+    found: list[set[str]] = []
+    for at in (at for at, line in enumerate(lines) if re.match(r"\tdiv\.u32 %r\d+, %r\d+, 4;", line)):
+        edited = [*lines[:at], lines[at].replace(" 4;", " 2;"), *lines[at + 1 :]]
+        found.append(codes(made.judge("\n".join(edited))))
+    assert any(each & {"UM104", "UM105"} for each in found), found

@@ -79,6 +79,29 @@ def test_numbers_that_others_replace_before_they_are_used_are_doubted(where):
         assert isinstance(verify(kernel, HOPPER), Proven)
 
 
+@tw.kernel
+def between_segments(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    bias: tw.Tensor["T"],
+    own: tw.Tensor["M", tw.i32],
+    other: tw.Tensor["T", tw.i32],
+    v: tw.Tensor["T", "F"],
+    o: tw.Tensor["M", "F"],
+):
+    i, t, e, f = tw.axes("M T E F")
+    scores = tw.where(tw.equal(own[i], other[t]), tw.dot(q[i, e], k[t, e], over=e) + bias[t], -1e9)
+    o[i, f] = tw.dot(tw.softmax(scores, over=t), v[t, f], over=t)
+
+
+def test_parts_of_one_buffer_may_have_numbers_of_several_elements():
+    elements = {each.name: each.element or Element.BF16 for each in between_segments.parameters}
+    lowered = lower(between_segments, DIMS, elements, wanted=Wanted(consumers=1))
+    (kernel,) = lowered.kernels
+    assert {load.result.type.element.data for load in shared_loads(kernel)} == {"bf16", "i32"}
+    assert isinstance(verify(kernel, HOPPER), Proven)
+
+
 def test_numbers_that_are_read_in_another_block_are_doubted():
     (kernel,) = gradients().kernels
     (load,) = shared_loads(kernel)

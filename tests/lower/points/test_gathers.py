@@ -48,6 +48,7 @@ def inputs_of(kernel, dims, lowered):
     [
         (embedding, {"R": 5, "N": 33, "M": 20}),
         (normalized, {"R": 5, "N": 96, "M": 9}),
+        (normalized, {"R": 5, "N": 2, "M": 9}),  # rows so short that threads take one each
         (picked, {"R": 50, "N": 40, "M": 7}),
         (in_pages, {"P": 5, "S": 4, "M": 3, "N": 18}),
     ],

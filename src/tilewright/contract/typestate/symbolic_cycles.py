@@ -3,7 +3,8 @@
 As `marked_graph`, but for the last level, whose tokens are polynomials: a ring that is read before and after another in
 each tile lies K slots on one side of it, and K is any number. Polynomials have no order that holds for all values, so
 every simple cycle is looked at, and its sum must be above zero wherever its events are there. Longer circles are made
-of simple ones. Of arcs between two nodes those are left out beside which another holds no more tokens.
+of simple ones. Of arcs between two nodes those are left out beside which another holds no more tokens, and so are those
+whose cycles hold tokens at an outer level.
 
 Not handled: graphs of very many cycles (not shown). Checked by: tests/contract/typestate/test_marked_cycles.py, against
 numbers put in place of the symbols.
@@ -36,8 +37,11 @@ class SymbolicArc:
 def all_hold_tokens(arcs: Collection[SymbolicArc]) -> bool:
     """Whether the tokens of every simple cycle are above zero for all values of the symbols; False as well where there
     are too many cycles to look at."""
+    kept = _without_outer_tokens(_fewest(arcs))
+    if kept is None:
+        return False
     leaving: dict[int, list[SymbolicArc]] = {}
-    for arc in _fewest(arcs):
+    for arc in kept:
         leaving.setdefault(arc.before, []).append(arc)
     steps = 0
     for start in leaving:
@@ -55,6 +59,47 @@ def all_hold_tokens(arcs: Collection[SymbolicArc]) -> bool:
                 passed = {end, *(arc.before for arc in path[1:])}
                 pending += [(*path, arc) for arc in leaving.get(end, ()) if arc.after not in passed]
     return True
+
+
+def _without_outer_tokens(arcs: Sequence[SymbolicArc]) -> Sequence[SymbolicArc] | None:
+    """The arcs whose cycles hold no tokens but at the last level; None where one may hold fewer than none before it.
+
+    Distances from a start that leads to all nodes at no cost make each arc's length, corrected by them, no less than 0,
+    and leave a cycle's as it is. So of a cycle at 0 all corrected lengths are 0, and an arc with a greater one is only
+    in cycles above 0."""
+    for level in range(len(arcs[0].outer) if arcs else 0):
+        arcs = _in_cycles(arcs)
+        if any(arc.outer[level] is None for arc in arcs):
+            return None
+        lengths = [(arc, arc.outer[level] or 0) for arc in arcs]
+        reach = dict.fromkeys((node for arc in arcs for node in (arc.before, arc.after)), 0)
+        for _ in range(len(reach) + 1):
+            changed = False
+            for arc, length in lengths:
+                if reach[arc.before] + length < reach[arc.after]:
+                    reach[arc.after], changed = reach[arc.before] + length, True
+            if not changed:
+                break
+        else:
+            return None
+        arcs = [arc for arc, length in lengths if reach[arc.before] + length == reach[arc.after]]
+    return _in_cycles(arcs)
+
+
+def _in_cycles(arcs: Sequence[SymbolicArc]) -> list[SymbolicArc]:
+    """The arcs that are in some cycle: from whose end a path leads to their beginning."""
+    leaving: dict[int, set[int]] = {}
+    for arc in arcs:
+        leaving.setdefault(arc.before, set()).add(arc.after)
+    reached: dict[int, set[int]] = {}
+    for start in leaving:
+        found, pending = {start}, [start]
+        while pending:
+            further = leaving.get(pending.pop(), set()) - found
+            found |= further
+            pending += further
+        reached[start] = found
+    return [arc for arc in arcs if arc.before in reached.get(arc.after, ())]
 
 
 def _fewest(arcs: Collection[SymbolicArc]) -> list[SymbolicArc]:

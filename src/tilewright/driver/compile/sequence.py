@@ -101,6 +101,14 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
             raise _first(refusal if again.parameter in workspaces else again) from None
         except TilewrightError as again:
             raise _first(refusal) if _first(refusal) is not refusal else again from None
+    except TilewrightError as refusal:
+        found = None if _is_decided(wanted) or target.supports("tensor_memory") else operand_before(module)
+        if found is None:
+            raise
+        try:
+            return tuple(part for each in found for part in sequence(each, target, wanted))
+        except TilewrightError:
+            raise refusal from None
 
 
 def _first(refusal: TilewrightError) -> TilewrightError:

@@ -44,6 +44,7 @@ from tilewright.contract.rules.replay_codes import REPLAY_RULES
 from tilewright.contract.sums.operand_elements import MatrixPart, NoMatrix
 from tilewright.contract.sums.product_trace import GroupSteps, Operand, Product, ProductTrace, Write
 from tilewright.driver.reproof.program_sums import DimensionAxis, Interval, Places, ProgramSums, axes_of_map, places_of
+from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.machine.core.memory import GlobalMemory, VirtualBuffer
 
 _REPORTED_MAX = 3
@@ -183,7 +184,8 @@ def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Ter
                 one, other = dict(mine.tile)[axis], dict(theirs.tile)[axis]
                 if one != other:
                     _report_apart(axis, one, other, product, findings)
-            found.append(_Term(max(mine.number, theirs.number), mine.tile + theirs.tile, mine.depth))
+            tiles = (_without_blocks(mine, theirs, product, findings), _without_blocks(theirs, mine, product, findings))
+            found.append(_Term(max(mine.number, theirs.number), tiles[0] + tiles[1], mine.depth))
     return tuple(found)
 
 
@@ -205,6 +207,23 @@ def _in_one_group(side: _Side, other: _Side, sums: ProgramSums) -> _Side:
     places[groups.group] = theirs[groups.group]
     places[groups.rows] = begin + behind * side.pitch, end + behind * side.pitch
     return _Side(side.number, tuple(places.items()), side.depth, side.axes, side.pitch)
+
+
+def _without_blocks(side: _Side, other: _Side, product: Product, findings: _Findings) -> _Tile:
+    """A side's places without those along blocks of an axis that the other side has: they follow from the other's, and
+    are reported where they are not the blocks that its elements lie in."""
+    theirs = dict(other.tile)
+    kept: list[tuple[str, Interval]] = []
+    for axis, blocks in side.tile:
+        elements = theirs.get(base_axis(axis)) if base_axis(axis) != axis else None
+        if elements is None:
+            kept.append((axis, blocks))
+            continue
+        size = block_size(axis)
+        holding = elements[0] // size, (elements[1] - 1) // size + 1
+        if blocks != holding:
+            _report_apart(axis, blocks, holding, product, findings)
+    return tuple(kept)
 
 
 def _report_apart(

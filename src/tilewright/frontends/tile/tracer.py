@@ -493,10 +493,16 @@ class KernelTracer:
                 f"a tile of {value_type(stored).element} is stored to {tensor.name}, a tensor of integers",
                 "store to a tensor of floats; integers come from tw.argmax and tw.argmin",
             )
-        if set(value_type(stored).axis_names) < set(type_.axis_names):
+        found, wanted = value_type(stored).axis_names, type_.axis_names
+        if set(found) < set(wanted) or (set(found) == set(wanted) and self._only_in_order(wanted, found)):
             stored = self._broadcast(stored, type_.axis_names)
         # The cast comes last, so that it alone is the store's rounding.
         self.build(StoreOp, self._cast(stored, type_.element_kind), target, where)
+
+    def _only_in_order(self, axes: tuple[str, ...], others: tuple[str, ...]) -> bool:
+        """Whether `axes`, three or more, stand as the program names them, and `others` do not."""
+        in_order = tuple(index.axis for index in self.grid_indices if index.axis in axes)
+        return len(axes) > 2 and axes == in_order != others
 
     # ------------------------------------------------------------ products
 
@@ -634,10 +640,10 @@ class KernelTracer:
         return self.tile(self.build(SelectOp, *(self._broadcast(value, axes) for value in values)).result)
 
     def _joined_axes(self, left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-        """Axes of the result: those of the operand that has them all; else those of the grid in its order; else left
-        ones first, an axis of elements in the place of its blocks."""
+        """Axes of the result: those of the operand that has them all, and of two that do those in the grid's order;
+        else those of the grid in its order; else left ones first, an axis of elements in the place of its blocks."""
         if all(covers(left, axis) for axis in right):
-            return left
+            return right if set(left) == set(right) and self._only_in_order(right, left) else left
         if all(covers(right, axis) for axis in left):
             return right
         finer = {axis: next((other for other in right if covers((other,), axis)), axis) for axis in left}

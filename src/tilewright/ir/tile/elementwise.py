@@ -90,7 +90,8 @@ class ConstantOp(IRDLOperation):
 @irdl_op_definition
 class BroadcastOp(IRDLOperation):
     """Repeats a tile along the axes it lacks, matching those it has by name, in any order. A number for a block of
-    elements (axis `K/128`) is repeated for each of them, where the result has the elements' axis K."""
+    elements (axis `K/128`) is repeated for each of them, where the result has the elements' axis K. A tile over three
+    axes or more may lack none: then it is put into another order, which no transpose of the last two may give."""
 
     name = "tile.broadcast"
     operand = operand_def(ValueType)
@@ -112,7 +113,8 @@ class BroadcastOp(IRDLOperation):
         if source.element != target.element:
             raise RuleViolation(f"a broadcast of {source} gives {target}", "keep the element")
         covered = all(covers(target.axis_names, axis) for axis in source.axis_names)
-        if not covered or set(source.axis_names) == set(target.axis_names):
+        same = set(source.axis_names) == set(target.axis_names)
+        if not covered or (same and (len(source.axis_names) < 3 or source == target)):
             remedy = "broadcast to more axes"
             if source.axis_names == target.axis_names[::-1] and source != target:
                 remedy = "transpose one of the tiles with .T"

@@ -28,6 +28,7 @@ from tilewright.ir.tile.operations import (
 )
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import GroupType, tensor_type, value_type
+from tilewright.ir.tile.unedited import remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def buffers(program: ProgramOp) -> tuple[Buffer, ...]:
     return tuple(result)
 
 
+@remembered
 def loads(program: ProgramOp) -> tuple[LoadOp, ...]:
     """Every load, in program order, those in loops included."""
     return tuple(op for op in program.walk() if isinstance(op, LoadOp))

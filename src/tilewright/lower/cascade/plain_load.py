@@ -7,6 +7,7 @@ Checked by: tests/lower/cascade.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -20,10 +21,21 @@ from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import affine
-from tilewright.lower.cascade.place import part_of_batch
+from tilewright.lower.cascade.place import is_in_line, part_of_batch
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
+
+
+def row_in_array(consumer: Consumer, axes: Sequence[str]) -> SSAValue:
+    """The unit's first row in an array over these axes. The rows of groups that stand apart are counted from the first
+    group's on; an array that all groups read alike has those of one."""
+    row = consumer.first_row()
+    for grouping in consumer.d.grouping:
+        if grouping.pitch and not is_in_line(axes, consumer.d):
+            group = consumer.place.indices[grouping.axis]
+            return affine(consumer.build, [(row, 1), (group, -grouping.pitch)], 0)
+    return row
 
 
 def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False, walked: str = "") -> SSAValue:
@@ -37,7 +49,7 @@ def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False, wa
     spread = [(axis, index) for axis, index in indices if base_axis(axis) not in consumer.axes.batch]
     spread = [(axis, index) for axis, index in spread if axis != walked]
     axes = "".join(letters[base_axis(axis)] for axis, _ in spread)
-    places = {"m": consumer.first_row(), "n": consumer.zero()}
+    places = {"m": row_in_array(consumer, tensor.axis_names), "n": consumer.zero()}
     for axis, index in spread:
         first = consumer.first(base_axis(axis)) if letters[base_axis(axis)] == "n" else places["m"]
         shift = index_offset(index)

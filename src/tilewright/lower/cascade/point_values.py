@@ -27,6 +27,8 @@ from tilewright.lower.expression import constant, point_value, scalar_function
 _LOG2E = math.log2(math.e)
 _MOST_JOINED = 2.0**126
 """Of numbers that are multiplied by log2 e while compiling: the product is a float32."""
+_HUGE = 2.0**29
+"""Of numbers up to here, log2 e times x is rounded by less than 2^6, and 2^64 is a float32."""
 
 
 def stride_along(tensor: SSAValue, axis: str) -> int:
@@ -71,13 +73,23 @@ def emit_exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAV
 
 def _in_base_2(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
     """x log2 e; of a difference by one multiply-add, since what is taken off is mostly the same along a row. A number
-    that a side is multiplied by joins log2 e."""
+    that a side is multiplied by joins log2 e.
+
+    Of what is taken off and huge, as the largest of a row is that a mask's -1e30 fills, x log2 e rounds by more than an
+    exponent may be, and x - x would not be 0. There the power is one of 2: float32 has no two numbers of this size that
+    differ by less than 64, and exponents are 0 or far from it."""
     owner = value.owner
     if value not in leaves and isinstance(owner, tile.BinaryOp) and owner.function.data is Function.SUB:
         left, right = (_times_number(side, leaves) for side in (owner.left, owner.right))
-        less = scalar_function(build, "mul", point_value(build, right[0], leaves), constant(build, -_LOG2E * right[1]))
-        factor = constant(build, _LOG2E * left[1])
-        return scalar_function(build, "fma", point_value(build, left[0], leaves), factor, less)
+        taken = point_value(build, right[0], leaves)
+        size = scalar_function(build, Function.ABS.value, taken)
+        huge = scalar_function(build, Function.LT.value, constant(build, _HUGE), size)
+        factor, less = (
+            scalar_function(build, Function.WHERE.value, huge, constant(build, by), constant(build, _LOG2E * by))
+            for by in (left[1], -right[1])
+        )
+        taken = scalar_function(build, Function.MUL.value, taken, less)
+        return scalar_function(build, Function.FMA.value, point_value(build, left[0], leaves), factor, taken)
     inner, number = _times_number(value, leaves)
     return scalar_function(build, "mul", point_value(build, inner, leaves), constant(build, _LOG2E * number))
 

@@ -42,6 +42,7 @@ from tilewright.ir.cascade_facts import (
     axis_of,
     cascade_axes,
     first_alike,
+    innermost_of_copy,
     is_of_slots,
     is_resident,
     load_number,
@@ -63,6 +64,7 @@ from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name,
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.product import DOT_ELEMENTS
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type
+from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
@@ -145,6 +147,7 @@ class _Tile:
         return self.unit_rows * (1 if self.turns else self.consumers)
 
 
+@while_unedited
 def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> CascadeDecisions:
     """Of a program whose loops walk an axis by tiles. Raises TilewrightError at the author's line for what is not
     compiled, and where no tile fits."""
@@ -687,7 +690,7 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        inner = _needed_inner(program, load, target)
+        inner = _needed_inner(program, load, target) or innermost_of_copy(load, axes)
         words = f"no tensor map brings {name}: {said}"
         refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision
 from tilewright.ir.cascade_facts import CascadeAxes, refuse_at, refuse_map
-from tilewright.ir.group_rows import GroupDecision, group_pitches
+from tilewright.ir.group_rows import GroupDecision, group_pitches, multiplied_alike
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grouping, index_offset, loads, parameter_name, stores
 from tilewright.ir.tile.types import axes_text, tensor_type
@@ -65,6 +65,10 @@ def group_decision(
         if slot.page or slot.lookups:
             refuse_at(program, f"{slot.buffer} is read in groups where integers say", "gather it in a kernel before")
     (pitch,) = pitches
+    for slot in slots:
+        brought = loads(program)[slot.load]
+        if alike := multiplied_alike(program, brought, groups):
+            refuse_at(brought, *alike)
     for store in stores(program):
         _check_rows(program, axes, store, groups.group if pitch else "")
     return (GroupDecision(groups.group, groups.bounds, pitch, in_vectors),)

@@ -37,7 +37,7 @@ from tilewright.ir.tile.rules import violations
 from tilewright.ir.tile.types import GroupType, IndexType, RuleViolation, TensorType, ValueType
 from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
 
-_HANDED = (Element.F32, Element.BF16, Element.F16)
+_HANDED = (Element.F32, Element.BF16, Element.F16, Element.F8E4M3, Element.F8E5M2)
 _FREE = (tile.LoadOp, tile.CastOp, tile.BroadcastOp, tile.TransposeOp, tile.ConstantOp, tile.FullOp, tile.PositionOp)
 """What computes nothing: a value of these alone is loaded on either side, but for one that tables lead to, which may be
 laid out once."""
@@ -144,10 +144,18 @@ def _bare(node: Node) -> Node:
 
 
 def _may_be_handed_over(node: Node) -> bool:
-    computed = any((each.is_tile and each.what not in _FREE) or each.what is GatherOp for each in below([node]))
+    computed = any(
+        (each.is_tile and each.what not in _FREE) or each.what is GatherOp or _widens_bytes(each)
+        for each in below([node])
+    )
     return (
         computed and bool(node.axes) and node.element in _HANDED and all(blocks_of(axis) is None for axis in node.axes)
     )
+
+
+def _widens_bytes(node: Node) -> bool:
+    """Whether numbers of 8 bits become wider: on their way to a tensor core threads take a part in that."""
+    return node.what is tile.CastOp and node.operands[0].element.bytes == 1
 
 
 def _cut(program: tile.ProgramOp, graph: Graph, stored: Sequence[Stored], values: Sequence[Node]) -> Cut | None:

@@ -103,9 +103,10 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
 
 def _axis_of_neighbours(program: tile.ProgramOp, axis: str) -> str:
     """The axis along which neighbouring rows' elements lie side by side, in every array that goes along it and along
-    the rows; "" where there is none."""
-    reached = [tensor_type(op.tensor) for op in (*loads(program), *stores(program))]
+    the rows; "" where there is none. What is gathered has no strides, so its elements lie nowhere side by side."""
+    reached = [tensor_type(op.tensor) for op in (*_plain_loads(program), *stores(program))]
     strides = [dict(zip(tensor.axis_names, tensor.stride_elements, strict=True)) for tensor in reached]
+    strides += [dict.fromkeys(read_type(op.result).axis_names, 0) for op in gathers(program)]
     for other in grid_axes(program):
         steps = [each[other] for each in strides if other in each and axis in each]
         if other != axis and program.extents[other] > 1 and steps and set(steps) == {1}:

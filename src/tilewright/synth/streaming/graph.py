@@ -108,15 +108,11 @@ class Graph:
         return self.broadcast(self.constant(value, like.place), like.axes, like.place)
 
     def broadcast(self, operand: Node, axes: Sequence[str], place: str) -> Node:
-        """`operand` over `axes`: as it is where it has them, transposed where the last two stand in the other order.
-
-        Raises ValueError where its axes are these in another order."""
+        """`operand` over `axes`: as it is where it has them, transposed where the last two stand in the other order."""
         axes = tuple(axes)
         if operand.axes == axes:
             return operand
-        if set(operand.axes) == set(axes):
-            if operand.axes != (*axes[:-2], *axes[:-3:-1]):
-                raise ValueError(f"{operand.axes} as {axes}")
+        if operand.axes == (*axes[:-2], *axes[:-3:-1]):
             return self.transpose(operand, place)
         if operand.what is tile.BroadcastOp:
             return self.broadcast(operand.operands[0], axes, place)

@@ -12,7 +12,7 @@ Checked by: tests/lower/cascade/test_shared_columns.py.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
@@ -49,9 +49,14 @@ def require_columns(walk: RoleWalk, op: ac.FragmentLoadOp, kind: ac.FragmentType
             against=buffer.op,
         )
     users = [use.operation for use in op.through[0].uses]
-    if not all(isinstance(each, ac.FragmentLoadOp) and each.result.type == kind for each in users):
+    if not all(isinstance(each, ac.FragmentLoadOp) and _parts_alike(each.result.type, kind) for each in users):
         walk.findings.doubt(f"buffer {buffer.name} is used for something else besides", op)
     _require_in_time(walk, op, [each for each in users if isinstance(each, ac.FragmentLoadOp) and each.part == op.part])
+
+
+def _parts_alike(found: Attribute, kind: ac.FragmentType) -> bool:
+    """Whether a load's part begins where one of `kind` would: a number takes the same bytes whatever its element."""
+    return isinstance(found, ac.FragmentType) and (found.m, found.n, found.axes) == (kind.m, kind.n, kind.axes)
 
 
 def _require_in_time(walk: RoleWalk, op: ac.FragmentLoadOp, alike: list[ac.FragmentLoadOp]) -> None:
