@@ -621,7 +621,9 @@ def _repeats(
         )
     every = "iteration" if found.period == 1 else f"{found.period} iterations"
     # The first snapshot, which is left out, is taken after one iteration.
-    first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
+    # A launch chooses when registers of few states are stepped: these settle in none.
+    settling = [name for name in held if name not in chosen and name not in stepped.few]
+    first = max(found.first, _settled(snapshots[1:], settling, found.period))
     # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
     left = {name for index in optional for name in text.facts[places[index]].writes & steers.registers}
     chosen_left = stepped.left | left | found.steps.keys()
