@@ -1,15 +1,17 @@
 """Do launches decide whether a loop counts at a barrier, so that what the barrier holds differs from launch to launch?
 
 What an mbarrier has counted is a state that a loop carries, as registers are, but no register: an arrival that a launch
-decides about leaves another phase behind, or another count that ends one much later. Where loops wait for the barrier
-in each of its phases, they see to that. Of a decision about any other in a loop that repeats itself there are three
-cases:
+decides about (of a thread, a copy or the tensor core), how many arrivals or bytes there are, or at which barrier,
+leaves another phase behind, or another count that ends one much later. Where loops wait for the barrier in each of its
+phases, they see to that: these waits follow how often loops iterate. A wait in iterations that a launch chooses
+otherwise is itself one of the decisions that are asked about, since it may see another phase in each. Of a decision
+about any other barrier in a loop that repeats itself there are three cases:
 
 - it compares with what ends the loop, or a loop inside it: then it follows how often that iterates (`i + 2 < n`);
 - it is the same expression in each iteration: then the loop must have been seen to repeat itself under each outcome;
 - anything else is open.
 
-Not handled: counts that differ by an operand; commits of the tensor core. Checked by:
+Not handled: which of several other decisions come together (`joint_decisions`). Checked by:
 tests/coverage_attacks/test_counted_barriers.py.
 """
 
@@ -28,43 +30,83 @@ from tilewright.machine.symbolic.expression import Input, Node, rendered
 from tilewright.machine.symbolic.tracker import Condition
 
 _BEFORE = 200
+_Known = dict[tuple[int, bytes], tuple[Condition, Sequence[Condition]]]
 
 
 def counted_barriers(
     exploration: Exploration, chosen: Sequence[Tried], loops: Sequence[int], name: Callable[[Input], str]
-) -> list[Missing]:
+) -> list[Missing]:  # fmt: skip
     """Decisions whether loops count at barriers that launches do not cover. loops: those that repeat themselves."""
-    flow = exploration.ways.flow
-    awaited = frozenset[tuple[int, int]]().union(*(tried.judged.awaited for tried in chosen))
-    counting = {span for tried in chosen for cta, address, span in tried.judged.counts if (cta, address) not in awaited}
-    bounds: dict[int, set[Node | None]] = {}
-    places: dict[Place, dict[tuple[int, bytes], tuple[Condition, Sequence[Condition]]]] = {}
-    for tried in chosen:
-        for index, each in enumerate(tried.judged.conditions):
-            if each.loop >= 0:
-                bounds.setdefault(each.loop, set()).add(bound_of(each.node))
-            elif each.kind != "value" and _counts(flow, each, counting):
-                before = tried.judged.conditions[max(0, index - _BEFORE) : index]
-                places.setdefault(place_of(each), {}).setdefault(
-                    (each.node.number, label(each.outcome)), (each, before)
-                )
+    waits = frozenset[tuple[int, int, Span]]().union(*(tried.judged.waits for tried in chosen))
+    counts = frozenset[tuple[int, int, Span]]().union(*(tried.judged.counts for tried in chosen))
+    decisions = _Decisions(exploration.ways.flow, chosen)
+    awaiting = {span for _, _, span in waits}
+    at_choice = {
+        span
+        for loop in loops
+        for place in decisions.loose(loop, awaiting)
+        for span in decisions.about(place) & awaiting
+    }
+    awaited = {(cta, address) for cta, address, span in waits if span not in at_choice}
+    counting = {span for cta, address, span in counts if (cta, address) not in awaited} | at_choice
     found: list[Missing] = []
     for loop in loops:
-        around = flow.loops[loop].blocks
-        inner = [each for each in bounds if flow.loops[each].blocks <= around]
-        ends = {bound for each in inner for bound in bounds[each]} - {None}
-        for place, known in places.items():
-            if flow.block_of[place[0]] not in around:
-                continue
-            loose = {number: each for number, each in known.items() if bound_of(each[0].node) not in ends}
+        for place, loose in decisions.loose(loop, counting).items():
             if len({each.node.number for each, _ in loose.values()}) > 1:
                 each = next(iter(loose.values()))[0]
-                said = f"whether it counts at a barrier depends on {cut(rendered(each.node, name))} in each iteration"
+                how = "how it counts" if each.kind == "value" else "whether it counts"
+                what = "whether it waits for" if decisions.about(place) & at_choice else f"{how} at"
+                said = f"{what} a barrier depends on {cut(rendered(each.node, name))} in each iteration"
                 found.append(Missing(place[0], said, ("counted", loop, place), Undecided))
                 continue
             for each, before in loose.values():
                 found += _under(exploration, chosen, loop, each, before, name)
     return found
+
+
+class _Decisions:
+    """What inputs decided in the launches. bounds: of each loop, what its end was compared with."""
+
+    def __init__(self, flow: Flow, chosen: Sequence[Tried]) -> None:
+        self.flow = flow
+        self.bounds: dict[int, set[Node | None]] = {}
+        self.places: dict[Place, _Known] = {}
+        self._about: dict[tuple[int, bool], frozenset[Span]] = {}
+        for tried in chosen:
+            for index, each in enumerate(tried.judged.conditions):
+                if each.loop >= 0:
+                    self.bounds.setdefault(each.loop, set()).add(bound_of(each.node))
+                else:
+                    before = tried.judged.conditions[max(0, index - _BEFORE) : index]
+                    known = self.places.setdefault(place_of(each), {})
+                    known.setdefault((each.node.number, label(each.outcome)), (each, before))
+
+    def loose(self, loop: int, about: Collection[Span]) -> dict[Place, _Known]:
+        """Those in a loop about some instructions that do not follow how often it, or one in it, iterates."""
+        around = self.flow.loops[loop].blocks
+        inner = [each for each in self.bounds if self.flow.loops[each].blocks <= around]
+        ends = {bound for each in inner for bound in self.bounds[each]} - {None}
+        found: dict[Place, _Known] = {}
+        for place, known in self.places.items():
+            if self.flow.block_of[place[0]] in around and not self.about(place).isdisjoint(about):
+                found[place] = {key: each for key, each in known.items() if bound_of(each[0].node) not in ends}
+        return {place: loose for place, loose in found.items() if loose}
+
+    def about(self, place: Place) -> frozenset[Span]:
+        """What a decision is about."""
+        branch = any(each.kind not in ("guard", "value") for each, _ in self.places[place].values())
+        key = place[0], branch
+        if key not in self._about:
+            flow = self.flow
+            decided = flow.positions(self._decided(place[0])) if branch else (place[0],)
+            self._about[key] = frozenset(flow.instructions[at].span for at in decided)
+        return self._about[key]
+
+    def _decided(self, position: int) -> frozenset[int]:
+        """The blocks that a branch decides about, those aside that each iteration comes to which comes to its end."""
+        flow = self.flow
+        around = [loop for loop in flow.loops if flow.block_of[position] in loop.blocks]
+        return flow.region(position).difference(*(flow.passed(loop) for loop in around))
 
 
 def _under(
@@ -73,10 +115,11 @@ def _under(
 ) -> list[Missing]:  # fmt: skip
     """What is missing for a loop to be seen to repeat itself where a decision comes out as it did."""
     outcome = label(decision.outcome)
+    value = decision.kind == "value"
     alike = [tried for tried in chosen if _decides(tried, decision, outcome)]
     shown = [found for tried in alike if (found := tried.judged.repeats.get(loop)) is not None]
     said = cut(rendered(decision.node, name))
-    said = said if outcome == HOLDS else f"!{said}"
+    said = f"{said} is as it was" if value else said if outcome == HOLDS else f"!{said}"
     for each in shown:
         if each.reason is not None and not each.short:
             return [Missing(-1, f"{each.reason}, where {said}", ("counted", loop, place_of(decision)), Undecided)]
@@ -87,7 +130,7 @@ def _under(
     reason = f"no launch tried iterates a loop often enough to show that it repeats itself where {said}"
 
     def ask() -> Reached | Impossible | Undecided:
-        if stays is None:
+        if stays is None or value:
             return Undecided()
         own = [each for each in before if (each.cta, each.warp) == (decision.cta, decision.warp)]
         needed = [each for each in exploration.ways.needed(own, decision.position, decision) if each.loop < 0]
@@ -118,12 +161,3 @@ def _stays(chosen: Sequence[Tried], loop: int) -> Condition | None:
         if each.iteration <= ENOUGH_ITERATIONS
     }
     return found[max(found)] if found else None
-
-
-def _counts(flow: Flow, condition: Condition, counting: Collection[Span]) -> bool:
-    """Whether a decision is about something that counts at a barrier. counting: where that is done."""
-    if not counting:
-        return False
-    if condition.kind == "guard":
-        return flow.instructions[condition.position].span in counting
-    return any(flow.instructions[at].span in counting for at in flow.positions(flow.region(condition.position)))

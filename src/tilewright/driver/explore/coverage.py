@@ -7,7 +7,7 @@ of the launches that were clean. What an assumption excludes is barred (`explora
 - every branch that inputs decide, in every warp that comes to it, went either way, unless it decides about nothing but
   accesses to global memory that order nothing;
 - every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
-  iterations, and was left after every number of iterations up to that;
+  iterations, and was left after every number of iterations up to that, with the loops inside it entered;
 - every operand of the protocol that depends on inputs had each of its values;
 - two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
 
@@ -29,6 +29,7 @@ import numpy as np
 from tilewright.base.span import Span
 from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided, leaves
 from tilewright.driver.explore.counted_barriers import counted_barriers
+from tilewright.driver.explore.entered_inside import entered_inside
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,
     FAILS,
@@ -128,9 +129,8 @@ def cover(
                 _counted(exploration, lasting),
             ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),
-            *counted_barriers(
-                exploration, _clean(exploration), [loop for loop, _ in _recurring_loops(exploration)], name
-            ),
+            *counted_barriers(exploration, _clean(exploration), _recurring(exploration), name),
+            *entered_inside(exploration, _clean(exploration), _recurring(exploration)),
         )
         fresh: dict[Input, int] | None = None
         for each in missing:
@@ -163,6 +163,10 @@ def cover(
     impossible = sum(isinstance(each, Impossible) for each in answers.values())
     claims = _claims(exploration, positions, span, loop_span, impossible)
     return Covered(claims, tuple(dict.fromkeys(reasons)))
+
+
+def _recurring(exploration: Exploration) -> list[int]:
+    return [loop for loop, _ in _recurring_loops(exploration)]
 
 
 def _without_a_solver(answers: Iterable[Impossible | Undecided | None]) -> list[str]:

@@ -97,7 +97,7 @@ class Judged:
     loop with a protocol was begun anew at most, by its number; repeats: of those that iterated often enough; too_long:
     the run was given up, and shows nothing but its conditions; asserted: where the kernel's own assertion failed, which
     excludes the launch; overrun: it failed since an access left an array, in words; inputs: words of memory that it
-    read as inputs; constant_ways: of branches that depended on no input in this run; awaited, counts: as of a
+    read as inputs; constant_ways: of branches that depended on no input in this run; awaited, counts, waits: as of a
     `LaunchJudgement`."""
 
     verdict: Verdict
@@ -113,6 +113,7 @@ class Judged:
     constant_ways: frozenset[ConstantWay] = frozenset()
     awaited: frozenset[tuple[int, int]] = frozenset()
     counts: frozenset[tuple[int, int, Span]] = frozenset()
+    waits: frozenset[tuple[int, int, Span]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

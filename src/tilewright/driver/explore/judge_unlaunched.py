@@ -497,4 +497,5 @@ def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...
         frozenset(symbolic.constant_ways),
         run.awaited,
         run.counts,
+        run.waits,
     )

@@ -27,10 +27,19 @@ from tilewright.contract.judge.happens_before import HappensBefore, Interpretati
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
 from tilewright.driver.check.work import add_steps, steps_left
+from tilewright.driver.launch.arrivals_in_flight import Flying, more_and_more
 from tilewright.driver.launch.launch_buffers import BufferContents, filled
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.barrier.mbarrier import Mbarrier
-from tilewright.machine.core.event import BarrierArrive, BarrierExpect, BarrierWait, Event
+from tilewright.machine.core.event import (
+    AsyncCopyArrive,
+    BarrierArrive,
+    BarrierComplete,
+    BarrierExpect,
+    BarrierWait,
+    CommitArrive,
+    Event,
+)
 from tilewright.machine.core.fault import MachineFault, MachineHang
 from tilewright.machine.core.lanes import FULL, WARP_SIZE, indices, selector
 from tilewright.machine.core.state import Cluster, Warp
@@ -58,10 +67,13 @@ _TRAP_CODE = "MF008"
 _TOO_LARGE = ("out-of-bounds", "mbarrier-range", "barrier-number", "barrier-count")
 """Names of faults that a number may cause by its size alone."""
 
+_COUNTING = (AsyncCopyArrive, BarrierArrive, BarrierComplete, BarrierExpect, CommitArrive)
+"""Events by which an mbarrier counts: arrivals of threads, of copies and of the tensor core, and bytes."""
+
 _Barriers = Mapping[tuple[int, int], Mbarrier]
 """The mbarriers of a cluster, by CTA and address."""
-_Row = tuple[int, list[Any], _Barriers]
-"""The lanes that turned, the registers of their warp, and the mbarriers."""
+_Row = tuple[int, list[Any], _Barriers, Mapping[Span, int]]
+"""The lanes that turned, the registers of their warp, the mbarriers, and what is on its way to these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,7 @@ class LaunchJudgement:
     identifying: Slice | None = None
     awaited: frozenset[tuple[int, int]] = frozenset()
     counts: frozenset[tuple[int, int, Span]] = frozenset()
+    waits: frozenset[tuple[int, int, Span]] = frozenset()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -300,8 +313,9 @@ def _judge_once(
         judge.feed(event)
         if isinstance(event, BarrierWait):
             turns.waits.add((event.cta, event.address, event.span))
-        elif isinstance(event, BarrierArrive | BarrierExpect):
+        elif isinstance(event, _COUNTING):
             turns.counts.add((event.cta, event.address, event.span))
+        turns.flying.feed(event)
         if watch is not None:
             watch(event)
 
@@ -376,6 +390,7 @@ def _judge_once(
         repeated_stores=repeated_stores,
         awaited=turns.awaited(report),
         counts=frozenset(turns.counts),
+        waits=frozenset(turns.waits_in_loops(report)),
     )
 
 
@@ -415,13 +430,14 @@ def _unreported(allowed: tuple[Diagnostic, ...], allows: Allows) -> list[str]:
 @dataclass(slots=True)
 class _Turns:
     """The registers of each warp at each turn of each loop, in order, with the lanes that turned. waits: where somebody
-    waited for an mbarrier, with its CTA and address; counts: where it counted."""
+    waited for an mbarrier, with its CTA and address; counts: where it counted; flying: what will count."""
 
     log: dict[tuple[int, int], list[tuple[int, _Row]]] = field(
         default_factory=dict[tuple[int, int], list[tuple[int, "_Row"]]]
     )
     names: list[str] = field(default_factory=list[str])
     kept: Counter[tuple[int, int, int]] = field(default_factory=Counter[tuple[int, int, int]])
+    flying: Flying = field(default_factory=Flying)
     waits: set[tuple[int, int, Span]] = field(default_factory=set[tuple[int, int, Span]])
     counts: set[tuple[int, int, Span]] = field(default_factory=set[tuple[int, int, Span]])
 
@@ -431,8 +447,9 @@ class _Turns:
         who = warp.cta.linear, warp.index
         if self.kept[*who, loop] < _SNAPSHOTS_KEPT:
             self.kept[*who, loop] += 1
-            row = [None, *warp.r[1:]]  # without the warp, which would keep the whole run
-            self.log.setdefault(who, []).append((loop, (warp.current.mask, row, _barriers(cluster))))
+            registers = [None, *warp.r[1:]]  # without the warp, which would keep the whole run
+            row = warp.current.mask, registers, _barriers(cluster), dict(self.flying.by_place)
+            self.log.setdefault(who, []).append((loop, row))
         return False
 
     def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[_Row]]:
@@ -484,8 +501,11 @@ class _Turns:
             if content in seen.get((number, ended), ()):
                 continue  # another warp's iterations were the same
             seen.setdefault((number, ended), set()).add(content)
-            barriers = [held for *_, held in visit]
+            barriers = [held for *_, held, _ in visit]
             found = _repeats(report, steers, chosen, number, snapshots, barriers, awaited, ended)
+            if found.reason is None and (rising := more_and_more([each for *_, each in visit], found.period)):
+                said = f"the loop at {loop.span} is not shown to repeat itself: {rising}"
+                found = Repeated(said)
             known = repeats.get(number)
             if known is None or (known.reason is None and (found.reason is not None or found.period > known.period)):
                 repeats[number] = found
@@ -493,8 +513,12 @@ class _Turns:
 
     def awaited(self, report: ProtocolReport) -> frozenset[tuple[int, int]]:
         """The mbarriers that loops waited for."""
+        return frozenset((cta, address) for cta, address, _ in self.waits_in_loops(report))
+
+    def waits_in_loops(self, report: ProtocolReport) -> list[tuple[int, int, Span]]:
+        """Where loops waited for mbarriers."""
         waits = _waits_in_loops(report)
-        return frozenset((cta, address) for cta, address, span in self.waits if span in waits)
+        return [each for each in self.waits if each[2] in waits]
 
     def _snapshots(self, visit: list[_Row], wanted: frozenset[str]) -> list[Snapshot]:
         """The registers at each iteration. wanted: their names. Where the same lanes always turned, only theirs count:
@@ -509,7 +533,7 @@ class _Turns:
                 for slot, name in slots
                 if slot < len(row) and isinstance(value := row[slot], np.ndarray)
             }
-            for _, row, _ in visit
+            for _, row, *_ in visit
         ]
 
 
@@ -614,7 +638,9 @@ def _repeats(
         )
     every = "iteration" if found.period == 1 else f"{found.period} iterations"
     # The first snapshot, which is left out, is taken after one iteration.
-    first = max(found.first, _settled(snapshots[1:], [name for name in held if name not in chosen], found.period))
+    # A launch chooses when registers of few states are stepped: these settle in none.
+    settling = [name for name in held if name not in chosen and name not in stepped.few]
+    first = max(found.first, _settled(snapshots[1:], settling, found.period))
     # What an iteration that a launch chooses leaves in a register, others leave after other numbers of iterations.
     left = {name for index in optional for name in text.facts[places[index]].writes & steers.registers}
     chosen_left = stepped.left | left | found.steps.keys()

@@ -10,6 +10,8 @@ another function of the number of iterations in each launch. Of these three are 
 - it is stepped by an amount that the loop does not change, such as the size of the grid: it is *open*. How it differs
   from a number is never taken for granted (`induction` refuses to compare it, but to end the loop);
 - what is chosen is only how often it is stepped, and the steps lead through few states, such as a stage and a phase.
+  Where a number of the launch decides together with a counter (`i + 5 < n`), either way is followed, so that the
+  counter itself is no part of the state.
   Of a counter of which nothing reads more than some low bits, these are the state. The states are enumerated
   (`few_states`): the loop's instructions are followed with what these registers held, both ways where something else
   decides.
@@ -55,11 +57,13 @@ Made = Mapping[str, frozenset[str]]
 class ChosenSteps:
     """Of one loop. open: registers that are stepped by what a launch chooses, by the same in each iteration; left:
     those (and `MEMORY`) that hold something else after an iteration in each launch, and in each iteration; against: the
-    place of what steps a register otherwise, and why that is an objection."""
+    place of what steps a register otherwise, and why that is an objection; few: those that lead through few states as a
+    launch chooses, and what is made of these alone."""
 
     open: frozenset[str] = frozenset()
     left: frozenset[str] = frozenset()
     against: tuple[int, str] | None = None
+    few: frozenset[str] = frozenset()
 
 
 def chosen_steps(
@@ -75,9 +79,9 @@ def chosen_steps(
     opened: set[str] = set()
     few: set[str] = set()
     for name in sorted(carried):
-        if name not in above[name]:
+        if name not in _unmarked(above[name]):
             continue  # an iteration forgets what it got
-        together = above[name] & carried
+        together = (above[name] & carried) | {name}
         sources = frozenset[str]().union(*(rests_on[each] for each in together))
         begun = any(around.begins_chosen(each) for each in together)
         if name == MEMORY:
@@ -96,12 +100,20 @@ def chosen_steps(
                 continue
         return ChosenSteps(against=(around.place_of(name), f"{name} is stepped by what a launch chooses"))
     moved = {name for name in carried if not above[name].isdisjoint((CHOSEN, DECIDED))}
-    return ChosenSteps(frozenset(opened), frozenset(few) | around.left(moved))
+    return ChosenSteps(frozenset(opened), frozenset(few) | around.left(moved), few=around.made_of(few))
 
 
 def _deciding(sources: frozenset[str]) -> frozenset[str]:
-    """What a value is made of, as a part of what is decided by it."""
-    return (sources - _THE_CHOICE) | _THE_DECISION if CHOSEN in sources else sources
+    """What a value is made of, as a part of what is decided by it. Where a launch chooses among other things, either
+    way is followed (`few_states`), so that what is decided rests on nothing else: that is marked."""
+    if CHOSEN not in sources:
+        return sources
+    return _THE_DECISION.union(each if each[:1] == DECIDED else DECIDED + each for each in sources - _THE_CHOICE)
+
+
+def _unmarked(sources: frozenset[str]) -> frozenset[str]:
+    """What something is made of, and what decided about it."""
+    return frozenset(each.removeprefix(DECIDED) if each != DECIDED else each for each in sources)
 
 
 def _closure(name: str, rests_on: Made) -> frozenset[str]:
@@ -310,9 +322,20 @@ class _Around:
         for made in self.made.values():
             for name, sources in made.items():
                 by_choice = not sources.isdisjoint((CHOSEN, DECIDED)) and sources - {CHOSEN, DECIDED}
-                if by_choice or not sources.isdisjoint(moved):
+                if by_choice or not _unmarked(sources).isdisjoint(moved):
                     found.add(name)
         return frozenset(found)
+
+    def made_of(self, few: Collection[str]) -> frozenset[str]:
+        """Some registers, and what is computed of them and constants alone, whoever decides whether it is."""
+        found: dict[str, bool] = dict.fromkeys(few, True)
+        for made in self.made.values():
+            for name, sources in made.items():
+                if sources <= {name}:
+                    continue  # not written yet
+                plain = {each for each in sources if each[:1] != DECIDED and each != name}
+                found[name] = found.get(name, True) and bool(plain or name in few) and plain <= set(few)
+        return frozenset(name for name, holds in found.items() if holds or name in few)
 
     def is_counter(self, name: str) -> bool:
         """Whether each iteration adds to a register what the loop does not change."""

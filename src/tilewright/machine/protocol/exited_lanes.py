@@ -1,32 +1,46 @@
-"""Do lanes of a warp execute an instruction that all of its threads must execute, once some have exited?
+"""Do lanes of a warp execute an instruction for which they wait for one another, once some have exited?
 
 `.aligned` says that all threads in the warp execute the same instruction; `bar.sync` without a word is
-`barrier.sync.aligned`. The programming guide promises of `__syncthreads()` that only threads count that have not
-exited, which the ISA does not say of any such instruction. So where lanes exit before others of their warp, no such
-instruction may be on a way that the others can still go: otherwise the verdict is unknown.
+`barrier.sync.aligned`. Of `mma`, `wmma`, `ldmatrix`, `stmatrix` and `movmatrix` the ISA says besides that they are
+undefined if any thread of the warp has exited. The programming guide promises of `__syncthreads()` that only threads
+count that have not exited, which the ISA does not say of any such instruction. So where lanes exit before others of
+their warp, no such instruction may be on a way that the others can still go: otherwise the verdict is unknown.
 
-Source: PTX ISA, `.aligned`, barrier{.cta}; CUDA C++ Programming Guide, Independent Thread Scheduling. Not handled:
-lanes that part and meet again; exits behind which nothing of the protocol comes. Checked by:
+`shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` wait for all *non-exited* threads of their member mask, and may
+follow; a shuffle that reads a lane which has exited is a fault (MF005). `elect.sync` and `bar.warp.sync` wait for all
+threads of their mask: unknown, where it names one that has exited, or is no constant.
+
+Source: PTX ISA, `.aligned`, barrier{.cta}, mma, ldmatrix, stmatrix, shfl.sync, vote.sync, match.sync, redux.sync,
+elect.sync, bar.warp.sync; CUDA C++ Programming Guide, Independent Thread Scheduling. Not handled: exits behind which
+nothing of the protocol comes. Lanes that part and meet again: `lanes_together`. Checked by:
 tests/coverage_attacks/test_exited_lanes.py.
 """
 
 from __future__ import annotations
 
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Instruction
+from tilewright.frontends.ptx.ast import Immediate, Instruction
+from tilewright.machine.core.lanes import FULL, to_bits
 from tilewright.machine.core.state import Warp
+from tilewright.machine.protocol.lanes_together import needs_all_threads
 from tilewright.machine.protocol.slice_flow import Flow
 
-_ALIGNED_ROWS = ("bar.sync", "bar.arrive", "bar.red", "bar.cta.sync", "bar.cta.arrive", "bar.cta.red")
+_NAMING = ("elect.sync", "bar.warp.sync")
+"""Instructions that wait for all threads of a mask, their last operand."""
 
 
-def needs_all_threads(item: Instruction) -> bool:
-    """Whether all threads of a warp must execute an instruction."""
-    return item.row in _ALIGNED_ROWS or "aligned" in item.modifiers or "aligned" in item.opcode.split(".")
+def _waits_for(item: Instruction, exited: int) -> bool:
+    """Whether an instruction may wait for lanes that have exited, given as bits."""
+    if needs_all_threads(item):
+        return True
+    if item.row not in _NAMING:
+        return False
+    mask = item.operands[-1]
+    return not isinstance(mask, Immediate) or bool(int(mask.value) & exited)
 
 
-def aligned_after(flow: Flow, spans: tuple[Span, ...]) -> Span | None:
-    """The first instruction for all threads of a warp that may follow, from places in the text on."""
+def awaited_after(flow: Flow, spans: tuple[Span, ...], exited: int) -> Span | None:
+    """The first instruction by which lanes may wait for those that have exited, from places in the text on."""
     waiting = [at for at, item in enumerate(flow.instructions) if item.span in spans]
     seen: set[int] = set()
     found: list[int] = []
@@ -36,9 +50,9 @@ def aligned_after(flow: Flow, spans: tuple[Span, ...]) -> Span | None:
         if begin >= len(flow.instructions) or begin in seen:
             continue
         seen.add(begin)
-        aligned = [at for at in range(begin, block.end) if needs_all_threads(flow.instructions[at])]
-        found += aligned[:1]
-        if not aligned:
+        here = [at for at in range(begin, block.end) if _waits_for(flow.instructions[at], exited)]
+        found += here[:1]
+        if not here:
             waiting += [flow.blocks[each].begin for each in block.successors]
     return flow.instructions[min(found)].span if found else None
 
@@ -48,15 +62,16 @@ class ExitedLanes:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._known: dict[tuple[Span, ...], Span | None] = {}
+        self._known: dict[tuple[tuple[Span, ...], int], Span | None] = {}
 
     def __call__(self, warp: Warp, span: Span) -> None:
         cluster = warp.cta.cluster
         steps = cluster.program.steps
         spans = tuple(steps[strand.pc].span for strand in warp.strands if strand.pc < len(steps))
-        if spans not in self._known:
-            self._known[spans] = aligned_after(self._flow, spans)
-        aligned = self._known[spans]
-        if aligned is not None:
-            why = f"all threads of a warp must execute this, and some may have exited before ({span})"
-            cluster.undefined[aligned] = why
+        key = spans, to_bits(FULL & ~warp.live)
+        if key not in self._known:
+            self._known[key] = awaited_after(self._flow, *key)
+        awaited = self._known[key]
+        if awaited is not None:
+            why = f"this waits for all threads of a warp, and some may have exited before ({span})"
+            cluster.undefined[awaited] = why

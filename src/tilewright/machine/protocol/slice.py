@@ -7,7 +7,8 @@ from shared or local memory, what is stored there matters. The slice takes in th
 run that can tell at run time which stores are read back (`protocol_run`) names them and gets a smaller slice.
 
 A branch is in the slice if the way that it goes decides about something in it; else all its ways meet again with
-nothing done (control dependence, by postdominators).
+nothing done (control dependence, by postdominators). What all threads of a warp must execute is in it where the text
+leaves open that they do (`lanes_together`).
 
 Global memory is not followed: what the slice loads from it counts as unknown data.
 Source: M. Weiser, "Program Slicing". Not handled: functions that are called; inline them first.
@@ -23,6 +24,7 @@ from tilewright.frontends.ptx.ast import Kernel, Vector
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.ending_loops import Ending, ending_of, exits_of
 from tilewright.machine.protocol.facts_as_needed import FactsAsNeeded
+from tilewright.machine.protocol.lanes_together import apart
 from tilewright.machine.protocol.slice_flow import Flow, flow_of
 from tilewright.machine.protocol.slice_operands import Facts, Role, registers_of, symbols_read, writes_of
 
@@ -55,7 +57,7 @@ class Sink:
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Text:
     """What a kernel's text says, before any slice is chosen. definitions: positions that write each register;
     passes_parameters: it has variables in parameter space, as calls that were put in place leave them."""
@@ -125,10 +127,11 @@ def protocol_slice(
     data matters; None takes all, if the slice loads from there. text: of the kernel, if the caller has it. data: stores
     whose data is to be computed as if it decided something."""
     text = text_of(kernel) if text is None else text
+    looked_at = apart(text)
     sinks = tuple(
         Sink(position, use.register, use.role)
         for position, facts in enumerate(text.facts)
-        if facts.kept
+        if facts.kept or position in looked_at
         for use in facts.uses
         if use.role in SINK_ROLES or (use.role == "data" and position in data)
     )
@@ -142,7 +145,10 @@ def protocol_slice(
         executed = {
             position
             for position, facts in enumerate(text.facts)
-            if facts.kept or (facts.kind != "hint" and not registers.isdisjoint(facts.writes)) or position in joined
+            if facts.kept
+            or (facts.kind != "hint" and not registers.isdisjoint(facts.writes))
+            or position in joined
+            or position in looked_at
         }
         blocks = {
             text.flow.block_of[at] for at in executed if at in stuck or text.flow.instructions[at].row not in _MOVES

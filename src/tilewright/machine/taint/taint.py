@@ -22,6 +22,7 @@ from tilewright.base.span import Span
 from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
 from tilewright.machine.core.parameters import ParameterPlaces, parameter_places, place_of
+from tilewright.machine.protocol.lanes_together import needs_all_threads, varying
 from tilewright.machine.protocol.slice import Slice, reads_call_parameter
 from tilewright.machine.protocol.slice_operands import is_volatile, names_taken_work, symbols_read
 
@@ -30,6 +31,7 @@ Origin = frozenset[int]
 
 KNOWN: Origin = frozenset()
 
+_LEADS_ON = frozenset({"bra", "brx.idx", "ret", "exit", "trap", "brkpt"})
 _ELSEWHERE = frozenset({"global", "shared", "shared::cta", "shared::cluster", "local", "const"})
 """Spaces of loads that are none of parameters."""
 
@@ -87,7 +89,8 @@ class Sources:
 class Region:
     """What a branch that may be tainted decides. writes: registers written in it.
 
-    effect: it holds something of the protocol, global loads and stores aside; accesses: it holds such loads or stores.
+    effect: it holds something of the protocol, global loads and stores aside, or, where lanes of one warp may go
+    different ways, something that they execute together; accesses: it holds such loads or stores.
     skips: the branch jumps over all of it, so that falling through visits it. stores_locally: it holds stores to local
     memory, or of the parameters of calls.
     """
@@ -241,6 +244,8 @@ def _region(sliced: Slice, position: int, guarded: bool) -> Region:
     text, flow = sliced.text, sliced.text.flow
     blocks = flow.region(position)
     positions = frozenset(flow.positions(blocks))
+    # What lanes do together matters only where they may take different ways.
+    parts = any(use.role == "branch" and use.register in varying(text) for use in text.facts[position].uses)
     effect = accesses = stores_locally = False
     writes: set[str] = set()
     for each in positions & sliced.executed:
@@ -248,11 +253,12 @@ def _region(sliced: Slice, position: int, guarded: bool) -> Region:
         writes |= facts.writes
         stores_locally = stores_locally or (facts.kind == "store" and facts.space in ("local", "param"))
         if not facts.kept:
+            effect = effect or (parts and needs_all_threads(text.flow.instructions[each]))
             continue
         if silent_access(sliced, each):
             accesses = True
-        elif facts.kind not in ("control", "collective") or text.flow.instructions[each].row == "call":
-            effect = True
+        elif text.flow.instructions[each].row not in _LEADS_ON:
+            effect = effect or facts.kind != "collective" or parts
     block = flow.block_of[position]
     falls = flow.block_of[position + 1] in blocks if position + 1 < len(flow.instructions) else False
     taken = [each for each in flow.blocks[block].successors if each != flow.block_of[position + 1]]
