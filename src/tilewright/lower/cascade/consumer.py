@@ -61,6 +61,7 @@ from tilewright.lower.cascade.place import Place, slot_elements
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
     emit_exponentials,
+    follows_of_places,
     numbered_axis,
     position_at,
     value_inside,
@@ -697,9 +698,12 @@ class Consumer:
                 inside = scalar_function(inner, Function.LT.value, number, extent)
             results.append(value_inside(inner, value, leaves, inside, bound))
         inner.add(ac.YieldOp.create(operands=results))
+        segments = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])}
+        packed = positions and columns and all(element.bytes == 2 for _, element, _ in wanted)
+        reach = [self.program.extents[axis] for axis in (self.axes.row, columns)] if packed else []
         op = FragmentMapOp.create(
             operands=[*inputs.values(), *places],
-            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])},
+            properties=segments | ({"reach": int_array(reach)} if packed else {}),
             result_types=[self.kind(kept, element) for _, element, _ in wanted],
             regions=[Region(body)],
         )
@@ -735,8 +739,9 @@ class Consumer:
         return made or value in self.values or value in self.running or value in self.postponed
 
     def is_shared(self, value: SSAValue) -> bool:
-        """Whether a value is computed once for several users."""
-        return self.axes.row in self.axes.kept(value) and len(users(value)) > 1
+        """Whether a value is computed once for several users. What follows of places alone, as a mask does, is not: a
+        selection by it is passed over where it holds in the whole tile, and as numbers it would take registers."""
+        return self.axes.row in self.axes.kept(value) and len(users(value)) > 1 and not follows_of_places(value)
 
 
 def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:
