@@ -77,6 +77,7 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
+from tilewright.lower.cascade.walked_store import boxed_stores, free_walked, leave_walked, stage_operand
 from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
@@ -153,6 +154,8 @@ class Consumer:
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
+    freed: bool = False
+    """Whether the slots of what an iteration stores in boxes have been waited for."""
 
     @property
     def memory(self) -> SSAValue | None:
@@ -257,7 +260,7 @@ class Consumer:
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, late=late,
+            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, late=late, freed=False,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
@@ -279,13 +282,14 @@ class Consumer:
         for op in ops:
             if isinstance(op, ContractOp) and op.axis.data != self.axes.streamed:
                 self.product(op)
+        boxed = boxed_stores(self, ops)
         for op in ops:
             match op:
                 case ContractOp():
                     self.product(op)
                 case ReduceOp():
                     self.fragment(op.result)
-                case tile.StoreOp():
+                case tile.StoreOp() if op not in boxed:
                     store_result(self, op)
                 case tile.YieldOp():
                     found = [self.postponed.get(value) or self.kept(value) for value in op.values]
@@ -524,7 +528,14 @@ class Consumer:
                 self.wait(self.products[op].brought)
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
-        held = [self.operand(each.held, Element(self.rings[each.brought].decision.element)) for each in products]
+        held = [self.operand(*self.rounded(each)) for each in products]
+        for each in ops:
+            self.free_walked(each)
+        staged = [
+            found
+            for each, operand in zip(products, held, strict=True)
+            for found in stage_operand(self, *self.rounded(each), operand, list(each.op.parent_block().ops))
+        ]
         for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
             result, phase = self.start_of(product.op)[1], self.wait(product.brought)
             if result is self.late and start is not None:
@@ -532,6 +543,15 @@ class Consumer:
                 self.postponed[result] = Postponed(product.op, start, operand, phase)
             else:
                 self.running[result] = self.issue_held(product.op, operand, phase, start, product.brought, bank)
+        leave_walked(self, staged)
+
+    def rounded(self, product: Product) -> tuple[SSAValue, Element]:
+        """Which value a product's left operand rounds, and to which element."""
+        element = Element(self.rings[product.brought].decision.element)
+        value = bare(product.held)
+        if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
+            value = bare(value.owner.operand)  # the packing rounds
+        return value, element
 
     def columns_of(self, ring: Ring, over: str) -> int:
         """Of a product with a ring's slot."""
@@ -596,6 +616,14 @@ class Consumer:
         self.running[result] = Running(inflight, ((product.brought, b_reading), (left, a_reading)))
         self.issue_postponed()
         self.load_along(product.op)
+        self.free_walked(product.op)
+
+    def free_walked(self, op: ContractOp) -> None:
+        """Wait for the slots of what this iteration stores in boxes, beside its first product. op: one of its own."""
+        block = op.parent
+        if not self.freed and block is not None:
+            self.freed = True
+            free_walked(self, list(block.ops))
 
     def load_along(self, op: ContractOp) -> None:
         """Load numbers of this tile's streamed columns while products run."""
@@ -627,10 +655,8 @@ class Consumer:
         return self.build.value(start)
 
     def operand(self, value: SSAValue, element: Element) -> SSAValue:
-        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end."""
-        value = bare(value)
-        if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
-            value = bare(value.owner.operand)  # the packing rounds
+        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end. value: as `rounded`
+        has it."""
         if not self.is_at_hand(value) and self.is_shared(value):
             self.fragment(value)  # rounded for this product, and computed once
         (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)])

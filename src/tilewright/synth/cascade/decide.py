@@ -73,6 +73,7 @@ from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
@@ -317,7 +318,8 @@ def _decided(
     wanted: Wanted,
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
-    room = shared_columns_bytes(len(shared), choice.streamed) * choice.consumers
+    leaving = walked_stores(program, axes, choice.unit_rows, choice.streamed, target, wanted)
+    room = (shared_columns_bytes(len(shared), choice.streamed) + leaving.bytes) * choice.consumers
     slots = _slots(program, axes, brought, choice, room, target)
     if slots is None:
         return "slots larger than shared memory"
@@ -374,7 +376,8 @@ def _decided(
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
-        programmatic=early, sum_slots=sum_slots, late=plan.late,
+        stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
+        staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
     )  # fmt: skip
 
