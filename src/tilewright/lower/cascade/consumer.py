@@ -77,7 +77,7 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
-from tilewright.lower.cascade.walked_store import boxed_stores, free_walked, leave_walked, stage_operand
+from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operand
 from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
@@ -154,8 +154,6 @@ class Consumer:
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
-    freed: bool = False
-    """Whether the slots of what an iteration stores in boxes have been waited for."""
 
     @property
     def memory(self) -> SSAValue | None:
@@ -260,7 +258,7 @@ class Consumer:
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, late=late, freed=False,
+            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
@@ -529,8 +527,6 @@ class Consumer:
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
         held = [self.operand(*self.rounded(each)) for each in products]
-        for each in ops:
-            self.free_walked(each)
         staged = [
             found
             for each, operand in zip(products, held, strict=True)
@@ -616,14 +612,6 @@ class Consumer:
         self.running[result] = Running(inflight, ((product.brought, b_reading), (left, a_reading)))
         self.issue_postponed()
         self.load_along(product.op)
-        self.free_walked(product.op)
-
-    def free_walked(self, op: ContractOp) -> None:
-        """Wait for the slots of what this iteration stores in boxes, beside its first product. op: one of its own."""
-        block = op.parent
-        if not self.freed and block is not None:
-            self.freed = True
-            free_walked(self, list(block.ops))
 
     def load_along(self, op: ContractOp) -> None:
         """Load numbers of this tile's streamed columns while products run."""

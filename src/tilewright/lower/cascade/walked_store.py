@@ -1,8 +1,8 @@
 """How a result of an iteration leaves in boxes: out of the registers of a product's left operand.
 
 The operand's registers may be read until its product is issued, so they are staged before that; the threads meet, and
-the copy engine stores, behind it. The staging slots' last boxes are waited for earlier, while the iteration's first
-product runs, so that two barriers, but no wait, stand on the way of products.
+the copy engine stores, behind it. What the iteration before staged has been read by then: what is waited for earlier is
+waited for in vain.
 
 Checked by: tests/lower/cascade/test_walked_store.py.
 """
@@ -40,14 +40,6 @@ def boxed_stores(consumer: Consumer, inside: Sequence[object]) -> list[tile.Stor
     return [op for op in found if consumer.d.boxed(parameter_name(consumer.program, op.tensor)) is not None]
 
 
-def free_walked(consumer: Consumer, inside: Sequence[object]) -> None:
-    """Wait until what the iteration before has staged was read."""
-    for op in boxed_stores(consumer, inside)[:1]:
-        boxed = consumer.d.boxed(parameter_name(consumer.program, op.tensor))
-        assert boxed is not None, "it leaves in boxes"
-        free_slot(consumer.build, consumer.unit, boxed[1])
-
-
 def stage_operand(
     consumer: Consumer, value: SSAValue, element: Element, operand: SSAValue, inside: Sequence[object]
 ) -> list[Staged]:
@@ -60,6 +52,7 @@ def stage_operand(
         if stored is value and value_type(op.value).element_kind is element and boxed is not None:
             assert consumer.shared.staging is not None, "boxes are staged"
             shape = (consumer.d.unit_rows, consumer.d.tile_streamed)
+            free_slot(consumer.build, consumer.unit, boxed[1])
             boxes = stage(consumer.build, consumer.shared.staging, consumer.unit, operand, boxed[0], shape)
             found.append(Staged(op, tuple(boxes)))
     return found
