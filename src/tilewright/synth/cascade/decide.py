@@ -110,8 +110,9 @@ _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
 """Of a tile whose sums stay in tensor memory, besides the most that there can be."""
 _MOST_ADDED = 128
 """Columns of sums that threads add, beside those of a product: of 192, ptxas (12.9) spills 156 bytes."""
-_SLOTS = (4, 3, 2)
-"""Of a ring, the likelier first."""
+_SLOTS = ((4, 2), (3, 2), (4, 1), (3, 1), (2, 1))
+"""Of a ring, and of one whose slot stays for the tile: with two of these a tile's are filled while the tile before
+walks. The likelier first."""
 _SWIZZLED_ROWS = 8
 """After which the swizzle of a slot repeats, so that boxes begin there."""
 _VECTOR_BYTES = 16
@@ -425,14 +426,17 @@ def _by_tables(slot: SlotDecision) -> str:
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
     """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
-    products run while it computes, but half of the rows; of three, two compute then. A narrow tile of the streamed axis
-    takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
+    products run while it computes, but half of the rows; of three, two compute then. Where a product is left to the next
+    iteration, a narrow tile of the streamed axis takes as long as one of so many columns that wgmma needs no longer for
+    its products than for its operands; where all are waited for, an iteration takes something besides its elements."""
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
     tiles = tiles_of(program, d)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
-    walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
+    besides = target.limit("pipeline.walk_iteration_elements")
+    iteration = max(d.tile_streamed, _MOST_STREAMED) if d.late else d.tile_streamed + besides
+    walked = _tiles_along(program, axes.streamed, d.tile_streamed) * iteration
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
 
 
@@ -643,8 +647,9 @@ def _slots(
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
     sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
-    for count in _SLOTS:
-        found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
+    for count, staying in _SLOTS:
+        legal = (_legal_slot(program, axes, load, choice, count, target) for load in brought)
+        found = tuple(replace(each, slots=staying) if each.resident else each for each in legal)
         if smem_bytes(found, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max"):
             return found
     return None
