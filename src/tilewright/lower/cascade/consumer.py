@@ -643,8 +643,8 @@ class Consumer:
         return self.build.value(start)
 
     def operand(self, value: SSAValue, element: Element) -> SSAValue:
-        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end. value: as `rounded`
-        has it."""
+        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end. value: as of
+        `rounded`."""
         if not self.is_at_hand(value) and self.is_shared(value):
             self.fragment(value)  # rounded for this product, and computed once
         (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)])

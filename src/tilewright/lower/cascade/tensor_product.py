@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
     TensorAccumulatorType,

@@ -194,7 +194,9 @@ def _cleared_by(op: FragmentMapOp) -> tuple[Linear, ...] | None:
     """Of a map that chooses a value or 0: forms that are at least 0 where the value is chosen; None where what else it
     chooses is not 0, or places may be too far for them."""
     end = op.body.block.last_op
-    assert isinstance(end, ac.YieldOp) and isinstance(selection := end.values[0].owner, ac.ScalarOp)
+    assert isinstance(end, ac.YieldOp)
+    selection = end.values[0].owner
+    assert isinstance(selection, ac.ScalarOp)
     condition, _, other = selection.inputs
     is_zero = isinstance(other.owner, ac.ConstantOp) and other.owner.bits.data == 0
     if not is_zero or op.reach is None or not is_exact_within(integers(op.reach)):
@@ -202,9 +204,7 @@ def _cleared_by(op: FragmentMapOp) -> tuple[Linear, ...] | None:
     return conjuncts(condition, op.body.block.args[len(op.inputs) :][:2])
 
 
-def _clear_halves(
-    region: _Region, op: FragmentMapOp, forms: Sequence[Linear], found: Sequence[Sequence[str]]
-) -> None:
+def _clear_halves(region: _Region, op: FragmentMapOp, forms: Sequence[Linear], found: Sequence[Sequence[str]]) -> None:
     """Leave of each pair of 16-bit numbers those at whose place all forms are at least 0. found: by block of rows."""
     text, arguments = region.lowering.text, op.body.block.args[len(op.inputs) :]
     first: list[str] = []

@@ -31,7 +31,6 @@ from tilewright.ir.cascade import (
     Lookup,
     SlotDecision,
     shared_columns_bytes,
-    walked_part,
 )
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
@@ -73,6 +72,7 @@ from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.cascade.walk_time import iteration_cost, walk_cost, walked_share
 from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -110,9 +110,8 @@ _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
 """Of a tile whose sums stay in tensor memory, besides the most that there can be."""
 _MOST_ADDED = 128
 """Columns of sums that threads add, beside those of a product: of 192, ptxas (12.9) spills 156 bytes."""
-_SLOTS = ((4, 2), (3, 2), (4, 1), (3, 1), (2, 1))
-"""Of a ring, and of one whose slot stays for the tile: with two of these a tile's are filled while the tile before
-walks. The likelier first."""
+_SLOTS = (4, 3, 2)
+"""Of a ring, the likelier first."""
 _SWIZZLED_ROWS = 8
 """After which the swizzle of a slot repeats, so that boxes begin there."""
 _VECTOR_BYTES = 16
@@ -186,7 +185,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         else:
             found.append(decisions)
     if found:
-        best = min(found, key=lambda each: estimated_time(program, axes, each, target))
+        shares = [1.0 if each.late or each.tensor_columns else walked_share(program, each) for each in found]
+        times = [estimated_time(program, axes, each, target) for each in found]
+        best = min(zip(times, shares, found, strict=True), key=lambda each: each[0] * each[1])[2]
         for choice in tiles_to_try:
             if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
                 narrower = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
@@ -208,19 +209,7 @@ def _alike(choice: _Tile, d: CascadeDecisions) -> bool:
 def _is_quicker(program: tile.ProgramOp, d: CascadeDecisions, other: CascadeDecisions, target: Target) -> bool:
     """Whether narrower tiles of the streamed axis gain what is worth it, by what a mask or the axis's end leaves of
     them."""
-    return _WORTH_NARROWER * _walk_cost(program, d, target) <= (_WORTH_NARROWER - 1) * _walk_cost(
-        program, other, target
-    )
-
-
-def _walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:
-    """Of the walks of all tiles of rows, in the time of one element: what an iteration takes besides its elements
-    counts, and what tiles have too much."""
-    rows, most = _tiles_along(program, d.row, d.tile_rows), _tiles_along(program, d.streamed, d.tile_streamed)
-    lengths = [walked_part(each.begin, each.end, most, row)[1] for each in d.walked for row in range(rows)]
-    return (sum(lengths) if d.walked else rows * most) * (
-        d.tile_streamed + target.limit("pipeline.walk_iteration_elements")
-    )
+    return _WORTH_NARROWER * walk_cost(program, d, target) <= (_WORTH_NARROWER - 1) * walk_cost(program, other, target)
 
 
 def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> bool:
@@ -426,16 +415,17 @@ def _by_tables(slot: SlotDecision) -> str:
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
     """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
-    products run while it computes, but half of the rows; of three, two compute then. Where a product is left to the next
-    iteration, a narrow tile of the streamed axis takes as long as one of so many columns that wgmma needs no longer for
-    its products than for its operands; where all are waited for, an iteration takes something besides its elements."""
+    products run while it computes, but half of the rows; of three, two compute then. Where a product is left to the
+    next iteration, or sums stand in tensor memory, a narrow tile of the streamed axis takes as long as one of so many
+    columns that wgmma needs no longer for its products than for its operands; where all are waited for, each iteration
+    takes something besides."""
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
     tiles = tiles_of(program, d)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
-    besides = target.limit("pipeline.walk_iteration_elements")
-    iteration = max(d.tile_streamed, _MOST_STREAMED) if d.late else d.tile_streamed + besides
+    by_products = d.late or d.tensor_columns
+    iteration = max(d.tile_streamed, _MOST_STREAMED) if by_products else iteration_cost(d, target)
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * iteration
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
 
@@ -647,9 +637,8 @@ def _slots(
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
     sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
-    for count, staying in _SLOTS:
-        legal = (_legal_slot(program, axes, load, choice, count, target) for load in brought)
-        found = tuple(replace(each, slots=staying) if each.resident else each for each in legal)
+    for count in _SLOTS:
+        found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
         if smem_bytes(found, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max"):
             return found
     return None
