@@ -527,10 +527,13 @@ class Consumer:
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
         held = [self.operand(*self.rounded(each)) for each in products]
+        block = ops[0].parent
+        assert block is not None, "products stand in a walk"
+        inside = list(block.ops)
         staged = [
             found
             for each, operand in zip(products, held, strict=True)
-            for found in stage_operand(self, *self.rounded(each), operand, list(each.op.parent_block().ops))
+            for found in stage_operand(self, *self.rounded(each), operand, inside)
         ]
         for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
             result, phase = self.start_of(product.op)[1], self.wait(product.brought)

@@ -69,7 +69,7 @@ def _repeated_in(op: FragmentMapOp) -> SSAValue | None:
         return None
     (result,) = op.outputs
     kind = result.type
-    if not isinstance(kind, ac.FragmentType) or kind.element.data != "f32" or block is None or not used_once(result):
+    if kind.element.data != "f32" or block is None or not used_once(result):
         return None
     (use,) = result.uses
     return block.args[1 + use.index] if isinstance(use.operation, ac.YieldOp) else None
