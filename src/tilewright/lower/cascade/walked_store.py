@@ -1,8 +1,8 @@
 """How a result of an iteration leaves in boxes: out of the registers of a product's left operand.
 
 The operand's registers may be read until its product is issued, so they are staged before that; the threads meet, and
-the copy engine stores, behind it. What the iteration before staged has been read by then: what is waited for earlier is
-waited for in vain.
+the copy engine stores, behind it. The slots are waited for right before they are written: the copy engine has read them
+by then. Beside the iteration's first product the wait would hold up the second one.
 
 Checked by: tests/lower/cascade/test_walked_store.py.
 """
