@@ -77,7 +77,7 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
-from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operand
+from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operands
 from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
@@ -526,15 +526,8 @@ class Consumer:
                 self.wait(self.products[op].brought)
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
-        held = [self.operand(*self.rounded(each)) for each in products]
-        block = ops[0].parent
-        assert block is not None, "products stand in a walk"
-        inside = list(block.ops)
-        staged = [
-            found
-            for each, operand in zip(products, held, strict=True)
-            for found in stage_operand(self, *self.rounded(each), operand, inside)
-        ]
+        held = [self.operand(each.held, Element(self.rings[each.brought].decision.element)) for each in products]
+        staged = stage_operands(self, products, held)
         for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
             result, phase = self.start_of(product.op)[1], self.wait(product.brought)
             if result is self.late and start is not None:
@@ -543,14 +536,6 @@ class Consumer:
             else:
                 self.running[result] = self.issue_held(product.op, operand, phase, start, product.brought, bank)
         leave_walked(self, staged)
-
-    def rounded(self, product: Product) -> tuple[SSAValue, Element]:
-        """Which value a product's left operand rounds, and to which element."""
-        element = Element(self.rings[product.brought].decision.element)
-        value = bare(product.held)
-        if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
-            value = bare(value.owner.operand)  # the packing rounds
-        return value, element
 
     def columns_of(self, ring: Ring, over: str) -> int:
         """Of a product with a ring's slot."""
@@ -646,8 +631,10 @@ class Consumer:
         return self.build.value(start)
 
     def operand(self, value: SSAValue, element: Element) -> SSAValue:
-        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end. value: as of
-        `rounded`."""
+        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end."""
+        value = bare(value)
+        if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
+            value = bare(value.owner.operand)  # the packing rounds
         if not self.is_at_hand(value) and self.is_shared(value):
             self.fragment(value)  # rounded for this product, and computed once
         (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
+from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
     TensorAccumulatorType,
@@ -185,7 +186,7 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     columns = consumer.columns_of(ring, over)
     in_slots = is_of_slots(consumer.program, product)
     if not in_slots:
-        held = consumer.operand(*consumer.rounded(product))
+        held = consumer.operand(product.held, Element(ring.decision.element))
         phase, shape = consumer.wait(brought), (columns, consumer.d.tile_streamed)
         inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape)
         return _finish(consumer, inflight, {brought: reading})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
+from tilewright.ir.cascade_facts import Product
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name
 from tilewright.ir.tile.repeats import bare
@@ -40,22 +41,30 @@ def boxed_stores(consumer: Consumer, inside: Sequence[object]) -> list[tile.Stor
     return [op for op in found if consumer.d.boxed(parameter_name(consumer.program, op.tensor)) is not None]
 
 
-def stage_operand(
-    consumer: Consumer, value: SSAValue, element: Element, operand: SSAValue, inside: Sequence[object]
-) -> list[Staged]:
-    """Stage the result that a product's operand is, if there is one. value: what the operand rounds to an element."""
+def stage_operands(consumer: Consumer, products: Sequence[Product], held: Sequence[SSAValue]) -> list[Staged]:
+    """Stage the results that operands of products are. held: those operands, packed."""
     found: list[Staged] = []
-    for op in boxed_stores(consumer, inside):
-        stored = bare(op.value)
-        stored = bare(stored.owner.operand) if isinstance(stored.owner, tile.CastOp) else stored
-        boxed = consumer.d.boxed(parameter_name(consumer.program, op.tensor))
-        if stored is value and value_type(op.value).element_kind is element and boxed is not None:
-            assert consumer.shared.staging is not None, "boxes are staged"
-            shape = (consumer.d.unit_rows, consumer.d.tile_streamed)
-            free_slot(consumer.build, consumer.unit, boxed[1])
-            boxes = stage(consumer.build, consumer.shared.staging, consumer.unit, operand, boxed[0], shape)
-            found.append(Staged(op, tuple(boxes)))
+    for product, operand in zip(products, held, strict=True):
+        element = Element(consumer.rings[product.brought].decision.element)
+        block = product.op.parent
+        for op in boxed_stores(consumer, list(block.ops) if block is not None else []):
+            boxed = consumer.d.boxed(parameter_name(consumer.program, op.tensor))
+            alike = value_type(op.value).element_kind is element
+            if alike and _rounded(op.value, element) is _rounded(product.held, element) and boxed is not None:
+                assert consumer.shared.staging is not None, "boxes are staged"
+                shape = (consumer.d.unit_rows, consumer.d.tile_streamed)
+                free_slot(consumer.build, consumer.unit, boxed[1])
+                boxes = stage(consumer.build, consumer.shared.staging, consumer.unit, operand, boxed[0], shape)
+                found.append(Staged(op, tuple(boxes)))
     return found
+
+
+def _rounded(value: SSAValue, element: Element) -> SSAValue:
+    """What is rounded to an element: a cast to it is the rounding."""
+    value = bare(value)
+    if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
+        value = bare(value.owner.operand)
+    return value
 
 
 def leave_walked(consumer: Consumer, staged: Sequence[Staged]) -> None:
