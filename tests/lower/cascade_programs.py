@@ -174,3 +174,18 @@ def two_gradients(
     weights = tw.sigmoid(tw.dot(q[i, e], k[t, e], over=e) * 0.2 - s[t])
     p[i, f] = tw.dot(weights, g[t, f], over=t)
     o[i, e] = tw.dot(weights * tw.dot(v[i, f], g[t, f], over=f), k[t, e], over=t) * 0.25
+
+
+@tw.kernel
+def scores_stored(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    v: tw.Tensor["T", "F"],
+    o: tw.Tensor["M", "F"],
+    w: tw.Tensor["M", "T"],
+):
+    """What is stored is no operand: it is rounded before it is one."""
+    i, t, e, f = tw.axes("M T E F")
+    scores = tw.dot(q[i, e], k[t, e], over=e) * 0.2
+    o[i, f] = tw.dot(tw.relu(scores), v[t, f], over=t)
+    w[i, t] = scores

@@ -69,47 +69,99 @@ def store_boxes(
 
     origin: first row, terms of the first column, coordinates of further dimensions. shape: rows and columns of the
     unit's part of a tile."""
-    row, columns, further = origin
-    name = StringAttr(_NAME)
-
-    def staged(state: str) -> Attribute:
-        return ac.StagedType(name, StringAttr(state))
-
-    for block, begin, width in decision.boxes(*shape):
-        # The last boxes may be narrower, and the last one of columns cut: these have maps of their own.
-        narrow = width < decision.chunk_columns
-        is_cut = bool(decision.cut) and begin + width == shape[1]
-        map_ = decision.cut[0] if is_cut else decision.tail[0] if narrow else decision.map
-        descriptor = descriptors[-1 if is_cut else int(narrow)]
+    for box in decision.boxes(*shape):
         slot = counter.done % plan.stages
         counter.done += 1
         if counter.done > 1 or not counter.freed:
             free_slot(build, unit, plan)
-        written = build.value(
-            ac.StageWriteOp.create(
-                operands=[fragment, staging, unit],
-                properties={
-                    "column_begin": IntAttr(begin),
-                    "column_end": IntAttr(begin + width),
-                    "slot": IntAttr(slot),
-                    **({"plan": exchange_attribute(decision.staging[int(narrow)])} if decision.staging else {}),
-                    **({"block": IntAttr(block)} if decision.turned else {}),
-                },
-                result_types=[staged("written")],
-            )
+        staged = _staged(build, staging, unit, fragment, decision, box, slot)
+        leave(build, staging, unit, origin, [staged], decision, shape, descriptors)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBox:
+    """A chunk of a fragment's columns that all threads have written to a slot, and fenced."""
+
+    block: int
+    begin: int
+    width: int
+    slot: int
+    fenced: SSAValue
+
+
+def stage(
+    build: Build,
+    staging: SSAValue,
+    unit: SSAValue,
+    fragment: SSAValue,
+    decision: StoreDecision,
+    shape: tuple[int, int],
+) -> list[StagedBox]:
+    """All chunks, each to a slot of its own, which have been waited for."""
+    boxes = enumerate(decision.boxes(*shape))
+    return [_staged(build, staging, unit, fragment, decision, box, slot) for slot, box in boxes]
+
+
+def _staged(
+    build: Build,
+    staging: SSAValue,
+    unit: SSAValue,
+    fragment: SSAValue,
+    decision: StoreDecision,
+    box: tuple[int, int, int],
+    slot: int,
+) -> StagedBox:
+    """Write a chunk to a slot, and fence it. box: its block, first column and width."""
+    block, begin, width = box
+    narrow = width < decision.chunk_columns
+    written = build.value(
+        ac.StageWriteOp.create(
+            operands=[fragment, staging, unit],
+            properties={
+                "column_begin": IntAttr(begin),
+                "column_end": IntAttr(begin + width),
+                "slot": IntAttr(slot),
+                **({"plan": exchange_attribute(decision.staging[int(narrow)])} if decision.staging else {}),
+                **({"block": IntAttr(block)} if decision.turned else {}),
+            },
+            result_types=[ac.StagedType(StringAttr(_NAME), StringAttr("written"))],
         )
-        fenced = build.value(ac.FenceProxyOp.create(operands=[written], result_types=[staged("fenced")]))
-        ready = build.value(_synchronized(unit, fenced, staged("ready")))
-        staged_lines = width if decision.turned else shape[0]
-        column = affine(build, columns, begin)
+    )
+    fenced = ac.FenceProxyOp.create(
+        operands=[written], result_types=[ac.StagedType(StringAttr(_NAME), StringAttr("fenced"))]
+    )
+    return StagedBox(block, begin, width, slot, build.value(fenced))
+
+
+def leave(
+    build: Build,
+    staging: SSAValue,
+    unit: SSAValue,
+    origin: tuple[SSAValue, list[tuple[SSAValue, int]], list[SSAValue]],
+    boxes: Sequence[StagedBox],
+    decision: StoreDecision,
+    shape: tuple[int, int],
+    descriptors: tuple[SSAValue, ...],
+) -> None:
+    """Have all threads meet, and store what they have staged. origin, shape: as of `store_boxes`."""
+    row, columns, further = origin
+    for box in boxes:
+        # The last boxes may be narrower, and the last one of columns cut: these have maps of their own.
+        narrow = box.width < decision.chunk_columns
+        is_cut = bool(decision.cut) and box.begin + box.width == shape[1]
+        map_ = decision.cut[0] if is_cut else decision.tail[0] if narrow else decision.map
+        descriptor = descriptors[-1 if is_cut else int(narrow)]
+        ready = build.value(_synchronized(unit, box.fenced, ac.StagedType(StringAttr(_NAME), StringAttr("ready"))))
+        staged_lines = box.width if decision.turned else shape[0]
+        column = affine(build, columns, box.begin)
         place = [column, row]
         if decision.turned:
-            place = [affine(build, [(row, 1)], BLOCK_ROWS * block) if block else row, column]
+            place = [affine(build, [(row, 1)], BLOCK_ROWS * box.block) if box.block else row, column]
         build.add(
             ac.CopyStoreOp.create(
                 operands=[descriptor, staging, unit, ready, *place, *further],
                 properties={
-                    "slot": IntAttr(slot),
+                    "slot": IntAttr(box.slot),
                     "box_bytes": IntAttr(map_.tensor_map().box_bytes),
                     **({"lines": IntAttr(map_.box[1])} if map_.box[1] < staged_lines else {}),
                 },

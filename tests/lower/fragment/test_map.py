@@ -18,18 +18,20 @@ ROWS = 128
 NO_ROWS = "%r = ac.fragment.full [bits = 1077936128] -> R\n"  # 3.0
 
 
-def masked(name: str, kind: str, condition: str, place: tuple[int, int]) -> str:
-    """%x times 2 where `condition`, of %i and %j, says so, else -1; place: of the first element."""
+def masked(name: str, kind: str, condition: str, place: tuple[int, int], other: float = -1.0, reach: int = 0) -> str:
+    """%x times 2 where `condition`, of %i and %j, says so, else another number; place: of the first element; reach:
+    rows and columns that there are, 0 where it is not said."""
+    within = f"[reach = [{reach}, {reach}]] " if reach else ""
     return f"""
 %far_row = ac.affine 1 * %row + {place[0]}
 %far_column = ac.affine 1 * %column + {place[1]}
-%{name} = ac.fragment.map inputs(%x) places(%far_row, %far_column)
+%{name} = ac.fragment.map inputs(%x) places(%far_row, %far_column) {within}
     (%given, %i : !ac.index, %j : !ac.index) -> {kind} {{
   %row_number = ac.index.number %i
   %column_number = ac.index.number %j
   {condition}
   %one = ac.scalar add %given, %given
-  %rest = ac.constant [bits = 3212836864]
+  %rest = ac.constant [bits = {np.float32(other).view(np.uint32)}]
   %chosen = ac.scalar where %holds, %one, %rest
   ac.yield %chosen
 }}
@@ -143,3 +145,27 @@ def test_a_masked_operand_is_multiplied_from_as_registers(tmp_path: Path) -> Non
     a, b = (inputs[key].astype(np.float64) for key in "ab")
     weights = np.where(chosen(CAUSAL, (0, 0)), 2 * a, -1).astype(ml_dtypes.bfloat16).astype(np.float64)
     np.testing.assert_allclose(found["y"], weights @ b.T, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+@pytest.mark.parametrize("name", ["across, then inside", "outside, then across", "outside", "all but one place inside"])
+def test_what_is_not_chosen_is_cleared_out_of_packed_numbers(name: str, element: str, tmp_path: Path) -> None:
+    condition, place, _ = CASES[name]
+    shape = Shape(rows=ROWS, element=element)
+    inputs = inputs_of(shape)
+    text = masked("y_values", "Y", condition, place, other=0.0, reach=4096)
+    ptx = lowered(kernel_text(shape, RELEASE + text + NO_ROWS))
+    _, behind = ptx.split("bra everywhere", 1)
+    selected, _ = behind.split("everywhere", 1)
+    assert "and.b32" in selected and ".f32" not in selected  # nothing is computed once more
+    found = run_text(ptx, shape, inputs, tmp_path)
+    wanted = np.where(chosen(condition, place), 2 * inputs["a"].astype(np.float32), 0).astype(DTYPES[element])
+    np.testing.assert_array_equal(found["y"], wanted.astype(np.float64))
+
+
+@pytest.mark.parametrize(("other", "reach"), [(-1.0, 4096), (0.0, 0), (0.0, 1 << 22)])
+def test_numbers_are_selected_where_0_is_not_the_other_or_places_are_too_far(other: float, reach: int) -> None:
+    shape = Shape(rows=ROWS, element="bf16")
+    text = masked("y_values", "Y", CAUSAL, (0, 0), other=other, reach=reach)
+    selected = lowered(kernel_text(shape, RELEASE + text + NO_ROWS)).split("bra everywhere", 1)[1]
+    assert "setp.le.f32" in selected.split("everywhere", 1)[0]

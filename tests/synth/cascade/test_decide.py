@@ -6,7 +6,7 @@ from lowered_programs import lower
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.kernels_attention import key_gradients_kernel
+from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
 from tilewright.ir.decisions import decisions_of, to_attribute
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -53,6 +53,19 @@ def test_gradients_of_keys_leave_room_for_64_queries(causal):
     decisions = lower(kernel, dims, {each.name: each.element or Element.BF16 for each in kernel.parameters}).decisions
     assert (decisions.tile_streamed, len(decisions.shared_columns)) == (64, 2)
     assert set(decisions.in_vectors) == {"key_gradient", "value_gradient"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "causal", "tile"),
+    [(4096, False, (3, 80)), (4096, True, (3, 80)), (1024, True, (2, 112)), (512, True, (2, 96))],
+)
+def test_what_a_mask_leaves_counts_where_all_products_are_waited_for(rows, causal, tile):
+    """Tiles of more rows walk more of what the mask leaves of their first rows, which matters where there are few."""
+    kernel = query_gradient_kernel(0.125, causal=causal, sharing=1)
+    dims = {"B": 16384 // rows, "H": 32, "Q": rows, "T": rows, "E": 64, "F": 64}
+    elements = {each.name: each.element or Element.BF16 for each in kernel.parameters}
+    found = lower(kernel, dims, elements).decisions
+    assert (found.consumers, found.tile_streamed) == tile and not found.late
 
 
 def test_what_is_asked_for_is_done_or_refused():

@@ -200,7 +200,7 @@ def box_dimensions(
         tensor_type(each) for each in program.body.block.args if parameter_name(program, each) == store.parameter
     )
     sizes = dict(zip(tensor.axis_names, zip(tensor.extents, tensor.stride_elements, strict=True), strict=True))
-    column = next(axis for axis in tensor.axis_names if axis in (d.column, *d.further))
+    column = next(axis for axis in tensor.axis_names if axis in (d.column, *d.further, d.streamed))
     further = [axis for axis in reversed(tensor.axis_names) if axis in d.batch]
     order = [sizes[axis] for axis in ((d.row, column) if store.turned else (column, d.row, *further))]
     width = tensor.element_kind.bytes

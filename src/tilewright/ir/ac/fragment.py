@@ -61,10 +61,12 @@ class FragmentMapOp(AcOperation):
     one n but for those over "m", whose n says nothing; an axis that one does not have is repeated. A result over "m"
     may not change along a row (`region_axes`). places: nothing, or the row and column of the unit's first place, and
     then any further indices; the region takes, after the inputs' elements, the row and column of its own place and
-    those further ones, as indices, of which it may compute others. The inputs stay as they are.
+    those further ones, as indices, of which it may compute others. The inputs stay as they are. reach: rows and
+    columns that there are, where results of two bytes depend on places; beyond them any number will do.
     """
 
     name = "ac.fragment.map"
+    reach = opt_prop_def(ArrayAttr[IntAttr])
     ARGUMENT: ClassVar[Attribute] = ac.ScalarType()
     ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
     inputs = var_operand_def(FragmentType | ac.AccumulatorType)

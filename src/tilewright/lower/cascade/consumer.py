@@ -61,6 +61,7 @@ from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
     emit_exponentials,
+    follows_of_places,
     numbered_axis,
     position_at,
     value_inside,
@@ -76,6 +77,7 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
+from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operands
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Share, meet
 from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
 from tilewright.lower.distribution.team_sum import sum_of_teams
@@ -290,13 +292,14 @@ class Consumer:
         for op in ops:
             if isinstance(op, ContractOp) and op.axis.data != self.axes.streamed:
                 self.product(op)
+        boxed = boxed_stores(self, ops)
         for op in ops:
             match op:
                 case ContractOp():
                     self.product(op)
                 case ReduceOp():
                     self.fragment(op.result)
-                case tile.StoreOp():
+                case tile.StoreOp() if op not in boxed:
                     store_result(self, op)
                 case tile.YieldOp():
                     found = [self.postponed.get(value) or self.kept(value) for value in op.values]
@@ -549,6 +552,7 @@ class Consumer:
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
         held = [self.operand(each.op, Element(self.rings[each.brought].decision.element)) for each in products]
+        staged = stage_operands(self, products, held)
         for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
             result, phase = self.start_of(product.op)[1], self.wait(product.brought)
             if result is self.late and start is not None:
@@ -556,6 +560,7 @@ class Consumer:
                 self.postponed[result] = Postponed(product.op, start, operand, phase)
             else:
                 self.running[result] = self.issue_held(product.op, operand, phase, start, product.brought, bank)
+        leave_walked(self, staged)
 
     def columns_of(self, ring: Ring, over: str) -> int:
         """Of a product with a ring's slot."""
@@ -724,9 +729,12 @@ class Consumer:
                 inside = scalar_function(inner, Function.LT.value, number, extent)
             results.append(value_inside(inner, value, leaves, inside, bound))
         inner.add(ac.YieldOp.create(operands=results))
+        segments = {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])}
+        packed = positions and columns and all(element.bytes == 2 for _, element, _ in wanted)
+        reach = [self.program.extents[axis] for axis in (self.axes.row, columns)] if packed else []
         op = FragmentMapOp.create(
             operands=[*inputs.values(), *places],
-            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])},
+            properties=segments | ({"reach": int_array(reach)} if packed else {}),
             result_types=[self.kind(kept, element) for _, element, _ in wanted],
             regions=[Region(body)],
         )
@@ -762,8 +770,9 @@ class Consumer:
         return made or value in self.values or value in self.running or value in self.postponed
 
     def is_shared(self, value: SSAValue) -> bool:
-        """Whether a value is computed once for several users."""
-        return self.axes.row in self.axes.kept(value) and len(users(value)) > 1
+        """Whether a value is computed once for several users. What follows of places alone, as a mask does, is not: a
+        selection by it is passed over where it holds in the whole tile, and as numbers it would take registers."""
+        return self.axes.row in self.axes.kept(value) and len(users(value)) > 1 and not follows_of_places(value)
 
 
 def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:

@@ -190,7 +190,7 @@ def _box_axes(program: tile.ProgramOp, store: StoreDecision, d: CascadeDecisions
     """The axes of the dimensions of a result's map, from the innermost on."""
     arguments = zip(program.parameters, program.body.block.args, strict=True)
     axes = next(tile.tensor_type(each).axis_names for name, each in arguments if name.data == store.parameter)
-    column = next(axis for axis in axes if axis in (d.column, *d.further))
+    column = next(axis for axis in axes if axis in (d.column, *d.further, d.streamed))
     return [d.row, column] if store.turned else [column, d.row, *(axis for axis in reversed(axes) if axis in d.batch)]
 
 

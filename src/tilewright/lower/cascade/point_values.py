@@ -58,6 +58,18 @@ def position_at(build: Build, op: tile.PositionOp, at: Mapping[str, SSAValue]) -
     return build.value(ac.IndexNumberOp.create(operands=[index], result_types=[ac.ScalarType()]))
 
 
+def follows_of_places(value: SSAValue) -> bool:
+    """Whether a value is computed of indices and numbers alone."""
+    owner = bare(value).owner
+    match owner:
+        case tile.PositionOp() | tile.ConstantOp() | tile.FullOp():
+            return True
+        case tile.UnaryOp() | tile.BinaryOp() | tile.SelectOp() | tile.CastOp():
+            return all(follows_of_places(each) for each in owner.operands)
+        case _:
+            return False
+
+
 def emit_exponentials(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> None:
     """Emit the exponentials of an expression, the inner ones first, as powers of 2."""
     value = bare(value)

@@ -6,7 +6,8 @@ that is only multiplied goes to A's registers at once (`held_operand`).
 
 A selection by a condition that holds everywhere in the unit's tile (`tile_bounds`), as a mask's does in most tiles, is
 passed over: the chosen numbers stand in the result's registers, and a branch that all threads take leads past what
-selects among them.
+selects among them. Of two 16-bit numbers in a register that are chosen or 0, those that are not are cleared: what they
+are computed of need not be kept.
 Checked by: tests/lower/fragment/test_registers.py and tests/lower/fragment/test_map.py.
 """
 
@@ -20,6 +21,7 @@ from xdsl.ir import OpResult, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentMapOp, region_axes
 from tilewright.ir.function import Function
+from tilewright.lower.fragment.carried_sum import carried_result
 from tilewright.lower.fragment.epilogue import (
     Lanes,
     column_of,
@@ -32,9 +34,9 @@ from tilewright.lower.fragment.epilogue import (
 from tilewright.lower.fragment.held_operand import held_bank, is_kept_by_waits
 from tilewright.lower.fragment.register_operand import keep_until_here, operand_registers
 from tilewright.lower.fragment.shared_columns import share_columns
-from tilewright.lower.fragment.tile_bounds import emit_all_hold, inequalities
+from tilewright.lower.fragment.tile_bounds import Linear, conjuncts, emit_all_hold, inequalities, is_exact_within
 from tilewright.lower.points.elementwise import affine_index, divided
-from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering
+from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     FragmentPlace,
@@ -124,6 +126,10 @@ class _Region:
 def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
     end = op.body.block.last_op
     assert isinstance(end, ac.YieldOp)
+    carried = carried_result(lowering, op)
+    if carried is not None:
+        lowering.places[op.outputs[0]] = carried
+        return
     region = _region(lowering, op)
     kinds = [_kind(result) for result in op.outputs]
     blocks = kinds[0].m.data // _BLOCK_ROWS
@@ -151,7 +157,11 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
             region.stands_in(chosen, found[0])
         label = lowering.text.label("everywhere")
         lowering.text.emit("bra", label, guard=everywhere)
-        _write(region, kinds, end.values, found)
+        forms = _cleared_by(op) if _is_packed(kinds[0]) else None
+        if forms is not None:
+            _clear_halves(region, op, forms, found[0])
+        else:
+            _write(region, kinds, end.values, found)
         lowering.text.place(label)
     for result, kind, registers in zip(op.outputs, kinds, found, strict=True):
         place = FragmentPlace(tuple(map(tuple, registers)), kind.n.data, kind.axes.data, kind.element.data)
@@ -178,6 +188,47 @@ def _passed_over(lowering: Lowering, op: FragmentMapOp) -> tuple[SSAValue, str] 
         return None
     row, column = (lowering.index(each) for each in op.places[:2])
     return chosen, emit_all_hold(lowering.text, forms, (row, column))
+
+
+def _cleared_by(op: FragmentMapOp) -> tuple[Linear, ...] | None:
+    """Of a map that chooses a value or 0: forms that are at least 0 where the value is chosen; None where what else it
+    chooses is not 0, or places may be too far for them."""
+    end = op.body.block.last_op
+    assert isinstance(end, ac.YieldOp)
+    selection = end.values[0].owner
+    assert isinstance(selection, ac.ScalarOp)
+    condition, _, other = selection.inputs
+    is_zero = isinstance(other.owner, ac.ConstantOp) and other.owner.bits.data == 0
+    if not is_zero or op.reach is None or not is_exact_within(integers(op.reach)):
+        return None
+    return conjuncts(condition, op.body.block.args[len(op.inputs) :][:2])
+
+
+def _clear_halves(region: _Region, op: FragmentMapOp, forms: Sequence[Linear], found: Sequence[Sequence[str]]) -> None:
+    """Leave of each pair of 16-bit numbers those at whose place all forms are at least 0. found: by block of rows."""
+    text, arguments = region.lowering.text, op.body.block.args[len(op.inputs) :]
+    first: list[str] = []
+    for argument in arguments[:2]:
+        place, _ = region.sources[argument]
+        assert isinstance(place, IndexPlace)
+        first.append(place.register)
+    totals: list[str] = []
+    for form in forms:
+        total = text.into("b32", "mov.u32", int(form.constant))
+        for factor, register in ((form.row, first[0]), (form.column, first[1])):
+            total = text.into("b32", "mad.lo.s32", register, factor, total) if factor else total
+        totals.append(total)
+    for block, registers in enumerate(found):
+        for at, register in enumerate(registers):
+            halves: list[str] = []
+            for number, bits in ((2 * at, 0xFFFF), (2 * at + 1, 0xFFFF0000)):
+                holds = ""
+                for form, total in zip(forms, totals, strict=True):
+                    least = -(form.row * row_of(number, block) + form.column * column_of(number))
+                    other = text.into("pred", "setp.ge.s32", total, least)
+                    holds = text.into("pred", "and.pred", holds, other) if holds else other
+                halves.append(text.into("b32", "selp.b32", bits, 0, holds))
+            text.emit("and.b32", register, register, text.into("b32", "or.b32", *halves))
 
 
 def _write(

@@ -26,6 +26,7 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
     taken_over,
 )
+from tilewright.lower.fragment.carried_sum import carried_start
 from tilewright.lower.fragment.epilogue import parts_of
 from tilewright.lower.fragment.map import lower_map
 from tilewright.lower.fragment.register_operand import (
@@ -139,6 +140,10 @@ def _read(lowering: Lowering, op: FragmentReadOp) -> None:
 
 
 def _start(lowering: Lowering, op: AccumulatorStartOp) -> None:
+    own = carried_start(lowering, op)
+    if own is not None:
+        lowering.places[op.result] = own
+        return
     fragment = _place(lowering, op.fragment)
     carried = taken_over(op)
     accumulator = (

@@ -67,7 +67,7 @@ def inequalities(condition: SSAValue, places: Sequence[SSAValue], shape: tuple[i
     place of a tile of this shape (rows, columns); None where it is no such condition, or no tile meets it.
 
     places: the region's arguments for the row and the column of a place."""
-    forms, (rows, columns) = _conjuncts(condition, places), shape
+    forms, (rows, columns) = conjuncts(condition, places), shape
     if forms is None or max(shape) > _TILE:
         return None
     corners = tuple(
@@ -83,7 +83,12 @@ def inequalities(condition: SSAValue, places: Sequence[SSAValue], shape: tuple[i
     return corners
 
 
-def _conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear, ...] | None:
+def is_exact_within(extents: Sequence[int]) -> bool:
+    """Whether forms are exact at every place of tiles that begin within so many rows and columns."""
+    return max(extents) < _PLACES - _TILE
+
+
+def conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear, ...] | None:
     """Forms that are at least 0 at a place if and only if the condition holds there."""
     op = condition.owner
     if not isinstance(op, ac.ScalarOp):
@@ -99,7 +104,7 @@ def _conjuncts(condition: SSAValue, places: Sequence[SSAValue]) -> tuple[Linear,
             constant = math.ceil(difference.constant) - 1 if is_strict else math.floor(difference.constant)
             return (Linear(difference.row, difference.column, Fraction(constant)),)
         case Function.MIN.value:
-            found = [_conjuncts(each, places) for each in op.inputs]
+            found = [conjuncts(each, places) for each in op.inputs]
             return None if None in found else tuple(form for forms in found for form in forms or ())
         case _:
             return None

@@ -7,11 +7,13 @@ units. The others are stored by threads (`lower.cascade.results`).
 Where threads compute between products, boxes do not pay in general: with them attention of head size 128 takes 0.6 to
 2.4 % longer, though a sliding window of 128 keys takes 3 % less (H200); why is not known.
 
-Not handled: results over the streamed axis; of those that lie contiguous along the rows, matrices of a batch. Checked
-by: tests/synth/cascade/test_sum_tile.py.
+Those of a walk's iterations are decided by `walked_store`. Not handled: of those that lie contiguous along the rows,
+matrices of a batch. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tilewright.ir.cascade_facts import CascadeAxes
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
@@ -61,12 +63,29 @@ def _boxed(
     target: Target,
     wanted: Wanted,
 ) -> StoreDecision | None:
-    tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
-    column = axes.column_of(tensor.axis_names)
-    further = [axis for axis in reversed(tensor.axis_names) if axis in axes.batch]
-    order = [column, axes.row, *further]
-    if op.parent_op() is not program or not column or sorted(order) != sorted(tensor.axis_names):
+    names = tensor_type(op.tensor).axis_names
+    column = axes.column_of(names)
+    order = [column, axes.row, *(axis for axis in reversed(names) if axis in axes.batch)]
+    if op.parent_op() is not program or not column:
         return None
+    return box_of(program, op, order, unit_rows, row, target, wanted)
+
+
+def box_of(
+    program: tile.ProgramOp,
+    op: tile.StoreOp,
+    order: Sequence[str],
+    unit_rows: int,
+    row: StagedRow,
+    target: Target,
+    wanted: Wanted,
+) -> StoreDecision | None:
+    """How a result leaves in boxes of so many rows; None where no map has them. order: its axes, from that of a row's
+    elements on."""
+    tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
+    if sorted(order) != sorted(tensor.axis_names):
+        return None
+    column, further = order[0], order[2:]
     width = tensor.element_kind.bytes
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
     if strides[column] != 1 or name in wanted.misaligned or program.extents[column] * width % RUN_BYTES:

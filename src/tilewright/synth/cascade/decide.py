@@ -32,7 +32,6 @@ from tilewright.ir.cascade import (
     Lookup,
     SlotDecision,
     shared_columns_bytes,
-    walked_part,
 )
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
@@ -78,6 +77,8 @@ from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.cascade.walk_time import iteration_cost, walk_cost, walked_share
+from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -193,7 +194,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         else:
             found.append(decisions)
     if found:
-        best = min(found, key=lambda each: estimated_time(program, axes, each, target))
+        shares = [1.0 if each.late or each.tensor_columns else walked_share(program, each) for each in found]
+        times = [estimated_time(program, axes, each, target) for each in found]
+        best = min(zip(times, shares, found, strict=True), key=lambda each: each[0] * each[1])[2]
         for choice in tiles_to_try:
             if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
                 narrower = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
@@ -215,19 +218,7 @@ def _alike(choice: _Tile, d: CascadeDecisions) -> bool:
 def _is_quicker(program: tile.ProgramOp, d: CascadeDecisions, other: CascadeDecisions, target: Target) -> bool:
     """Whether narrower tiles of the streamed axis gain what is worth it, by what a mask or the axis's end leaves of
     them."""
-    return _WORTH_NARROWER * _walk_cost(program, d, target) <= (_WORTH_NARROWER - 1) * _walk_cost(
-        program, other, target
-    )
-
-
-def _walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:
-    """Of the walks of all tiles of rows, in the time of one element: what an iteration takes besides its elements
-    counts, and what tiles have too much."""
-    rows, most = _tiles_along(program, d.row, d.tile_rows), _tiles_along(program, d.streamed, d.tile_streamed)
-    lengths = [walked_part(each.begin, each.end, most, row)[1] for each in d.walked for row in range(rows)]
-    return (sum(lengths) if d.walked else rows * most) * (
-        d.tile_streamed + target.limit("pipeline.walk_iteration_elements")
-    )
+    return _WORTH_NARROWER * walk_cost(program, d, target) <= (_WORTH_NARROWER - 1) * walk_cost(program, other, target)
 
 
 def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> bool:
@@ -337,7 +328,8 @@ def _decided(
     wanted: Wanted,
 ) -> CascadeDecisions | str:
     """The decisions for a tile, or what does not fit."""
-    room = shared_columns_bytes(len(shared), choice.streamed) * choice.consumers
+    leaving = walked_stores(program, axes, choice.unit_rows, choice.streamed, target, wanted)
+    room = (shared_columns_bytes(len(shared), choice.streamed) + leaving.bytes) * choice.consumers
     slots = _slots(program, axes, brought, choice, room, target)
     if slots is None:
         return "slots larger than shared memory"
@@ -394,7 +386,8 @@ def _decided(
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
-        programmatic=early, sum_slots=sum_slots, late=plan.late,
+        stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
+        staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
     )  # fmt: skip
@@ -443,14 +436,18 @@ def _by_tables(slot: SlotDecision) -> str:
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
     """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
-    products run while it computes, but half of the rows; of three, two compute then. A narrow tile of the streamed axis
-    takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
+    products run while it computes, but half of the rows; of three, two compute then. Where a product is left to the
+    next iteration, or sums stand in tensor memory, a narrow tile of the streamed axis takes as long as one of so many
+    columns that wgmma needs no longer for its products than for its operands; where all are waited for, each iteration
+    takes something besides."""
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
     tiles = tiles_of(program, d)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
-    walked = _tiles_along(program, axes.streamed, d.tile_streamed) * max(d.tile_streamed, _MOST_STREAMED)
+    by_products = d.late or d.tensor_columns
+    iteration = max(d.tile_streamed, _MOST_STREAMED) if by_products else iteration_cost(d, target)
+    walked = _tiles_along(program, axes.streamed, d.tile_streamed) * iteration
     return -(-tiles // d.ctas) * share * walked / program.extents[axes.streamed]
 
 

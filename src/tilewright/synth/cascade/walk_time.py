@@ -1,0 +1,42 @@
+"""What do the walks of all tiles of rows take, beside those of another tile?
+
+Checked by: tests/synth/cascade/test_decide.py.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.cascade import CascadeDecisions, walked_part
+from tilewright.ir.tile import operations as tile
+from tilewright.targets import Target
+
+_EVEN = 64
+"""Columns from which on wgmma multiplies no faster than it reads: 64 rows and N columns of 32 bytes, at 128 bytes a
+cycle, for N / 2 cycles."""
+
+
+def walk_cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> int:
+    """Of the walks of all tiles of rows, in the time of one element: what an iteration takes besides its elements
+    counts, and what tiles have too much."""
+    return sum(_lengths(program, d)) * iteration_cost(d, target)
+
+
+def iteration_cost(d: CascadeDecisions, target: Target) -> int:
+    """Of one iteration, in the same. Of fewer columns than wgmma reads as fast as it multiplies, as of so many."""
+    return max(d.tile_streamed, _EVEN) + target.limit("pipeline.walk_iteration_elements")
+
+
+def walked_share(program: tile.ProgramOp, d: CascadeDecisions) -> float:
+    """Which part of all tiles of the streamed axis is walked."""
+    found = _lengths(program, d)
+    return sum(found) / (len(found) * _tiles_along(program, d, d.streamed))
+
+
+def _lengths(program: tile.ProgramOp, d: CascadeDecisions) -> list[int]:
+    """How many tiles of the streamed axis each tile of rows walks."""
+    rows, most = (_tiles_along(program, d, axis) for axis in (d.row, d.streamed))
+    parts = [walked_part(each.begin, each.end, most, row) for each in d.walked for row in range(rows)]
+    return [length for _, length in parts] or [most] * rows
+
+
+def _tiles_along(program: tile.ProgramOp, d: CascadeDecisions, axis: str) -> int:
+    return -(-program.extents[axis] // d.tile_extent(axis))
