@@ -20,12 +20,12 @@ def linear(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"
 
 
 @tw.kernel
-def scaled(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["K/64"], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
+def scaled(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["B", "K/64"], y: tw.Tensor["B", "M", "N"]):
+    b, i, j = tw.grid("B", "M", "N")
+    acc = tw.zeros(b, i, j)
     for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[j, k].T) * s[k // 64]
-    y[i, j] = acc
+        acc += tw.dot(x[b, i, k], w[j, k].T) * s[b, k // 64]
+    y[b, i, j] = acc
 """
 SHAPE = ("--shape", "M=192,N=128,K=128")
 
@@ -51,10 +51,10 @@ def test_targets_side_by_side(program: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_blocks_a_target_is_said_with_its_line(program: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["portability", program.replace("linear", "scaled"), "--shape", "M=64,N=64,K=64"]) == 1
+    assert main(["portability", program.replace("linear", "scaled"), "--shape", "B=2,M=64,N=64,K=64"]) == 1
     text = capsys.readouterr().out
-    assert "sm_90a: compiles" in text and "sm_100a: does not compile" in text
-    assert "program.py:15" in text and "help: scale one product alone" in text
+    assert "sm_90a: does not compile" in text and "sm_100a: compiles" in text
+    assert "program.py:15" in text and "help: compile one for each element of the batch" in text
 
 
 def test_wrong_inputs(program: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,8 @@ class SlotDecision:
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
-    by how many elements along the inner and the outer axis.
+    by how many elements along the inner and the outer axis, and by how many places along each of the batch's dimensions
+    where it is displaced along one.
     """
 
     load: int
@@ -72,7 +73,7 @@ class SlotDecision:
     page: int = 0
     joined: int = 0
     peers: int = 1
-    displaced: tuple[int, int] = (0, 0)
+    displaced: tuple[int, ...] = (0, 0)
 
     @property
     def map(self) -> MapDecision:

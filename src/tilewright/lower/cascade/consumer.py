@@ -338,7 +338,8 @@ class Consumer:
 
     def uses(self, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
         """How often a tile of a walk reads each load that goes through shared memory."""
-        return loads_of_walk(loop, list(self.products.values()), self.rings)
+        found = loads_of_walk(loop, list(self.products.values()), self.rings)
+        return found if self.memory is None else found | tensor_product.reads_of_held(self, loop)
 
     def is_read(self, load: tile.LoadOp) -> bool:
         """Whether a load is brought into shared memory to be read into registers."""
@@ -479,6 +480,8 @@ class Consumer:
         function = op.function.data
         operand = bare(op.operand)
         if self.is_partial():
+            if not self.is_at_hand(operand) and self.is_shared(operand) and self.is_loaded_for(operand):
+                self.fragment(operand)
             (held,) = self.map([(operand, Element.F32, _IDENTITIES[function])])
         else:
             held = self.kept(operand)
@@ -733,6 +736,14 @@ class Consumer:
         """Whether a value is no expression of others."""
         made = isinstance(value.owner, tile.LoadOp | ReduceOp | ContractOp | WalkedBlockOp)
         return made or value in self.values or value in self.running or value in self.postponed
+
+    def is_loaded_for(self, value: SSAValue) -> bool:
+        """Whether an expression loads its elements, each time that it is computed."""
+        inputs: dict[SSAValue, SSAValue] = {}
+        self.gather(value, inputs, {}, top=value)
+        return any(
+            isinstance(held.owner, ac.FragmentLoadOp) and len(self.axes.kept(each)) > 1 for each, held in inputs.items()
+        )
 
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value is computed once for several users."""

@@ -202,6 +202,19 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     return sum_of_slots(consumer, product, loads, slices_symbol(over), shape[1])
 
 
+def reads_of_held(consumer: Consumer, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
+    """How often an iteration's products take each load of rows along the streamed axis out of its slot."""
+    taken: list[tile.LoadOp] = []
+    for product in consumer.products.values():
+        held = product.held.owner
+        if product.op.parent_op() is not loop or not isinstance(held, tile.LoadOp):
+            continue
+        if product.op.axis.data == loop.axis.data and is_of_slots(consumer.program, product):
+            taken.append(first_alike(consumer.program, held))
+    others = [each.brought for each in consumer.products.values() if each.op.parent_op() is loop]
+    return {load: (taken + others).count(load) for load in taken}
+
+
 def sum_of_slots(
     consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, depth: int
 ) -> SSAValue:

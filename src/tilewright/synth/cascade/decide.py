@@ -71,9 +71,10 @@ from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
-from tilewright.synth.cascade.values import check_stores, check_values
+from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.tile.shape import TileShape
@@ -146,6 +147,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     check_values(program, axes)
     check_stores(program, axes)
     sums = slot_sums(program, target)
+    refuse_run_time_walk(program, axes, summed=bool(sums))
     brought = multiplied_loads(program, axes)
     of_slots = [each for each in products_of(program) if _is_of_slots(program, each, target)]
     held = (_held_load(program, each) for each in of_slots)
@@ -166,6 +168,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             refuse_map(
                 load, name, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
+    check_neighbours(program, axes, brought)
     if sums and not target.supports("tensor_memory"):
         return _of_sum(program, axes, brought, sums[0], target, wanted)
     in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
@@ -334,7 +337,7 @@ def _decided(
     allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
     if allocated and allocated > target.limit("tensor_memory.columns"):
         return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
-    grouping = group_decision(program, axes, slots, in_vectors, summed=bool(sum_slots))
+    grouping = group_decision(program, axes, slots, in_vectors)
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
@@ -577,6 +580,8 @@ def _tiles(
         whole = _whole(program, axes.column, target)
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
+        # What another product sums over is needed whole.
+        cut = cut and all(product.op.axis.data != axes.column for product in products_of(program))
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
         if of_slots and cut:
             narrower = [each for each in _SUM_COLUMNS if each < whole]
@@ -723,7 +728,7 @@ def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:
     rows and columns they are not stored."""
     if isinstance(load.tensor.owner, GatherOp):
         return bool(_displacements(load))
-    return not _displacements(load).keys() <= {axes.row, *axes.columns}
+    return not _displacements(load).keys() <= {axes.row, *axes.columns, *axes.batch}
 
 
 def _displacements(load: tile.LoadOp) -> dict[str, int]:
@@ -770,13 +775,14 @@ def _slot(
     )
     resident = is_resident(load) and not sliced
     moved = _displacements(load)
+    neighbours = tuple(moved.get(base_axis(axis_of(each.where)), 0) for each in found.further)
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
-        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0)),
+        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
     )  # fmt: skip
 
 

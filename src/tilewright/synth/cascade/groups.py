@@ -19,6 +19,7 @@ from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
 from tilewright.ir.group_rows import GroupDecision, group_pitches
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grouping, index_offset, loads, parameter_name, stores
+from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, tensor_type
 
 
@@ -27,15 +28,14 @@ def group_decision(
     axes: CascadeAxes,
     slots: Sequence[SlotDecision],
     in_vectors: tuple[str, ...],
-    *,
-    summed: bool,
 ) -> tuple[GroupDecision, ...]:
     """The groups of a program's rows; none where rows stand in no groups. in_vectors: results that leave 16 bytes at a
-    time; summed: whether all walks only sum. Raises TilewrightError at the author's line for what is not handled."""
+    time. Raises TilewrightError at the author's line for what is not handled."""
     groups = grouping(program)
     if groups is None:
         return ()
-    if not summed or axes.batch != (groups.group,) or axes.row != groups.ragged or axes.further:
+    folded = any(isinstance(op, ReduceOp) for op in program.walk())
+    if folded or axes.batch != (groups.group,) or axes.row != groups.ragged or axes.further:
         refuse_at(
             program,
             f"groups of {groups.ragged} in a program that does more than sum products of these rows over one axis",
