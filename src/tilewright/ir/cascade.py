@@ -137,6 +137,18 @@ def walked_part(begin: Line, end: Line, most: int, row: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class SumPlace:
+    """Where a product's sum stands in a consumer's part of tensor memory, and where its left operand does, if threads
+    computed that. stays: 1 if the tensor core adds to it while the axis is walked; else threads read each product.
+    waits: 1 if the product is waited for at once; else the wait for the next one is one for it, too."""
+
+    column: int
+    operand_column: int = 0
+    stays: int = 0
+    waits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class CascadeDecisions:
     """row, column, streamed: axes of the program; column is "" where nothing is stored over rows and columns of a
     product. tile_columns, tile_streamed: of a tile, along the last two. A tile has `consumers` times `unit_rows` rows.
@@ -145,7 +157,7 @@ class CascadeDecisions:
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
     taken after the other. further, further_columns: axes of the columns that other products have, and how many.
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
-    registers. operand_column: of that part, where left operands that threads computed begin. in_vectors: results that
+    registers. places: of each product in the program, where its sum stands in that part. in_vectors: results that
     leave 16 bytes at a time. shared_columns: loads, by their numbers, of numbers of the streamed columns that each warp
     keeps in shared memory. raster_group: tiles of rows in a band of the order of tiles. turns: 1 if each of two
     consumers takes whole tiles, every second one; a tile has `unit_rows` rows then. stores: results that leave in
@@ -184,7 +196,7 @@ class CascadeDecisions:
     further: tuple[str, ...] = ()
     further_columns: tuple[int, ...] = ()
     tensor_columns: int = 0
-    operand_column: int = 0
+    places: tuple[SumPlace, ...] = ()
     in_vectors: tuple[str, ...] = ()
     shared_columns: tuple[int, ...] = ()
     raster_group: int = RASTER_GROUP

@@ -39,6 +39,7 @@ from tilewright.ir.cascade_facts import (
     Product,
     all_slot_sums,
     axis_of,
+    carried_sum,
     cascade_axes,
     first_alike,
     is_of_slots,
@@ -57,7 +58,6 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES, RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.product import DOT_ELEMENTS
@@ -67,12 +67,20 @@ from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
+from tilewright.synth.cascade.shared_columns import shared_columns
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
-from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
+from tilewright.synth.cascade.tensor_columns import (
+    SUM_SLOTS,
+    slot_sums,
+    staying_sums,
+    summed_columns,
+    tensor_placement,
+)
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.cut.time import microseconds
 from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -172,13 +180,14 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     if sums and not target.supports("tensor_memory"):
         return _of_sum(program, axes, brought, sums[0], target, wanted)
     in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
-    shared = _shared_columns(program, axes, brought, target)
+    shared = shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
+    timed = target.supports("tensor_memory")
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
-        # The first that fits, and of its columns the first of each other kind; of sums, whose time is known, each.
-        near = [each for each in found if not sums or choice.columns == each.tile_columns]
+        # The first that fits, and of its columns the first of each other kind; of all columns, where tiles are timed.
+        near = [each for each in found if not timed or choice.columns == each.tile_columns]
         if any(choice.columns != each.tile_columns or _alike(choice, each) for each in near):
             continue
         decisions = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
@@ -187,7 +196,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         else:
             found.append(decisions)
     if found:
-        best = min(found, key=lambda each: estimated_time(program, axes, each, target))
+        best = min(found, key=lambda d: (estimated_time(program, axes, d, target), -d.consumers if timed else 0))
         for choice in tiles_to_try:
             if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
                 narrower = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
@@ -330,13 +339,18 @@ def _decided(
     kept += _looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
-    needed = _registers(program, axes, choice, brought, bool(shared), target)
+    staying = staying_sums(program, axes, target)
+    needed = _registers(program, axes, choice, brought, bool(shared), staying, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
-    allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
-    if allocated and allocated > target.limit("tensor_memory.columns"):
-        return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
+    placement = tensor_placement(program, axes, wide, choice.consumers, choice.streamed, consumer - needed, target)
+    if placement is None:
+        return f"sums larger than {target.limit('tensor_memory.columns')} columns of tensor memory"
+    allocated, sum_slots = placement.allocated, placement.sum_slots
+    needed = _registers(program, axes, choice, brought, bool(shared), placement.staying, target)
+    if needed > consumer:
+        return f"values of {needed} registers a thread, of {consumer}"
     grouping = group_decision(program, axes, slots, in_vectors)
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
@@ -349,6 +363,7 @@ def _decided(
     if sum_slots:
         issued = BLOCK_ROWS * choice.consumers
         words += (f"a role issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
+    words += placement.words(axes.streamed, choice.consumers)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked:
@@ -376,7 +391,7 @@ def _decided(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
-        tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
+        tuple(_whole(program, axis, target) for axis in axes.further), allocated, placement.places, in_vectors, shared,
         programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
     )  # fmt: skip
@@ -424,11 +439,14 @@ def _by_tables(slot: SlotDecision) -> str:
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
-    """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
-    products run while it computes, but half of the rows; of three, two compute then. A narrow tile of the streamed axis
-    takes as long as one of so many columns that wgmma needs no longer for its products than for its operands."""
+    """Of all tiles: as predicted where sums stand in tensor memory, else in hundredths of what a wide tile of two
+    consumers takes. One consumer alone has nobody whose products run while it computes, but half of the rows; of three,
+    two compute then. A narrow tile of the streamed axis takes as long as one of so many columns that wgmma needs no
+    longer for its products than for its operands."""
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
+    if d.places:
+        return microseconds(program, replace(d, walked=()), target)
     tiles = tiles_of(program, d)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
@@ -453,25 +471,6 @@ def _whole(program: tile.ProgramOp, axis: str, target: Target) -> int:
 
 def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
-
-
-def _shared_columns(
-    program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target
-) -> tuple[int, ...]:
-    """The loads of numbers of streamed columns that a walk makes while products of slots run."""
-    if target.supports("tensor_memory"):
-        return ()
-    found: dict[int, None] = {}
-    for loop in loops(program):
-        inside = list(loop.body.block.ops)
-        scores = any(isinstance(op, ContractOp) and op.axis.data != axes.streamed for op in inside)
-        for op in inside:
-            if not isinstance(op, tile.LoadOp) or not scores or axes.kept(op.result) != frozenset({axes.streamed}):
-                continue
-            first = first_alike(program, op)
-            if first not in brought and all(block_size(axis) == 1 for axis in tensor_type(op.tensor).axis_names):
-                found[load_number(program, first)] = None
-    return tuple(found)
 
 
 def _stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wanted) -> dict[str, bool]:
@@ -531,16 +530,21 @@ def _registers(
     choice: _Tile,
     brought: tuple[tile.LoadOp, ...],
     shared: bool,
+    staying: frozenset[int],
     target: Target,
 ) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis. shared: whether the
-    numbers of its columns are in shared memory."""
+    numbers of its columns are in shared memory; staying: products, by number, whose sums stay in tensor memory while an
+    axis is walked, and are read behind that."""
     wide = {axis: columns // 2 for axis, columns in _wide(program, axes, choice, target).items()}
-    narrow, carried = choice.streamed // 2, 0
+    narrow, carried, behind = choice.streamed // 2, 0, 0
+    products = products_of(program)
+    left = {(products[at].op.parent_op(), carried_sum(program, products[at], axes)) for at in staying}
     for loop in loops(program):
         columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
-        carried = max(carried, sum(wide[each] if each else _WORDS_OF_ROW for each in columns))
-    products = products_of(program)
+        sizes = [wide[each] if each else _WORDS_OF_ROW for each in columns]
+        behind = max(behind, sum(sizes))
+        carried = max(carried, sum(size for at, size in enumerate(sizes) if (loop, at) not in left))
     scores = sum(product.op.axis.data != axes.streamed for product in products)
     walks = [product for product in products if product.op.axis.data == axes.streamed]
     held = not all(_is_of_slots(program, product, target) for product in walks)
@@ -557,8 +561,9 @@ def _registers(
     scored = narrow * max(scores, 1) + packed if scores or held else 0
     if target.supports("tensor_memory") and walks:
         # A product's sums are read beside what they are added to.
-        scored = max(scored, *wide.values())
-    return carried + scored + other
+        read = [each.op for at, each in enumerate(products) if each in walks and at not in staying]
+        scored = max(scored, *(wide[axes.column_of(axes.kept(op.result))] for op in read), 0)
+    return max(carried + scored, behind) + other
 
 
 def _tiles(

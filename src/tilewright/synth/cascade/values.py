@@ -59,7 +59,7 @@ def check_neighbours(program: tile.ProgramOp, axes: CascadeAxes, brought: Collec
     for load in loads(program):
         indices = zip(read_type(load.tensor).axis_names, load.indices, strict=True)
         moved = [base_axis(axis) for axis, index in indices if index_offset(index) and base_axis(axis) in axes.batch]
-        of_slots = axes.kept(load.result) == {axes.row, axes.streamed} or all(
+        of_slots = axes.kept(load.result) == frozenset({axes.row, axes.streamed}) or all(
             isinstance(user, ContractOp) for user in users(load.result)
         )
         if moved and not (of_slots and first_alike(program, load) in brought):
