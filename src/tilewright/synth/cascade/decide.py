@@ -363,7 +363,7 @@ def _decided(
     if sum_slots:
         issued = BLOCK_ROWS * choice.consumers
         words += (f"a role issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
-    words += placement.words(axes.streamed, choice.consumers)
+    words += placement.words(axes.streamed)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked:

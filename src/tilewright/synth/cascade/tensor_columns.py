@@ -63,12 +63,12 @@ class TensorPlacement:
         """The products, by number, whose sums stay."""
         return frozenset(number for number, each in enumerate(self.places) if each.stays)
 
-    def words(self, streamed: str, consumers: int) -> tuple[str, ...]:
+    def words(self, streamed: str) -> tuple[str, ...]:
         """Of products that consumers issue, as a reason of a decision."""
         if not self.places:
             return ()
         stay, count = len(self.staying), len(self.places)
-        words = f"{self.used} columns of tensor memory for each of {counted(consumers, 'consumer')}"
+        words = f"{self.used} columns of tensor memory a consumer"
         if not stay:
             return (f"{words}: each of {counted(count, 'product')} is read as it is done",)
         adding = f"{stay} {'adds' if stay == 1 else 'add'}"
@@ -94,11 +94,15 @@ def summed_columns(program: tile.ProgramOp, axes: CascadeAxes, wide: Mapping[str
 
 
 def staying_sums(program: tile.ProgramOp, axes: CascadeAxes, target: Target) -> frozenset[int]:
-    """The products, by their numbers, whose sums may stay in tensor memory while an axis is walked."""
+    """The products, by their numbers, whose sums may stay in tensor memory while an axis is walked. Not where a walk
+    stores on its way, since the proof that nothing is stored twice does not follow its first iteration by itself."""
     if not target.supports("tensor_memory") or slot_sums(program, target):
         return frozenset()
+    storing = {op.parent_op() for op in program.walk() if isinstance(op, tile.StoreOp)}
     return frozenset(
-        number for number, each in enumerate(products_of(program)) if carried_sum(program, each, axes) is not None
+        number
+        for number, each in enumerate(products_of(program))
+        if each.op.parent_op() not in storing and carried_sum(program, each, axes) is not None
     )
 
 
