@@ -20,7 +20,9 @@ def linear(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"
 
 
 @tw.kernel
-def scaled(x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], s: tw.Tensor["B", "K/64"], y: tw.Tensor["B", "M", "N"]):
+def scaled(
+    x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], s: tw.Tensor["B", "K/64"], y: tw.Tensor["B", "M", "N"]
+):
     b, i, j = tw.grid("B", "M", "N")
     acc = tw.zeros(b, i, j)
     for k in tw.loop("K"):
@@ -54,7 +56,7 @@ def test_what_blocks_a_target_is_said_with_its_line(program: str, capsys: pytest
     assert main(["portability", program.replace("linear", "scaled"), "--shape", "B=2,M=64,N=64,K=64"]) == 1
     text = capsys.readouterr().out
     assert "sm_90a: does not compile" in text and "sm_100a: compiles" in text
-    assert "program.py:15" in text and "help: compile one for each element of the batch" in text
+    assert "program.py:17" in text and "help: compile one for each element of the batch" in text
 
 
 def test_a_file_has_a_line_for_each_program(program: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,9 +113,21 @@ def test_a_group_has_half_a_tile_more_than_its_rows() -> None:
     assert tile_count(program, ("T", 128), ("N", 128), ("G",)) == 4 * 3 * 2
 
 
+@tw.kernel
+def of_bytes(
+    x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G", tw.i32], y: tw.Tensor["T", "N", tw.f8e4m3]
+):
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = acc * 0.1
+
+
 @pytest.mark.parametrize(
     ("kernel", "words", "line"),
     [
+        (of_bytes, "y of 8-bit elements, behind rows in groups", "y[i, j] = acc * 0.1"),
         (stored_across, "y over (N, T) is not contiguous along N, behind rows in groups", "y[j, i]"),
         (displaced, "r is displaced in groups", "r[i + 1, j]"),
     ],

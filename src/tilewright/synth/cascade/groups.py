@@ -4,8 +4,8 @@ Tiles begin where groups begin, so a group of r rows has ceil(r / tile rows) row
 r / tile rows on the average. The group is a place of a batch to whatever has one part for each, such as weights, and
 rows end inside a tile, so that results leave by plain stores along rows. What is known are extents: the mean group.
 
-Not handled: groups besides another batch, values folded along rows, results that are not over rows and columns, or not
-contiguous along the columns, rows that lie in blocks, numbers of rows as values. Checked by:
+Not handled: groups besides another batch, values folded along rows, results that are not over rows and columns, of 8
+bits, or not contiguous along the columns, rows that lie in blocks, numbers of rows as values. Checked by:
 tests/synth/cascade/test_groups.py.
 """
 
@@ -67,6 +67,9 @@ def group_decision(
 def _check_rows(program: tile.ProgramOp, axes: CascadeAxes, store: tile.StoreOp, apart: str) -> None:
     """Refuse a result that has no whole rows of columns. apart: the axis of groups that it has, too."""
     tensor, name = tensor_type(store.tensor), parameter_name(program, store.tensor)
+    if tensor.element_kind.bytes == 1:
+        words = f"{name} of 8-bit elements, behind rows in groups"
+        refuse_at(store, words, "store 16-bit elements, and round them in a kernel after")
     expected = (*([apart] if apart else []), axes.row, axes.column)
     if tensor.axis_names != expected or tensor.stride_elements[-1] != 1:
         shown = axes_text(tensor.axis_names)
