@@ -67,6 +67,7 @@ ONE_KERNEL = Wanted(cut=False)
     [
         (two_layers, {"M": 130, "N": 72, "K": 64, "L": 200}, ONE_KERNEL, 1),
         (two_layers, {"M": 64, "N": 64, "K": 64, "L": 64}, ONE_KERNEL, 1),
+        (two_layers, {"M": 70, "N": 256, "K": 64, "L": 200}, ONE_KERNEL, 1),
         (gradient, {"Q": 100, "T": 150, "E": 64, "F": 64}, ONE_KERNEL, 1),
         (converted, {"M": 100, "N": 256, "K": 200}, ONE_KERNEL, 1),
         (converted, {"M": 65, "N": 40, "K": 16}, ONE_KERNEL, 1),

@@ -12,6 +12,7 @@ from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import cascade_axes, products_of
 from tilewright.ir.tile.facts import the_program
 from tilewright.solve.interval_packing import height, overlap, packed
@@ -156,3 +157,12 @@ def test_attention_takes_no_second() -> None:
     for consumers, columns in product((1, 2, 3), (64, 128)):
         placed(*ATTENTION, columns=columns, consumers=consumers, streamed=128, registers=64)
     assert time.process_time() - begin < 6
+
+
+def test_256_columns_of_two_layers_are_one_kernel() -> None:
+    """Beside the first layer's values, a thread has no registers for so many sums."""
+    dims = {"M": 256, "N": 256, "K": 64, "L": 512}
+    module = walked(trace(two_layers, dims, elements_of(two_layers, "bf16"), None), BLACKWELL)
+    decisions = decide(the_program(module), BLACKWELL, Wanted())
+    assert isinstance(decisions, CascadeDecisions) and decisions.tile_columns == 256
+    assert [each.stays for each in decisions.places] == [0, 1]
