@@ -26,7 +26,7 @@ from tilewright.ir.cascade_facts import all_slot_sums
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
-from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.gather import GatherOp, read_tensor
 from tilewright.ir.tile.types import tensor_type
 
 Interval = tuple[int, int]
@@ -224,7 +224,9 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
 
 def _of_walk(program: tile.ProgramOp, d: CascadeDecisions) -> ProgramSums | None:
     """Of walks that only sum the products of two arrays, in registers."""
-    products = () if d.tensor_columns else all_slot_sums(program)
+    # What tables lead to is no part of an array that could be followed.
+    gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
+    products = () if d.tensor_columns or gathered else all_slot_sums(program)
     if len(products) != 1:
         return None
     held, brought = products[0].held.owner, products[0].brought
