@@ -95,6 +95,15 @@ def turned(x: tw.Tensor["M", "N"], y: tw.Tensor["N", "M"]):
 
 
 @tw.kernel
+def of_scaled_rows(x: tw.Tensor["M", "K"], s: tw.Tensor["M"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot((x[i, k] * s[i]).to(tw.bf16), w[j, k].T)
+    y[i, j] = acc
+
+
+@tw.kernel
 def causal(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], o: tw.Tensor["M", "F"]):
     i, t, e, f = tw.axes("M T E F")
     scores = tw.where(t <= i, tw.dot(q[i, e], k[t, e], over=e), -math.inf)
@@ -158,6 +167,10 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "sums in tensor memory": (
         cascade_programs.window,
         {"dims": {"Q": 200, "T": 200, "E": 64, "F": 64}, "target": "sm_100a"},
+    ),
+    "a sum that stays in tensor memory": (
+        of_scaled_rows,
+        {"dims": {"M": 200, "N": 72, "K": 256}, "target": "sm_100a"},
     ),
     "sums in slots of tensor memory": (
         matmul_kernel,

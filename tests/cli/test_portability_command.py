@@ -20,12 +20,14 @@ def linear(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"
 
 
 @tw.kernel
-def scaled(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], s: tw.Tensor["K/64"], y: tw.Tensor["M", "N"]):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
+def scaled(
+    x: tw.Tensor["B", "M", "K"], w: tw.Tensor["B", "N", "K"], s: tw.Tensor["B", "K/64"], y: tw.Tensor["B", "M", "N"]
+):
+    b, i, j = tw.grid("B", "M", "N")
+    acc = tw.zeros(b, i, j)
     for k in tw.loop("K"):
-        acc += tw.dot(x[i, k], w[j, k].T) * s[k // 64]
-    y[i, j] = acc
+        acc += tw.dot(x[b, i, k], w[b, j, k].T) * s[b, k // 64]
+    y[b, i, j] = acc
 """
 SHAPE = ("--shape", "M=192,N=128,K=128")
 
@@ -51,10 +53,29 @@ def test_targets_side_by_side(program: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_blocks_a_target_is_said_with_its_line(program: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["portability", program.replace("linear", "scaled"), "--shape", "M=64,N=64,K=64"]) == 1
+    assert main(["portability", program.replace("linear", "scaled"), "--shape", "B=2,M=64,N=64,K=64"]) == 1
     text = capsys.readouterr().out
-    assert "sm_90a: compiles" in text and "sm_100a: does not compile" in text
-    assert "program.py:15" in text and "help: scale one product alone" in text
+    assert "sm_90a: does not compile" in text and "sm_100a: compiles" in text
+    assert "program.py:17" in text and "help: compile one for each element of the batch" in text
+
+
+def test_a_file_has_a_line_for_each_program(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = program.removesuffix(":linear")
+    assert main(["portability", file, "--shape", "M=64,N=64,K=64"]) == 0
+    head, linear, *rest = capsys.readouterr().out.splitlines()
+    assert head.split() == ["program", *TARGET_NAMES]
+    assert linear.startswith("linear (M=64, N=64, K=64)") and linear.count("1 kernel, about") == len(TARGET_NAMES)
+    assert rest[-1] == "scaled: --shape has no B"
+    assert main(["portability", file, "--shape", "B=2,M=64,N=64,K=64", "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [each["kernel"] for each in found["programs"]] == ["linear", "scaled"] and found["left_out"] == []
+    assert main(["portability", file, "--shape", "B=2,M=64,N=64,K=64"]) == 1
+    assert "scaled on sm_90a: " in capsys.readouterr().out
+
+
+def test_extents_that_only_a_launch_knows(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["portability", program, "--shape", "M=1..300,N=64,K=64"]) == 0
+    assert "refused" not in capsys.readouterr().out
 
 
 def test_wrong_inputs(program: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,38 @@ def rows_of_8_bits(x: tw.Tensor["M", "N"], y: tw.Tensor["M", "N", tw.i8], scales
     scales[i] = scale
 
 
+@tw.kernel
+def attended(
+    q: tw.Tensor["M", "E"],
+    k: tw.Tensor["T", "E"],
+    v: tw.Tensor["T", "N"],
+    s: tw.Tensor["M", "T"],
+    o: tw.Tensor["M", "N"],
+):
+    i, t, e, j = tw.axes("M T E N")
+    scores = tw.where(t <= i + 30, tw.dot(q[i, e], k[t, e], over=e) * 0.2 + s[i, t], -np.inf)
+    o[i, j] = tw.dot(tw.softmax(scores, over=t), v[t, j], over=t)
+
+
+@tw.kernel
+def of_normal_rows(x: tw.Tensor["M", "K"], w: tw.Tensor["N", "K"], y: tw.Tensor["M", "N"]):
+    i, j, k = tw.axes("M N K")
+    scale = tw.rsqrt(tw.mean(x[i, k] * x[i, k], over=k) + 1e-5)
+    y[i, j] = tw.dot(x[i, k] * scale, w[j, k], over=k)
+
+
+@tw.kernel
+def of_heads(
+    q: tw.Tensor["M", "H", "E"],
+    k: tw.Tensor["T", "H/2", "E"],
+    v: tw.Tensor["T", "H/2", "N"],
+    o: tw.Tensor["M", "H", "N"],
+):
+    i, h, t, e, j = tw.axes("M H T E N")
+    s = tw.dot(q[i, h, e], k[t, h // 2, e], over=e) * 0.2
+    o[i, h, j] = tw.dot(tw.softmax(tw.where(t <= i, s, -np.inf), over=t), v[t, h // 2, j], over=t)
+
+
 @dataclass(frozen=True)
 class Kind:
     """tile: elements of a tile along the run-time axis, next to which extents are tried."""
@@ -96,6 +128,9 @@ KINDS = {
     ),
     "gated": Kind(kernels.gated_kernel("silu"), Range(1, 130), {"N": 64, "K": 64}, 64, wanted=Wanted(tile=(64, 64))),
     "few rows": Kind(kernels.matmul_kernel, Range(1, 16), {"N": 192, "K": 1024}, 16),
+    "attention": Kind(attended, Range(0, 130), {"T": 72, "E": 64, "N": 64}, 64),
+    "normal rows": Kind(of_normal_rows, Range(1, 130), {"N": 40, "K": 136}, 64),
+    "heads of attention": Kind(of_heads, Range(1, 130), {"T": 80, "E": 64, "N": 64, "H": 4}, 64),
     "displaced": Kind(neighbours, Range(1, 130), {"N": 64, "K": 64}, 64, wanted=Wanted(tile=(64, 64))),
 }  # fmt: skip
 
@@ -145,7 +180,7 @@ def test_every_extent_is_right(name: str, target: str) -> None:
             if buffer.role == "input"
         }  # fmt: skip
         result = kernel(*inputs.values())
-        assert result.shape == (extent, kind.dims["N"])
+        assert (result.shape[0], result.shape[-1]) == (extent, kind.dims["N"])
         if extent:
             elements = {buffer.name: buffer.element for buffer in made.plan.buffers}
             module = trace(kind.kernel, kind.at(extent), elements, {})

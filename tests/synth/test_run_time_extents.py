@@ -40,8 +40,17 @@ def both_outermost(x: tw.Tensor["K", "M"], w: tw.Tensor["K", "N"], y: tw.Tensor[
 @tw.kernel
 def attention(q: tw.Tensor["M", "E"], k: tw.Tensor["T", "E"], v: tw.Tensor["T", "F"], o: tw.Tensor["M", "F"]):
     i, t, e, f = tw.axes("M T E F")
-    s = tw.dot(q[i, e], k[t, e], over=e)  # here
-    o[i, f] = tw.dot(tw.softmax(s, over=t), v[t, f], over=t)
+    s = tw.dot(q[i, e], k[t, e], over=e)
+    o[i, f] = tw.dot(tw.softmax(s, over=t), v[t, f], over=t)  # here
+
+
+@tw.kernel
+def of_many(
+    q: tw.Tensor["B", "M", "E"], k: tw.Tensor["B", "T", "E"], v: tw.Tensor["B", "T", "F"], o: tw.Tensor["B", "M", "F"]
+):
+    b, i, t, e, f = tw.axes("B M T E F")
+    s = tw.dot(q[b, i, e], k[b, t, e], over=e)
+    o[b, i, f] = tw.dot(tw.softmax(s, over=t), v[b, t, f], over=t)
 
 
 @tw.kernel
@@ -73,7 +82,7 @@ REFUSED = [
     (rows_by_columns, {"M": SOME, "N": 64, "K": 64}, "is an inner axis of y over (N, M)"),
     (both_outermost, {"M": 64, "N": 64, "K": SOME}, "the loop sums over K"),
     (matmul_kernel, {"M": 64, "N": SOME, "K": 64}, "N, whose extent only the launch knows, is an inner axis of b"),
-    (attention, {"M": SOME, "T": 64, "E": 64, "F": 64}, "this product is a value beside others"),
+    (attention, {"M": 64, "T": SOME, "E": 64, "F": 64}, "this folds along T"),
     (summed, {"M": SOME, "N": 64}, "this folds along M"),
     (in_blocks, {"M": SOME, "N": 64}, "has blocks of M"),
     (batched_kernel("none"), {"B": SOME, "M": 64, "N": 64, "K": 64}, "B is the axis of a batch"),
@@ -93,6 +102,15 @@ def test_what_is_refused(kernel, dims, words) -> None:
     marked = [at for at, line in enumerate(kernel.source.splitlines()) if line.endswith("# here")]
     if marked:
         assert caught.value.span.line in (kernel.line + marked[0], kernel.line)
+
+
+def test_a_walk_has_run_time_rows_and_no_run_time_batch() -> None:
+    dims = {"T": 64, "E": 64, "F": 64}
+    made = compile_kernel(attention, dims={"M": SOME, **dims}, rerun=False, assembled=False)
+    assert len(made.plan.launches) == 1 and made.plan.run_time is not None
+    with pytest.raises(TilewrightError, match="is not that of this walk's rows") as caught:
+        compile_kernel(of_many, dims={"B": SOME, "M": 64, **dims}, rerun=False, assembled=False)
+    assert caught.value.span is not None
 
 
 def test_a_line_of_its_own() -> None:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -33,13 +34,40 @@ def load_kernel(reference: str) -> Kernel:
 
 def load_kernel_or(reference: str, other: type[_Named]) -> Kernel | _Named:
     """The kernel that FILE.py:NAME names, or the value of type `other`. Raises as `load_kernel` does."""
-    file, colon, name = reference.rpartition(":")
+    file, _, name = reference.rpartition(":")
+    module = _executed(reference, file, name)
+    kernels = _kernels_of(module)
+    if name not in kernels:
+        value = module.get(name)
+        if isinstance(value, other):
+            return value
+        if name in module:
+            raise TilewrightError(f"{name} in {file} is no kernel", remedy="decorate it with @tw.kernel")
+        hint = nearest_name(name, kernels) if kernels else "declare one with @tw.kernel"
+        raise TilewrightError(f"{file} declares no kernel {name}", remedy=hint)
+    return _guarded(kernels[name])
+
+
+def load_kernels(file: str) -> dict[str, Kernel]:
+    """All kernels of a file, by name. Raises as `load_kernel` does, and where there is none."""
+    kernels = _kernels_of(_executed(file, file, "all"))
+    if not kernels:
+        raise TilewrightError(f"{file} declares no kernel", remedy="declare one with @tw.kernel")
+    return {name: _guarded(kernel) for name, kernel in kernels.items()}
+
+
+def _kernels_of(module: Mapping[str, object]) -> dict[str, Kernel]:
+    return {key: value for key, value in module.items() if isinstance(value, Kernel)}
+
+
+def _executed(reference: str, file: str, name: str) -> dict[str, object]:
+    """What a file declares, by name. reference: as it was given."""
     if reference.endswith(".ptx"):
         raise TilewrightError(
             f"{reference} is PTX text, which is compiled already",
             remedy="`tilewright check` judges it; `tilewright compile` takes FILE.py:KERNEL",
         )
-    if not colon or not file or not name:
+    if not file or not name:
         raise TilewrightError(f"{reference!r} names no kernel", remedy="write FILE.py:KERNEL")
     path = Path(file)
     if not file.isprintable():
@@ -64,16 +92,7 @@ def load_kernel_or(reference: str, other: type[_Named]) -> Kernel | _Named:
         raise _authors_error(error, file) from error
     finally:
         sys.path.pop(0)
-    kernels = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
-    if name not in kernels:
-        value = vars(module).get(name)
-        if isinstance(value, other):
-            return value
-        if hasattr(module, name):
-            raise TilewrightError(f"{name} in {file} is no kernel", remedy="decorate it with @tw.kernel")
-        hint = nearest_name(name, kernels) if kernels else "declare one with @tw.kernel"
-        raise TilewrightError(f"{file} declares no kernel {name}", remedy=hint)
-    return _guarded(kernels[name])
+    return vars(module)
 
 
 def _guarded(kernel: Kernel) -> Kernel:

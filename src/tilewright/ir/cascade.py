@@ -50,9 +50,10 @@ class SlotDecision:
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
-    by how many elements along the inner and the outer axis. among: loads that stand side by side in one slot, so that
-    one product takes them all; which: of them this one is. read_once: 1 if no byte is expected to be read a second
-    time, so that the L2 cache need not keep any.
+    by how many elements along the inner and the outer axis, and by how many places along each of the batch's dimensions
+    where it is displaced along one. among: loads that stand side by side in one slot, so that one product takes them
+    all; which: of them this one is. read_once: 1 if no byte is expected to be read a second time, so that the L2 cache
+    need not keep any.
     """
 
     load: int
@@ -76,7 +77,7 @@ class SlotDecision:
     page: int = 0
     joined: int = 0
     peers: int = 1
-    displaced: tuple[int, int] = (0, 0)
+    displaced: tuple[int, ...] = (0, 0)
     among: int = 1
     which: int = 0
     read_once: int = 0
@@ -155,6 +156,18 @@ def walked_part(begin: Line, end: Line, most: int, row: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class SumPlace:
+    """Where a product's sum stands in a consumer's part of tensor memory, and where its left operand does, if threads
+    computed that. stays: 1 if the tensor core adds to it while the axis is walked; else threads read each product.
+    waits: 1 if the product is waited for at once; else the wait for the next one is one for it, too."""
+
+    column: int
+    operand_column: int = 0
+    stays: int = 0
+    waits: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class CascadeDecisions:
     """row, column, streamed: axes of the program; column is "" where nothing is stored over rows and columns of a
     product. tile_columns, tile_streamed: of a tile, along the last two. A tile has `consumers` times `unit_rows` rows.
@@ -163,7 +176,7 @@ class CascadeDecisions:
     together: places of the batch whose tiles are taken together, the longest first (`ac.tiles`); 0 where one place is
     taken after the other. further, further_columns: axes of the columns that other products have, and how many.
     tensor_columns: of tensor memory that a CTA allocates, an equal part for each consumer; 0 where accumulators are
-    registers. operand_column: of that part, where left operands that threads computed begin. in_vectors: results that
+    registers. places: of each product in the program, where its sum stands in that part. in_vectors: results that
     leave 16 bytes at a time. shared_columns: loads, by their numbers, of numbers of the streamed columns that each warp
     keeps in shared memory. raster_group: tiles of rows in a band of the order of tiles. turns: 1 if each of two
     consumers takes whole tiles, every second one; a tile has `unit_rows` rows then. stores: results that leave in
@@ -207,7 +220,7 @@ class CascadeDecisions:
     further: tuple[str, ...] = ()
     further_columns: tuple[int, ...] = ()
     tensor_columns: int = 0
-    operand_column: int = 0
+    places: tuple[SumPlace, ...] = ()
     in_vectors: tuple[str, ...] = ()
     shared_columns: tuple[int, ...] = ()
     raster_group: int = RASTER_GROUP

@@ -259,6 +259,24 @@ def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue
     return None, op.result
 
 
+def carried_sum(program: tile.ProgramOp, product: Product, axes: CascadeAxes) -> int | None:
+    """Which value of its walk a product is added to, where that begins at 0 and nothing else is done with it while the
+    axis is walked; None of any other product."""
+    loop = product.op.parent_op()
+    if not isinstance(loop, tile.LoopOp) or product.op.axis.data != axes.streamed:
+        return None
+    other, total = sum_of(product.op, axes)
+    end = loop.body.block.last_op
+    arguments: list[SSAValue] = list(loop.body.block.args[1:])
+    if other is None or bare(other) not in arguments or not isinstance(end, tile.YieldOp):
+        return None
+    number = arguments.index(bare(other))
+    start = loop.carried[number].owner
+    begins = isinstance(start, tile.FullOp) and start.value.value.data == 0.0
+    alone = len(users(arguments[number])) == 1 and users(total) == [end] and end.values[number] is total
+    return number if begins and alone else None
+
+
 def _comes_later(other: SSAValue, op: ContractOp) -> bool:
     """Whether the other side of a sum is a product behind `op`, or computed of one: of two, the later one begins as the
     first, or each as 0."""

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute
 
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, WalkRange
+from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, SumPlace, WalkRange
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.group_rows import GroupDecision
@@ -307,6 +307,7 @@ _CLASSES: dict[str, type] = {
         ElementwiseDecisions,
         CascadeDecisions,
         WalkRange,
+        SumPlace,
         Line,
         SlotDecision,
         Lookup,

@@ -1,11 +1,11 @@
-"""How is it shown for which targets a program compiles? As text and as JSON.
+"""How is it shown for which targets programs compile? As a table, in full, and as JSON.
 
 Checked by: tests/cli/test_portability_command.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -30,8 +30,33 @@ class PortabilityReport:
     rows: tuple[TargetRow, ...]
 
 
+def portability_table(reports: Sequence[PortabilityReport]) -> Iterator[str]:
+    """A line for each program, a column for each target; behind it what blocks programs."""
+    targets = [row.target for row in reports[0].rows] if reports else []
+    lines = [["program", *targets]]
+    lines += [[f"{each.kernel} ({each.shape})", *map(_cell, each.rows)] for each in reports]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    estimated = dict.fromkeys(row.target for each in reports for row in each.rows if row.grounds.startswith("estimate"))
+    if estimated:
+        yield f"times for {', '.join(estimated)} are estimates: no such device was measured"
+    if len(reports) > 1:
+        for each in reports:
+            for row in each.rows:
+                if row.blocked:
+                    yield f"{each.kernel} on {row.target}: {row.blocked}"
+
+
+def _cell(row: TargetRow) -> str:
+    if row.blocked:
+        return "refused"
+    count = len(row.decisions)
+    time = "" if row.microseconds is None else f", about {row.microseconds:.1f} us"
+    return f"{count} kernel{'s' if count > 1 else ''}{time}"
+
+
 def portability_lines(report: PortabilityReport) -> Iterator[str]:
-    yield f"{report.kernel} ({report.shape})"
     for row in report.rows:
         yield f"{row.target}: {'compiles' if not row.blocked else 'does not compile'}"
         if row.blocked:

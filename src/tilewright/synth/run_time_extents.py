@@ -1,8 +1,8 @@
 """Which axes may have extents that only a launch knows?
 
 One axis of the result: the outermost of every array that has it, so that all strides are known, and neither summed
-over nor one of a batch or of groups. It then decides how many tiles there are, how far arrays reach, and nothing else.
-What is beyond that is refused here, at the author's line.
+over nor one of a batch or of groups. It then decides how many tiles there are, how far arrays reach, and nothing else:
+of a walk that folds or multiplies again, its rows. What is beyond that is refused here, at the author's line.
 
 Checked by: tests/synth/test_run_time_extents.py.
 """
@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import ceil_div, settled
 from tilewright.base.span import Span
+from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis
@@ -44,8 +45,8 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
         yield program, f"extents of {' and '.join(program.run_time)} are both to be known at run time"
     for op in program.walk():
         match op:
-            case ContractOp():
-                yield op, f"this product is a value beside others, where the extent of {axis} must be known"
+            case ContractOp() if op.axis.data == axis:
+                yield op, f"this product sums over {axis}, whose extent only the launch knows"
             case tile.LoopOp() if op.axis.data == axis:
                 yield op, f"the loop sums over {axis}, whose extent only the launch knows"
             case ReduceOp() | ArgReduceOp() if op.axis.data == axis:
@@ -71,6 +72,15 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str]]:
             )
     if not dots(program) and axis != grid[0]:
         yield the_grid(program), f"{axis}, whose extent only the launch knows, is not the first axis of the grid"
+
+
+def refuse_run_time_walk(program: tile.ProgramOp, axes: CascadeAxes, *, summed: bool) -> None:
+    """Raise TilewrightError where a walk has a run-time axis that its rows do not lie along. summed: whether it only
+    sums, whose columns may be cut into tiles as well."""
+    for axis in program.run_time:
+        if axis != axes.row and not (summed and axis == axes.column):
+            message = f"{axis}, whose extent only the launch knows, is not that of this walk's rows"
+            refuse_at(program, message, SUPPORTED)
 
 
 def tiles_are_known(program: tile.ProgramOp, decisions: PipelineDecisions) -> bool:

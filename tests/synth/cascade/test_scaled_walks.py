@@ -12,6 +12,7 @@ from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import is_of_slots, products_of
 from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.types import value_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.synth.decide import decide
 from tilewright.synth.streaming.loop_products import as_walk
@@ -79,5 +80,9 @@ def test_a_scale_is_taken_at_the_tiles_own_block() -> None:
     assert block.axis.data == "K/128" and is_of_slots(program, product)
 
 
-def test_a_number_for_each_block_alone_is_no_walk() -> None:
-    assert as_walk(trace(by_blocks_alone, DIMS, elements_of(by_blocks_alone, "bf16"), None)) is None
+def test_a_number_for_each_block_alone_has_no_axis_left() -> None:
+    found = as_walk(trace(by_blocks_alone, DIMS, elements_of(by_blocks_alone, "bf16"), None))
+    assert found is not None
+    (block,) = [op for op in the_program(found).walk() if isinstance(op, WalkedBlockOp)]
+    assert value_type(block.result).axis_names == ()
+    assert decided(by_blocks_alone).tile_streamed == 64

@@ -89,9 +89,11 @@ def _require_inside(walk: RoleWalk, op: ac.GlobalPartOp, array: ac.GlobalOp, ext
 
 
 def _values_of(index: SSAValue, symbols: Mapping[str, int]) -> int | None:
-    """How many values an index takes, from 0: that of a loop over matrices or groups, or of a walk, or such a one
-    divided; None where that is not known."""
+    """How many values an index takes, from 0: that of a loop over matrices or groups, or of a walk, a number, or such a
+    one divided; None where that is not known."""
     owner = index.owner
+    if isinstance(owner, ac.AffineOp) and not owner.operands and owner.constant.data >= 0:
+        return owner.constant.data + 1
     if isinstance(owner, ac.IndexDivideOp):
         most = _values_of(owner.operand, symbols)
         return None if most is None or owner.size.data < 1 else -(-most // owner.size.data)

@@ -226,10 +226,15 @@ def _without_spills(
     """The compilation with another tile for one of its programs, whose kernels spill, and all overrides that it has.
     Raises TilewrightError where no tile keeps its registers."""
     spill_bytes = _spilled_bytes(compilation, number)
-    target = target_named(compilation.target)
-    for wish in without_spills(compilation.parts[number].decisions, wanted, spill_bytes, target):
+    target, part = target_named(compilation.target), compilation.parts[number]
+    tried = [part.decisions]
+    for wish in without_spills(part.decisions, wanted, spill_bytes, target):
         wishes = {**revised, number: wish}
         try:
+            found = decided(part.traced, target, wish).decisions
+            if found in tried:
+                continue  # one that the program leaves no choice of
+            tried.append(found)
             # Proved only once it is known not to spill.
             other = once(revised=wishes, rerun=False)
             if rerun and _first_that_spills(other) is None:

@@ -71,9 +71,7 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
     """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
     if isinstance(decisions, CascadeDecisions) and decisions.sum_slots:
         if wanted.tile is None:
-            # Fewer sums of a tile.
-            for columns in range((decisions.tile_columns - 1) // _SUM_STEP * _SUM_STEP, 0, -_SUM_STEP):
-                yield replace(wanted, tile=(decisions.tile_rows, columns))
+            yield from _of_fewer_columns(decisions, wanted)
         return
     if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
         yield from _narrower_sums(decisions, wanted)
@@ -86,6 +84,9 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
             yield wanted
         for width in widths:
             yield replace(wanted, depth=width)
+        if decisions.tensor_columns and wanted.tile is None:
+            # Sums that threads add, of a tile as deep.
+            yield from _of_fewer_columns(decisions, wanted)
     if isinstance(decisions, ElementwiseDecisions):
         # ptxas aims at a number of CTAs, and may spill a few bytes for it. More threads hold less of a row each.
         for row in decisions.rows:
@@ -97,6 +98,12 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
         for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):
             yield replace(wanted, spill_slots=count)
     yield from roomier(decisions, wanted)
+
+
+def _of_fewer_columns(decisions: CascadeDecisions, wanted: Wanted) -> Iterator[Wanted]:
+    """Fewer sums of a tile."""
+    for columns in range((decisions.tile_columns - 1) // _SUM_STEP * _SUM_STEP, 0, -_SUM_STEP):
+        yield replace(wanted, tile=(decisions.tile_rows, columns))
 
 
 def _is_fixed(wanted: Wanted) -> bool:

@@ -26,7 +26,7 @@ from tilewright.ir.cascade_facts import shared_sums
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
-from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.gather import GatherOp, read_tensor
 from tilewright.ir.tile.types import tensor_type
 
 Interval = tuple[int, int]
@@ -218,7 +218,9 @@ def _of_walk(
     program: tile.ProgramOp, d: CascadeDecisions, contents: Mapping[str, NDArray[np.uint8]]
 ) -> ProgramSums | None:
     """Of walks that only sum products of one array with others, in registers."""
-    products = () if d.tensor_columns else shared_sums(program)
+    # What tables lead to is no part of an array that could be followed.
+    gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
+    products = () if d.tensor_columns or gathered else shared_sums(program)
     groups, rows = grouping(program), None
     if groups is not None:
         if groups.bounds not in contents:

@@ -16,7 +16,7 @@ warp's quarter the 16 lanes from 16 u on, rows 32 w + 16 u + 0 to 15 for its war
 - `!ac.tensor_inflight<m, n, column>`: an accumulator that the tensor core owns, from a column of the unit's part on.
   Linear.
 - `!ac.tensor_acc<m, n, column>`: one that nothing in flight writes. Linear: it is read once, and then its columns are
-  free.
+  free; or further products go on with it.
 - `!ac.tensor_operand<m, k, column, element>`: a left operand in tensor memory, two elements of 16 bits in a cell.
   Linear: it is multiplied once, and its columns are free once that product is done.
 
@@ -326,6 +326,20 @@ class TensorWaitOp(AcOperation):
 
 
 @irdl_op_definition
+class TensorGoOnOp(AcOperation):
+    """An accumulator that products go on with: it is the tensor core's again, as it stands."""
+
+    name = "ac.tensor.go_on"
+    accumulator = operand_def(TensorAccumulatorType)
+    result = result_def(TensorInflightType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        kinds = types_of(TensorAccumulatorType, operands, "accumulator")
+        return {"result": TensorInflightType(kinds[0].m, kinds[0].n, kinds[0].column)} if kinds else {}
+
+
+@irdl_op_definition
 class TensorLoadOp(AcOperation):
     """The unit's threads read an accumulator into registers, as a float32 fragment over "mn"."""
 
@@ -423,6 +437,7 @@ TensorOp = (
     | TensorCommitOp
     | TensorWaitOp
     | TensorLoadOp
+    | TensorGoOnOp
 )
 """What a unit does."""
 TensorSlotOp = TensorFillOp | TensorHandOverOp | TensorReadOp
@@ -432,6 +447,7 @@ TensorSetUp = TensorInitOp | TensorAllocOp | TensorRelinquishOp | TensorDeallocO
 UNIT_OPERATIONS: tuple[type[Operation], ...] = (
     TensorFenceOp, TensorIssueOp, TensorStoreOp, TensorIssueStoredOp, TensorReleaseOp, TensorCommitOp, TensorWaitOp,
     TensorLoadOp,
+    TensorGoOnOp,
 )  # fmt: skip
 SLOT_OPERATIONS: tuple[type[Operation], ...] = (TensorFillOp, TensorHandOverOp, TensorReadOp)
 OPERATIONS = (

@@ -1,9 +1,9 @@
 """The block of a walked axis in which a tile of the walk lies, as a value of one place along that axis.
 
 A value over rows and blocks of the walked axis has, within a tile of the walk that no block's end cuts, one number for
-each row: that of the tile's own block. Only the compiler writes this, in loops that it has derived, and takes tiles
-that lie within blocks. Checked by: tests/synth/cascade/test_scaled_walks.py,
-tests/end_to_end/test_blackwell.py.
+each row: that of the tile's own block. One over these blocks alone has one number for all. Only the compiler writes
+this, in loops that it has derived, and takes tiles that lie within blocks. Checked by:
+tests/synth/cascade/test_scaled_walks.py, tests/end_to_end/test_blackwell.py and test_blackwell_scales.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WalkedBlockOp(IRDLOperation):
     def verify_(self) -> None:
         kind, axis = value_type(self.operand), self.axis.data
         left = [each for each in kind.axis_names if each != axis]
-        if blocks_of(axis) is None or axis not in kind.axis_names or not left:
+        if blocks_of(axis) is None or axis not in kind.axis_names:
             raise RuleViolation(f"a block of {axis} of a tile over {axes_text(kind.axis_names)}", "name its blocks")
         if self.result.type != ValueType.of(left, kind.element_kind):
             raise RuleViolation(f"a block of {kind} gives {self.result.type}", "leave its axis out")

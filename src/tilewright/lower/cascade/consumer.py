@@ -20,6 +20,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -77,6 +78,7 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
+from tilewright.lower.cascade.tensor_product import Staying
 from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operands
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Share, meet
 from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
@@ -101,6 +103,10 @@ class Postponed:
     start: SSAValue
     held: SSAValue
     phase: SSAValue
+
+
+State: TypeAlias = "SSAValue | Postponed | Staying"
+"""What a walk carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,7 @@ class Consumer:
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
     postponed: dict[SSAValue, Postponed] = field(default_factory=dict[SSAValue, Postponed])
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
+    staying: dict[SSAValue, Staying] = field(default_factory=dict[SSAValue, Staying])
     late: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
@@ -210,18 +217,20 @@ class Consumer:
         staying = [load for load in needed if load in self.held]
         passing = [load for load in needed if load not in self.held]
         late = self.late_sum(op)
-        state: list[SSAValue | Postponed] = [self.kept(value) for value in op.carried]
-        if late is not None:
-            # The first iteration by itself: no product is left to it.
+        sums = tensor_product.staying_sums(self, op) if self.memory is not None else {}
+        state: list[State] = [sums.get(at) or self.kept(value) for at, value in enumerate(op.carried)]
+        alone = late is not None or bool(sums)
+        if alone:
+            # The first iteration by itself: no product is left to it, and no sum stands in tensor memory.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *_flat(state)]
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
         types[len(passing) : len(passing) + len(staying)] = retired
-        inner, block, loop = counted_loop(self.build, int(late is not None), carried, types=types)
+        inner, block, loop = counted_loop(self.build, int(alone), carried, types=types)
 
-        def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[SSAValue | Postponed]]:
+        def taken(values: Sequence[SSAValue]) -> tuple[Consumer, list[State]]:
             """The consumer that goes on with these values of the loop, and the state."""
             cursors = dict(zip(passing, values, strict=False))
             held = dict(zip(staying, values[len(passing) :], strict=False))
@@ -237,6 +246,8 @@ class Consumer:
         for output, item in zip(op.outputs, left, strict=True):
             if isinstance(item, Postponed):
                 self.postponed[output] = item
+            elif isinstance(item, Staying):
+                self.values[output] = tensor_product.sum_behind(self, item)
             else:
                 self.values[output] = item
         self.settle()
@@ -260,21 +271,24 @@ class Consumer:
     def iterate(
         self,
         loop: tile.LoopOp,
-        state: Sequence[SSAValue | Postponed],
+        state: Sequence[State],
         late: SSAValue | None,
         build: Build,
         walked: SSAValue,
         slots: Consumer,
-    ) -> list[SSAValue | Postponed]:
+    ) -> list[State]:
         """One tile of the streamed axis; the state after it. walked: which of the walk; slots: whose cursors and slots
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, late=late,
+            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, staying={},
+            late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
                 body.postponed[argument] = item
+            elif isinstance(item, Staying):
+                body.staying[argument] = item
             else:
                 body.values[argument] = item
         return body.body(list(loop.body.block.ops))
@@ -284,7 +298,7 @@ class Consumer:
         late = (each for number, each in enumerate(self.products.values()) if number in self.d.late)
         return next((self.start_of(each.op)[1] for each in late if each.op.parent_op() is loop), None)
 
-    def body(self, ops: Sequence[Operation]) -> list[SSAValue | Postponed]:
+    def body(self, ops: Sequence[Operation]) -> list[State]:
         """One tile of the streamed axis; what it yields."""
         first = next((op for op in ops if isinstance(op, ContractOp)), None)
         if first is not None and self.start_of(first)[1] is self.late:
@@ -302,7 +316,8 @@ class Consumer:
                 case tile.StoreOp() if op not in boxed:
                     store_result(self, op)
                 case tile.YieldOp():
-                    found = [self.postponed.get(value) or self.kept(value) for value in op.values]
+                    apart = [self.staying.get(value) or self.postponed.get(value) for value in op.values]
+                    found = [item or self.kept(value) for item, value in zip(apart, op.values, strict=True)]
                     if self.running:
                         self.wait_until(None)
                     return found
@@ -353,7 +368,8 @@ class Consumer:
 
     def uses(self, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
         """How often a tile of a walk reads each load that goes through shared memory."""
-        return loads_of_walk(loop, list(self.products.values()), self.rings)
+        found = loads_of_walk(loop, list(self.products.values()), self.rings)
+        return found if self.memory is None else found | tensor_product.reads_of_held(self, loop)
 
     def is_read(self, load: tile.LoadOp) -> bool:
         """Whether a load is brought into shared memory to be read into registers."""
@@ -499,6 +515,8 @@ class Consumer:
         operand = bare(op.operand)
         first = self.bounding(op)
         if self.is_partial() and (first is None or first is op):
+            if not self.is_at_hand(operand) and self.is_shared(operand) and self.is_loaded_for(operand):
+                self.fragment(operand)
             (held,) = self.map([(operand, Element.F32, _IDENTITIES[function])])
             if first is op:
                 self.values[operand] = held
@@ -525,8 +543,8 @@ class Consumer:
         is only carried on."""
         product = self.products[op]
         if self.memory is not None:
-            if op.result not in self.values:
-                self.values[op.result] = tensor_product.product_in_tensor_memory(self, product)
+            if op.result not in self.values and self.start_of(op)[1] not in self.staying:
+                tensor_product.product_in_tensor_memory(self, product)
             return
         other, result = self.start_of(op)
         if result in self.values or result in self.postponed or result in self.running:
@@ -769,22 +787,40 @@ class Consumer:
         made = isinstance(value.owner, tile.LoadOp | ReduceOp | ContractOp | WalkedBlockOp)
         return made or value in self.values or value in self.running or value in self.postponed
 
+    def is_loaded_for(self, value: SSAValue) -> bool:
+        """Whether an expression loads its elements, each time that it is computed."""
+        inputs: dict[SSAValue, SSAValue] = {}
+        self.gather(value, inputs, {}, top=value)
+        return any(
+            isinstance(held.owner, ac.FragmentLoadOp) and len(self.axes.kept(each)) > 1 for each, held in inputs.items()
+        )
+
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value is computed once for several users. What follows of places alone, as a mask does, is not: a
         selection by it is passed over where it holds in the whole tile, and as numbers it would take registers."""
         return self.axes.row in self.axes.kept(value) and len(users(value)) > 1 and not follows_of_places(value)
 
 
-def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:
+def _flat(state: Sequence[State]) -> list[SSAValue]:
     """A state as values that a loop carries."""
-    parts = [(item.start, item.held, item.phase) if isinstance(item, Postponed) else (item,) for item in state]
-    return [each for part in parts for each in part]
+    found: list[SSAValue] = []
+    for item in state:
+        if isinstance(item, Staying):
+            assert item.accumulator is not None, "an iteration has multiplied"
+            found.append(item.accumulator)
+        else:
+            found += (item.start, item.held, item.phase) if isinstance(item, Postponed) else (item,)
+    return found
 
 
-def _unflat(values: Sequence[SSAValue], like: Sequence[SSAValue | Postponed]) -> list[SSAValue | Postponed]:
+def _unflat(values: Sequence[SSAValue], like: Sequence[State]) -> list[State]:
     """The values that a loop carries as a state of the same form."""
-    left = iter(values)
-    return [
-        Postponed(item.op, next(left), next(left), next(left)) if isinstance(item, Postponed) else next(left)
-        for item in like
-    ]
+    left, found = iter(values), list[State]()
+    for item in like:
+        if isinstance(item, Staying):
+            found.append(Staying(item.op, next(left)))
+        elif isinstance(item, Postponed):
+            found.append(Postponed(item.op, next(left), next(left), next(left)))
+        else:
+            found.append(next(left))
+    return found

@@ -269,7 +269,8 @@ def slot_coordinates(
     """Where the boxes of a load's tile lie, of the first CTA's part where several bring equal ones. tables: the arrays
     that say where rows lie, by name; known: what they have said for this tile, to which what they say now is added.
     """
-    inner, (inner_shift, outer_shift) = place.first(build, slot.inner, d), slot.displaced
+    inner, (inner_shift, outer_shift, *moved) = place.first(build, slot.inner, d), slot.displaced
+    shifts = moved or [0] * len(slot.batch)
     span = slot.box[0]
     coordinates: dict[int, Sequence[SSAValue]] = {}
     for down in range(slot.boxes_down // slot.peers):
@@ -277,8 +278,8 @@ def slot_coordinates(
         row = _moved(build, here.within(slot.page) if slot.page else here.block(1), outer_shift)
         looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}
         further = [
-            looked_up[number] if number in looked_up else here.along(axis)
-            for number, axis in enumerate(slot.batch, start=2)
+            looked_up[number] if number in looked_up else _moved(build, here.along(axis), shift)
+            for number, (axis, shift) in enumerate(zip(slot.batch, shifts, strict=True), start=2)
         ]
         for across in range(slot.spans):
             offset = slot.offset_bytes(across, down, d.streamed)

@@ -1,9 +1,11 @@
 """Products whose accumulators stand in tensor memory, where each consumer issues and reads its own.
 
-Each product of a unit begins at 0, is waited for at once, and is read into registers, where threads add it to what it
-is added to. So all of them use the same columns, from the first of the unit's part on; an operand that threads computed
-stands behind these. A slot that no further product of the tile reads is released by the tensor core itself. Walks that
-only sum are issued by a role of its own (`slot_sums`).
+A product whose sum stays in tensor memory goes on with what the iteration before left there, and is read behind the
+walk, whose first iteration stands by itself and overwrites. Each other product of a unit begins at 0, is waited for at
+once, and is read into registers, where threads add it to what it is added to. Where sums stand, and operands that
+threads computed, the decisions say. A slot that no further product of the tile reads is released by the tensor core
+itself. Of a product whose sum stays, a later one's wait may be the wait: the tensor core multiplies one thread's
+products in order. Walks that only sum are issued by a role of its own (`slot_sums`).
 
 Checked by: tests/end_to_end/test_blackwell.py.
 """
@@ -11,7 +13,7 @@ Checked by: tests/end_to_end/test_blackwell.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
@@ -25,6 +27,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorCommitOp,
     TensorDeallocOp,
     TensorFenceOp,
+    TensorGoOnOp,
     TensorInflightType,
     TensorInitOp,
     TensorIssueOp,
@@ -38,10 +41,12 @@ from tilewright.ir.ac.tensor_memory import (
     TensorStoreOp,
     TensorWaitOp,
 )
-from tilewright.ir.cascade import CascadeDecisions, slices_symbol
-from tilewright.ir.cascade_facts import Product, first_alike, is_of_slots
+from tilewright.ir.cascade import CascadeDecisions, SumPlace, slices_symbol
+from tilewright.ir.cascade_facts import Product, carried_sum, first_alike, is_of_slots
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.repeats import bare
 from tilewright.lower.build import Build, counted_loop
 from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout
 
@@ -49,8 +54,6 @@ if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
 
 FIRST_BARRIER = 1
-_SUMS = 0
-"""The column at which every accumulator begins."""
 _STEP = 16
 
 
@@ -97,18 +100,19 @@ def issue(
     phases: Sequence[SSAValue],
     over: str,
     shape: tuple[int, int],
+    column: int,
     accumulator: SSAValue | None = None,
 ) -> tuple[SSAValue, SSAValue, SSAValue]:
     """Multiply two slots, that of the rows first; (accumulator, what is read of the first and of the second). over: the
-    contracted axis; shape: columns, and elements of that axis."""
+    contracted axis; shape: columns, and elements of that axis; column: at which the accumulator begins."""
     (a, b), (columns, depth), m = rings, shape, unit.d.unit_rows
     major, leading, stride, steps = matrix_layout(a.decision, over, depth)
     apart = 64 * 128 if major == "K" else a.decision.box_bytes
-    kinds = _inflight(m, columns)
+    kinds = _inflight(m, columns, column)
     op = TensorIssueOp.build(
         operands=[_memory(unit), phases[0], a.buffer, phases[1], b.buffer, unit.unit, accumulator],
         properties={
-            **_shape(m, columns, b.decision.element),
+            **_shape(m, columns, column, b.decision.element),
             "steps": IntAttr(len(steps)),
             "a_major": StringAttr(major),
             "a_leading_bytes": IntAttr(leading),
@@ -125,11 +129,19 @@ def issue(
 
 
 def issue_fragment(
-    build: Build, unit: Unit, held: SSAValue, ring: Ring, phase: SSAValue, over: str, shape: tuple[int, int]
+    build: Build,
+    unit: Unit,
+    held: SSAValue,
+    ring: Ring,
+    phase: SSAValue,
+    over: str,
+    shape: tuple[int, int],
+    place: SumPlace,
+    accumulator: SSAValue | None,
 ) -> tuple[SSAValue, SSAValue]:
     """Multiply a fragment of 16-bit elements, by way of tensor memory, with a slot."""
     (columns, depth), m, element = shape, unit.d.unit_rows, ring.decision.element
-    column = IntAttr(unit.d.operand_column)
+    column = IntAttr(place.operand_column)
     stored = build.value(
         TensorStoreOp.create(
             operands=[_memory(unit), held, unit.unit],
@@ -139,13 +151,13 @@ def issue_fragment(
     )
     fence(build, unit)
     op = TensorIssueStoredOp.build(
-        operands=[_memory(unit), stored, phase, ring.buffer, unit.unit, None],
+        operands=[_memory(unit), stored, phase, ring.buffer, unit.unit, accumulator],
         properties={
-            **_shape(m, columns, element),
+            **_shape(m, columns, place.column, element),
             "steps": IntAttr(depth // _STEP),
             **b_properties(ring.decision, over, depth),
         },
-        result_types=[_inflight(m, columns), ac.ReadingType(ring.name)],
+        result_types=[_inflight(m, columns, place.column), ac.ReadingType(ring.name)],
     )
     build.add(op)
     inflight, reading = op.results
@@ -156,10 +168,10 @@ def release_read(build: Build, reading: SSAValue) -> None:
     build.add(TensorReleaseOp.create(operands=[reading]))
 
 
-def finished(
+def waited(
     build: Build, unit: Unit, inflight: SSAValue, readings: Sequence[SSAValue]
 ) -> tuple[SSAValue, list[SSAValue]]:
-    """Wait for all products; the accumulator as a fragment in registers, and the slots that are still held."""
+    """Wait for all products; the accumulator, and the slots that are still held."""
     build.add(TensorCommitOp.create(operands=[_memory(unit), unit.unit]))
     kind = inflight.type
     assert isinstance(kind, TensorInflightType)
@@ -172,15 +184,78 @@ def finished(
         result_types=[TensorAccumulatorType(kind.m, kind.n, kind.column), *retired],
     )
     build.add(wait)
+    return wait.results[0], list(wait.results[1:])
+
+
+def in_registers(build: Build, unit: Unit, settled: SSAValue) -> SSAValue:
+    """An accumulator as a fragment."""
+    kind = settled.type
+    assert isinstance(kind, TensorAccumulatorType)
     load = TensorLoadOp.create(
-        operands=[_memory(unit), wait.results[0], unit.unit],
+        operands=[_memory(unit), settled, unit.unit],
         result_types=[ac.FragmentType(kind.m, kind.n, StringAttr("mn"), StringAttr("f32"))],
     )
-    return build.value(load), list(wait.results[1:])
+    return build.value(load)
 
 
-def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
-    """The product by itself: what it is added to, threads add."""
+# ---------------------------------------------------------------- sums that stay
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """A sum that stays in tensor memory while an axis is walked. accumulator: the tensor core's, or settled where it
+    was waited for; None before the first product."""
+
+    op: ContractOp
+    accumulator: SSAValue | None = None
+
+
+def staying_sums(consumer: Consumer, loop: tile.LoopOp) -> dict[int, Staying]:
+    """Of the values that a walk carries, by number, those that stay in tensor memory."""
+    found: dict[int, Staying] = {}
+    for product, place in zip(consumer.products.values(), consumer.d.places, strict=False):
+        if place.stays and product.op.parent_op() is loop:
+            number = carried_sum(consumer.program, product, consumer.axes)
+            assert number is not None, "such a sum is only carried on"
+            found[number] = Staying(product.op)
+    return found
+
+
+def sum_behind(consumer: Consumer, item: Staying) -> SSAValue:
+    """What a walk has left in tensor memory, as a fragment."""
+    settled = item.accumulator
+    assert settled is not None, "a walk has a first iteration"
+    if isinstance(settled.type, TensorInflightType):
+        fence(consumer.build, consumer)
+        settled, _ = waited(consumer.build, consumer, settled, [])
+    return in_registers(consumer.build, consumer, settled)
+
+
+def _entering(consumer: Consumer, product: Product) -> SSAValue | None:
+    """The accumulator that a product goes on with; None where it overwrites."""
+    other = consumer.start_of(product.op)[0]
+    item = consumer.staying.get(bare(other)) if other is not None else None
+    if item is None or item.accumulator is None or isinstance(item.accumulator.type, TensorInflightType):
+        return None if item is None else item.accumulator
+    kind = item.accumulator.type
+    assert isinstance(kind, TensorAccumulatorType)
+    op = TensorGoOnOp.create(
+        operands=[item.accumulator], result_types=[TensorInflightType(kind.m, kind.n, kind.column)]
+    )
+    return consumer.build.value(op)
+
+
+def place_of(consumer: Consumer, product: Product) -> SumPlace:
+    return consumer.d.places[list(consumer.products).index(product.op)]
+
+
+# ---------------------------------------------------------------- products of the program
+
+
+def product_in_tensor_memory(consumer: Consumer, product: Product) -> None:
+    """The product by itself, in registers: what it is added to, threads add; or added to a sum that stays."""
+    place = place_of(consumer, product)
+    entering = _entering(consumer, product) if place.stays else None
     over, left, brought = product.op.axis.data, product.held.owner, product.brought
     ring = consumer.rings[brought]
     columns = consumer.columns_of(ring, over)
@@ -188,8 +263,9 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     if not in_slots:
         held = consumer.operand(product.op, Element(ring.decision.element))
         phase, shape = consumer.wait(brought), (columns, consumer.d.tile_streamed)
-        inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape)
-        return _finish(consumer, inflight, {brought: reading})
+        inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape, place, entering)
+        _finish(consumer, product, inflight, {brought: reading})
+        return
     assert isinstance(left, tile.LoadOp)
     left = first_alike(consumer.program, left)
     rings, loads = (consumer.rings[left], ring), (left, brought)
@@ -197,36 +273,51 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     if not ring.decision.sliced:
         fence(consumer.build, consumer)
         phases = consumer.wait(left), consumer.wait(brought)
-        inflight, *readings = issue(consumer.build, consumer, rings, phases, over, shape)
-        return _finish(consumer, inflight, dict(zip(loads, readings, strict=True)))
-    return sum_of_slots(consumer, product, loads, slices_symbol(over), shape[1])
+        inflight, *readings = issue(consumer.build, consumer, rings, phases, over, shape, place.column, entering)
+        _finish(consumer, product, inflight, dict(zip(loads, readings, strict=True)))
+        return
+    sum_of_slots(consumer, product, loads, slices_symbol(over), shape[1])
+
+
+def reads_of_held(consumer: Consumer, loop: tile.LoopOp) -> dict[tile.LoadOp, int]:
+    """How often an iteration's products take each load of rows along the streamed axis out of its slot."""
+    taken: list[tile.LoadOp] = []
+    for product in consumer.products.values():
+        held = product.held.owner
+        if product.op.parent_op() is not loop or not isinstance(held, tile.LoadOp):
+            continue
+        if product.op.axis.data == loop.axis.data and is_of_slots(consumer.program, product):
+            taken.append(first_alike(consumer.program, held))
+    others = [each.brought for each in consumer.products.values() if each.op.parent_op() is loop]
+    return {load: (taken + others).count(load) for load in taken}
 
 
 def sum_of_slots(
     consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, depth: int
-) -> SSAValue:
+) -> None:
     """The sum of the products of slots that come one after the other; the tensor core releases each."""
     over, rings = product.op.axis.data, (consumer.rings[loads[0]], consumer.rings[loads[1]])
-    shape = (consumer.columns_of(rings[1], over), depth)
+    shape, column = (consumer.columns_of(rings[1], over), depth), place_of(consumer, product).column
     fence(consumer.build, consumer)
-    inflight, *readings = issue(consumer.build, consumer, rings, consumer.next_slots(loads), over, shape)
+    inflight, *readings = issue(consumer.build, consumer, rings, consumer.next_slots(loads), over, shape, column)
     for reading in readings:
         release_read(consumer.build, reading)
     carried = [*(consumer.cursors[load] for load in loads), inflight]
     inner, block, loop = counted_loop(consumer.build, 1, carried, symbol=symbol)
     *cursors, running = block.args[1:]
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(loads, cursors, strict=True)))
-    running, *readings = issue(inner, consumer, rings, body.next_slots(loads), over, shape, running)
+    running, *readings = issue(inner, consumer, rings, body.next_slots(loads), over, shape, column, running)
     for reading in readings:
         release_read(inner, reading)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running]))
     *cursors, inflight = loop.outputs
     consumer.cursors |= dict(zip(loads, cursors, strict=True))
-    return _finish(consumer, inflight, {})
+    _finish(consumer, product, inflight, {})
 
 
-def _finish(consumer: Consumer, inflight: SSAValue, readings: dict[tile.LoadOp, SSAValue]) -> SSAValue:
-    """A product's sums in registers. Slots that nothing reads any more are released as the product ends."""
+def _finish(consumer: Consumer, product: Product, inflight: SSAValue, readings: dict[tile.LoadOp, SSAValue]) -> None:
+    """A product's sums in registers, or where they stay. Slots that nothing reads any more are released as the product
+    ends."""
     staying: dict[tile.LoadOp, SSAValue] = {}
     for load, reading in readings.items():
         consumer.left[load] -= 1
@@ -235,9 +326,16 @@ def _finish(consumer: Consumer, inflight: SSAValue, readings: dict[tile.LoadOp, 
             del consumer.held[load]
         else:
             staying[load] = reading
-    found, phases = finished(consumer.build, consumer, inflight, list(staying.values()))
+    place = place_of(consumer, product)
+    if place.stays and not place.waits and not staying:
+        consumer.staying[consumer.start_of(product.op)[1]] = Staying(product.op, inflight)
+        return
+    settled, phases = waited(consumer.build, consumer, inflight, list(staying.values()))
     consumer.held.update(zip(staying, phases, strict=True))
-    return found
+    if place.stays:
+        consumer.staying[consumer.start_of(product.op)[1]] = Staying(product.op, settled)
+    else:
+        consumer.values[product.op.result] = in_registers(consumer.build, consumer, settled)
 
 
 def _memory(unit: Unit) -> SSAValue:
@@ -245,9 +343,9 @@ def _memory(unit: Unit) -> SSAValue:
     return unit.memory
 
 
-def _shape(m: int, columns: int, element: str) -> Mapping[str, Attribute]:
-    return {"m": IntAttr(m), "n": IntAttr(columns), "column": IntAttr(_SUMS), "element": StringAttr(element)}
+def _shape(m: int, columns: int, column: int, element: str) -> Mapping[str, Attribute]:
+    return {"m": IntAttr(m), "n": IntAttr(columns), "column": IntAttr(column), "element": StringAttr(element)}
 
 
-def _inflight(m: int, columns: int) -> TensorInflightType:
-    return TensorInflightType(IntAttr(m), IntAttr(columns), IntAttr(_SUMS))
+def _inflight(m: int, columns: int, column: int) -> TensorInflightType:
+    return TensorInflightType(IntAttr(m), IntAttr(columns), IntAttr(column))

@@ -97,6 +97,7 @@ from tilewright.lower.ptx.rings import (
 )
 from tilewright.lower.ptx.run_time import (
     CLUSTERS,
+    OF_MATRIX,
     TILES,
     PassedSizes,
     clusters_launched,
@@ -413,7 +414,7 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     text.emit("bra", end, guard=text.into("pred", "setp.ge.u32", tile, total))
     of_matrix = tile
     if op.batch is not None or op.together is not None:
-        of_matrix = _place_in_batch(lowering, op, tile, number_of(product(tiles)))
+        of_matrix = _place_in_batch(lowering, op, tile, passed.operand(text, OF_MATRIX, product(tiles)))
     m, n = raster(text, of_matrix, *tiles, op.raster_group.data, order_of(op), passed)
     lowering.places[block.args[0]] = IndexPlace(_of_cta(text, m, "x", cluster[0]))
     lowering.places[block.args[1]] = IndexPlace(_of_cta(text, n, "y", cluster[1]))
@@ -427,17 +428,18 @@ def _lower_tiles(lowering: Lowering, op: ac.TilesOp, kernel: ac.KernelOp) -> Non
     _carry_out(lowering, op, op.indices)
 
 
-def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: int) -> str:
-    """The tile's number in its matrix, of so many tiles; where the matrix stands is the loop's further indices."""
+def _place_in_batch(lowering: Lowering, op: ac.TilesOp | ac.TurnTilesOp, tile: str, tiles: int | str) -> str:
+    """The tile's number in its matrix, of so many tiles, which are known where matrices are taken together; where the
+    matrix stands is the loop's further indices."""
     text = lowering.text
     together = op.matrices_together if isinstance(op, ac.TilesOp) else None
-    matrix = text.into("b32", "div.u32", tile, tiles if together is None else together * tiles)
-    number = text.into("b32", "rem.u32", tile, tiles if together is None else together * tiles)
+    matrix = text.into("b32", "div.u32", tile, tiles if together is None else together * int(tiles))
+    number = text.into("b32", "rem.u32", tile, tiles if together is None else together * int(tiles))
     if together is not None:
         back = text.into("b32", "div.u32", number, together)
         factor = text.into("b32", "mov.u32", together)
         matrix = text.into("b32", "mad.lo.u32", matrix, factor, text.into("b32", "rem.u32", number, together))
-        number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", tiles - 1), back)
+        number = text.into("b32", "sub.u32", text.into("b32", "mov.u32", int(tiles) - 1), back)
     for place in range(len(op.batches) - 1, -1, -1):
         index = matrix
         if place:

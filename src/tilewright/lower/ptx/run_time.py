@@ -22,7 +22,7 @@ from tilewright.ir.tile.order import TileOrder
 from tilewright.lower.ptx.emit import Text
 
 _WORD = 1 << 32
-TILES, CLUSTERS, TILES_M, POINTS = "tiles", "clusters", "tiles_m", "points"
+TILES, CLUSTERS, TILES_M, POINTS, OF_MATRIX = "tiles", "clusters", "tiles_m", "points", "tiles_of_matrix"
 BAND, BAND_RECIPROCAL, LAST_RECIPROCAL, SQUARED = "band", "band_reciprocal", "last_reciprocal", "squared"
 """What sizes are called that loops over tiles, and over points, take."""
 
@@ -114,6 +114,8 @@ def _sizes(kernel: ac.KernelOp) -> Iterator[tuple[str, Size]]:
             case ac.TilesOp() | ac.TurnTilesOp():
                 yield TILES, tiles_in_all(op, kernel)
                 yield CLUSTERS, clusters_launched(kernel)
+                if op.batch is not None:
+                    yield OF_MATRIX, product(tiles_of_clusters(op, kernel))
                 yield from _of_raster(op, kernel)
             case ac.PrefetchOp():
                 yield from _of_raster(op, kernel)

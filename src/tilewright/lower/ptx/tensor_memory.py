@@ -24,6 +24,7 @@ from tilewright.ir.ac.tensor_memory import (
     TensorDeallocOp,
     TensorFenceOp,
     TensorFillOp,
+    TensorGoOnOp,
     TensorInitOp,
     TensorIssueOp,
     TensorIssueStoredOp,
@@ -183,6 +184,8 @@ def lower_tensor(lowering: Lowering, op: TensorOp) -> None:
             commit(lowering, own.barrier)
         case TensorWaitOp():
             _wait(lowering, op)
+        case TensorGoOnOp():
+            lowering.places[op.result] = NoPlace()
         case TensorLoadOp():
             _load(lowering, op)
 

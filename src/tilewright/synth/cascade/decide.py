@@ -39,6 +39,7 @@ from tilewright.ir.cascade_facts import (
     Product,
     all_slot_sums,
     axis_of,
+    carried_sum,
     cascade_axes,
     first_alike,
     innermost_of_copy,
@@ -58,7 +59,6 @@ from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES, RUN_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
 from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
 from tilewright.ir.tile.product import DOT_ELEMENTS
@@ -71,16 +71,25 @@ from tilewright.synth.cascade.groups import begins_early_in_groups, group_decisi
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.past_end import bounded_once
+from tilewright.synth.cascade.shared_columns import shared_columns
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
-from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
+from tilewright.synth.cascade.tensor_columns import (
+    SUM_SLOTS,
+    slot_sums,
+    staying_sums,
+    summed_columns,
+    tensor_placement,
+)
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
-from tilewright.synth.cascade.values import check_stores, check_values
+from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.cascade.walk_time import iteration_cost, walk_cost, walked_share
 from tilewright.synth.cascade.walked_store import walked_stores
+from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.tile.shape import TileShape
@@ -156,6 +165,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     check_values(program, axes)
     check_stores(program, axes)
     sums = slot_sums(program, target)
+    refuse_run_time_walk(program, axes, summed=bool(sums))
     brought = multiplied_loads(program, axes)
     of_slots = [each for each in products_of(program) if _is_of_slots(program, each, target)]
     held = (_held_load(program, each) for each in of_slots)
@@ -176,16 +186,18 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             refuse_map(
                 load, name, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
+    check_neighbours(program, axes, brought)
     if sums and not target.supports("tensor_memory"):
         return _of_sum(program, axes, brought, sums, target, wanted)
     in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
-    shared = _shared_columns(program, axes, brought, target)
+    shared = shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
+    timed = target.supports("tensor_memory")
     for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
-        # The first that fits, and of its columns the first of each other kind; of sums, whose time is known, each.
-        near = [each for each in found if not sums or choice.columns == each.tile_columns]
+        # The first that fits, and of its columns the first of each other kind; of all columns, where tiles are timed.
+        near = [each for each in found if not timed or choice.columns == each.tile_columns]
         if any(choice.columns != each.tile_columns or _alike(choice, each) for each in near):
             continue
         decisions = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
@@ -196,7 +208,9 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     if found:
         shares = [1.0 if each.late or each.tensor_columns else walked_share(program, each) for each in found]
         times = [estimated_time(program, axes, each, target) for each in found]
-        best = min(zip(times, shares, found, strict=True), key=lambda each: each[0] * each[1])[2]
+        # Of equal ones that of most consumers, where that is a prediction.
+        ranks = [(time * share, -each.consumers if timed else 0) for time, share, each in zip(times, shares, found)]
+        best = found[ranks.index(min(ranks))]
         for choice in tiles_to_try:
             if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
                 narrower = _decided(program, axes, brought, choice, in_vectors, shared, target, wanted)
@@ -272,7 +286,7 @@ def _of_sum(
     chunks = sum(len(store.boxes(chosen.unit_rows, stored)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
     vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
-    grouping, prefetch = group_decision(program, axes, slots, vectors, summed=True), (0, 0)
+    grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
     early = _begins_early(program, brought, wanted)
     if grouping:
         tiles = tile_count(program, (axes.row, shape.rows), (axes.column, shape.columns), axes.batch)
@@ -339,14 +353,19 @@ def _decided(
     kept += _looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
-    needed = _registers(program, axes, choice, brought, bool(shared), target)
+    staying = staying_sums(program, axes, target)
+    needed = _registers(program, axes, choice, brought, bool(shared), staying, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
-    allocated, operand, sum_slots = tensor_columns(program, axes, wide, choice.consumers, choice.streamed, target)
-    if allocated and allocated > target.limit("tensor_memory.columns"):
-        return f"{allocated} columns of tensor memory, of {target.limit('tensor_memory.columns')}"
-    grouping = group_decision(program, axes, slots, in_vectors, summed=bool(sum_slots))
+    placement = tensor_placement(program, axes, wide, choice.consumers, choice.streamed, consumer - needed, target)
+    if placement is None:
+        return f"sums larger than {target.limit('tensor_memory.columns')} columns of tensor memory"
+    allocated, sum_slots = placement.allocated, placement.sum_slots
+    needed = _registers(program, axes, choice, brought, bool(shared), placement.staying, target)
+    if needed > consumer:
+        return f"values of {needed} registers a thread, of {consumer}"
+    grouping = group_decision(program, axes, slots, in_vectors)
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
@@ -358,6 +377,7 @@ def _decided(
     if sum_slots:
         issued = BLOCK_ROWS * choice.consumers
         words += (f"a role issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
+    words += placement.words(axes.streamed)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
     if walked:
@@ -385,7 +405,7 @@ def _decided(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
         _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
-        tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
+        tuple(_whole(program, axis, target) for axis in axes.further), allocated, placement.places, in_vectors, shared,
         stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
@@ -435,13 +455,15 @@ def _by_tables(slot: SlotDecision) -> str:
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
-    """Of all tiles, in hundredths of what a wide tile of two consumers takes. One consumer alone has nobody whose
-    products run while it computes, but half of the rows; of three, two compute then. Where a product is left to the
-    next iteration, or sums stand in tensor memory, a narrow tile of the streamed axis takes as long as one of so many
-    columns that wgmma needs no longer for its products than for its operands; where all are waited for, each iteration
-    takes something besides."""
+    """Of all tiles: as predicted where sums stand in tensor memory, else in hundredths of what a wide tile of two
+    consumers takes. One consumer alone has nobody whose products run while it computes, but half of the rows; of three,
+    two compute then. Where a product is left to the next iteration, a narrow tile of the streamed axis takes as long as
+    one of so many columns that wgmma needs no longer for its products than for its operands; where all are waited for,
+    each iteration takes something besides."""
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
+    if d.places:
+        return microseconds(program, replace(d, walked=()), target)
     tiles = tiles_of(program, d)
     shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
     share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
@@ -468,25 +490,6 @@ def _whole(program: tile.ProgramOp, axis: str, target: Target) -> int:
 
 def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
-
-
-def _shared_columns(
-    program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target
-) -> tuple[int, ...]:
-    """The loads of numbers of streamed columns that a walk makes while products of slots run."""
-    if target.supports("tensor_memory"):
-        return ()
-    found: dict[int, None] = {}
-    for loop in loops(program):
-        inside = list(loop.body.block.ops)
-        scores = any(isinstance(op, ContractOp) and op.axis.data != axes.streamed for op in inside)
-        for op in inside:
-            if not isinstance(op, tile.LoadOp) or not scores or axes.kept(op.result) != frozenset({axes.streamed}):
-                continue
-            first = first_alike(program, op)
-            if first not in brought and all(block_size(axis) == 1 for axis in tensor_type(op.tensor).axis_names):
-                found[load_number(program, first)] = None
-    return tuple(found)
 
 
 def _stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wanted) -> dict[str, bool]:
@@ -546,16 +549,21 @@ def _registers(
     choice: _Tile,
     brought: tuple[tile.LoadOp, ...],
     shared: bool,
+    staying: frozenset[int],
     target: Target,
 ) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis. shared: whether the
-    numbers of its columns are in shared memory."""
+    numbers of its columns are in shared memory; staying: products, by number, whose sums stay in tensor memory while an
+    axis is walked, and are read behind that."""
     wide = {axis: columns // 2 for axis, columns in _wide(program, axes, choice, target).items()}
-    narrow, carried = choice.streamed // 2, 0
+    narrow, carried, behind = choice.streamed // 2, 0, 0
+    products = products_of(program)
+    left = {(products[at].op.parent_op(), carried_sum(program, products[at], axes)) for at in staying}
     for loop in loops(program):
         columns = [axes.column_of(axes.kept(value)) for value in loop.outputs]
-        carried = max(carried, sum(wide[each] if each else _WORDS_OF_ROW for each in columns))
-    products = products_of(program)
+        sizes = [wide[each] if each else _WORDS_OF_ROW for each in columns]
+        behind = max(behind, sum(sizes))
+        carried = max(carried, sum(size for at, size in enumerate(sizes) if (loop, at) not in left))
     scores = sum(product.op.axis.data != axes.streamed for product in products)
     walks = [product for product in products if product.op.axis.data == axes.streamed]
     held = not all(_is_of_slots(program, product, target) for product in walks)
@@ -572,8 +580,9 @@ def _registers(
     scored = narrow * max(scores, 1) + packed if scores or held else 0
     if target.supports("tensor_memory") and walks:
         # A product's sums are read beside what they are added to.
-        scored = max(scored, *wide.values())
-    return carried + scored + other
+        read = [each.op for at, each in enumerate(products) if each in walks and at not in staying]
+        scored = max(scored, *(wide[axes.column_of(axes.kept(op.result))] for op in read), 0)
+    return max(carried + scored, behind) + other
 
 
 def _tiles(
@@ -595,6 +604,8 @@ def _tiles(
         whole = _whole(program, axes.column, target)
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
+        # What another product sums over is needed whole.
+        cut = cut and all(product.op.axis.data != axes.column for product in products_of(program))
         columns = [whole] if whole <= most else [most, most // 2, span] if cut else []
         if of_slots and cut:
             narrower = [each for each in _SUM_COLUMNS if each < whole]
@@ -735,7 +746,7 @@ def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:
     rows and columns they are not stored."""
     if isinstance(load.tensor.owner, GatherOp):
         return bool(_displacements(load))
-    return not _displacements(load).keys() <= {axes.row, *axes.columns}
+    return not _displacements(load).keys() <= {axes.row, *axes.columns, *axes.batch}
 
 
 def _displacements(load: tile.LoadOp) -> dict[str, int]:
@@ -782,13 +793,14 @@ def _slot(
     )
     resident = is_resident(load) and not sliced
     moved = _displacements(load)
+    neighbours = tuple(moved.get(base_axis(axis_of(each.where)), 0) for each in found.further)
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
-        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0)),
+        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
     )  # fmt: skip
 
 

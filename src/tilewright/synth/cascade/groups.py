@@ -4,8 +4,8 @@ Tiles begin where groups begin, so a group of r rows has ceil(r / tile rows) row
 r / tile rows on the average. The group is a place of a batch to whatever has one part for each, such as weights, and
 rows end inside a tile, so that results leave by plain stores along rows. What is known are extents: the mean group.
 
-Not handled: groups besides another batch, values folded along rows, results that are not over rows and columns, or not
-contiguous along the columns, rows that lie in blocks, numbers of rows as values. Checked by:
+Not handled: groups besides another batch, values folded along rows, results that are not over rows and columns, of 8
+bits, or not contiguous along the columns, rows that lie in blocks, numbers of rows as values. Checked by:
 tests/synth/cascade/test_groups.py.
 """
 
@@ -19,6 +19,7 @@ from tilewright.ir.cascade_facts import CascadeAxes, refuse_at, refuse_map
 from tilewright.ir.group_rows import GroupDecision, group_pitches, multiplied_alike
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grouping, index_offset, loads, parameter_name, stores
+from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import axes_text, tensor_type
 from tilewright.synth.tile.wanted import Wanted
 
@@ -28,15 +29,14 @@ def group_decision(
     axes: CascadeAxes,
     slots: Sequence[SlotDecision],
     in_vectors: tuple[str, ...],
-    *,
-    summed: bool,
 ) -> tuple[GroupDecision, ...]:
     """The groups of a program's rows; none where rows stand in no groups. in_vectors: results that leave 16 bytes at a
-    time; summed: whether all walks only sum. Raises TilewrightError at the author's line for what is not handled."""
+    time. Raises TilewrightError at the author's line for what is not handled."""
     groups = grouping(program)
     if groups is None:
         return ()
-    if not summed or axes.batch != (groups.group,) or axes.row != groups.ragged or axes.further:
+    folded = any(isinstance(op, ReduceOp) for op in program.walk())
+    if folded or axes.batch != (groups.group,) or axes.row != groups.ragged or axes.further:
         refuse_at(
             program,
             f"groups of {groups.ragged} in a program that does more than sum products of these rows over one axis",
@@ -77,6 +77,9 @@ def group_decision(
 def _check_rows(program: tile.ProgramOp, axes: CascadeAxes, store: tile.StoreOp, apart: str) -> None:
     """Refuse a result that has no whole rows of columns. apart: the axis of groups that it has, too."""
     tensor, name = tensor_type(store.tensor), parameter_name(program, store.tensor)
+    if tensor.element_kind.bytes == 1:
+        words = f"{name} of 8-bit elements, behind rows in groups"
+        refuse_at(store, words, "store 16-bit elements, and round them in a kernel after")
     expected = (*([apart] if apart else []), axes.row, axes.column)
     if tensor.axis_names != expected or tensor.stride_elements[-1] != 1:
         shown = axes_text(tensor.axis_names)

@@ -1,25 +1,79 @@
-"""How many columns of tensor memory does a tile take, and what stands where in them?
+"""Which sums stay in tensor memory, how many of its columns does a tile take, and what stands where in them?
 
 Where walks only sum, a role of its own issues, and the columns are slots for a tile's sums: two where they fit, so that
-one is read while the other is filled. Elsewhere each consumer issues its own products, and has an equal part of the
-columns: the widest accumulator first, behind it a left operand that threads computed, two elements in a cell.
+one is read while the other is filled.
 
-A CTA allocates a power of two (PTX ISA, tcgen05.alloc). Checked by: tests/synth/cascade/test_decide.py.
+Elsewhere each consumer issues its own products, and has an equal part of the columns. Of a product over the walked axis
+whose sum is only carried on there are two placements. *In registers*: an iteration's product has columns until threads
+have read it, and the sum takes registers through the walk; threads read and add all its columns in every iteration. *In
+tensor memory*: the tensor core adds, the sum has its columns through the walk, and is read once behind it; where a
+product of slots that is waited for comes next, nobody waits for this one, whose computed operand then has its columns
+through the walk, too. Every other product is waited for and read as soon as it is done. A left operand that threads
+computed has columns while it is multiplied. So each value has columns for a span of time, and what does not live
+together shares them: `solve.tier_choice` finds the placement in which threads read and wait least, and packs it within
+a consumer's part and registers; the proof of the program sees what is still needed when something is written
+(`contract.typestate.steps.tensor_memory`).
+
+A CTA allocates a power of two (PTX ISA, tcgen05.alloc). Checked by: tests/synth/cascade/test_tensor_columns.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from tilewright.ir.cascade_facts import CascadeAxes, Product, all_slot_sums, products_of, shared_sums
+from tilewright.base.plural import counted
+from tilewright.ir.cascade import SumPlace
+from tilewright.ir.cascade_facts import (
+    CascadeAxes,
+    Product,
+    all_slot_sums,
+    carried_sum,
+    is_of_slots,
+    products_of,
+    shared_sums,
+)
 from tilewright.ir.cascade_facts import slot_sums as sums_of_walk
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.gather import GatherOp
+from tilewright.solve.interval_packing import Block, overlap
+from tilewright.solve.tier_choice import Option, chosen_tiers
 from tilewright.targets import Target
 
 SUM_SLOTS = 2
 """Of a tile's sums: one is read while the other is filled."""
+_COLUMN_STEP = 8
+"""At whose multiples sums and operands begin."""
+_CELL_ELEMENTS = 2
+"""Of an operand of 16 bits, in a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlacement:
+    """allocated: columns of a CTA, 0 where accumulators are registers; sum_slots: for a tile's sums, of a role that
+    issues, else 0; places: elsewhere, of each product's sum, in a consumer's part; used: columns of that part."""
+
+    allocated: int
+    sum_slots: int = 0
+    places: tuple[SumPlace, ...] = ()
+    used: int = 0
+
+    @property
+    def staying(self) -> frozenset[int]:
+        """The products, by number, whose sums stay."""
+        return frozenset(number for number, each in enumerate(self.places) if each.stays)
+
+    def words(self, streamed: str) -> tuple[str, ...]:
+        """Of products that consumers issue, as a reason of a decision."""
+        if not self.places:
+            return ()
+        stay, count = len(self.staying), len(self.places)
+        words = f"{self.used} columns of tensor memory a consumer"
+        if not stay:
+            return (f"{words}: each of {counted(count, 'product')} is read as it is done",)
+        adding = f"{stay} {'adds' if stay == 1 else 'add'}"
+        return (f"{words}: of {counted(count, 'product')} {adding} there while {streamed} is walked",)
 
 
 def slot_sums(program: tile.ProgramOp, target: Target) -> tuple[Product, ...]:
@@ -39,23 +93,108 @@ def summed_columns(program: tile.ProgramOp, axes: CascadeAxes, wide: Mapping[str
     )
 
 
-def tensor_columns(
-    program: tile.ProgramOp, axes: CascadeAxes, wide: Mapping[str, int], consumers: int, streamed: int, target: Target
-) -> tuple[int, int, int]:
-    """Columns of tensor memory that a CTA allocates; where in a consumer's part left operands begin that threads
-    computed; and slots for a tile's sums. (0, 0, 0) where accumulators are registers. wide: columns of a tile, by axis;
-    streamed: along the streamed one."""
+def staying_sums(program: tile.ProgramOp, axes: CascadeAxes, target: Target) -> frozenset[int]:
+    """The products, by their numbers, whose sums may stay in tensor memory while an axis is walked. Not where a walk
+    stores on its way, since the proof that nothing is stored twice does not follow its first iteration by itself."""
+    if not target.supports("tensor_memory") or slot_sums(program, target):
+        return frozenset()
+    storing = {op.parent_op() for op in program.walk() if isinstance(op, tile.StoreOp)}
+    return frozenset(
+        number
+        for number, each in enumerate(products_of(program))
+        if each.op.parent_op() not in storing and carried_sum(program, each, axes) is not None
+    )
+
+
+def tensor_placement(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    wide: Mapping[str, int],
+    consumers: int,
+    streamed: int,
+    registers: int,
+    target: Target,
+) -> TensorPlacement | None:
+    """None where nothing fits. wide: columns of a tile, by axis; streamed: along the streamed one; registers: a thread
+    has so many for sums that do not stay in tensor memory, beside what it needs anyway."""
     if not target.supports("tensor_memory"):
-        return 0, 0, 0
-    step = target.limit("tensor_memory.allocation_columns_min")
+        return TensorPlacement(0)
+    step, most = target.limit("tensor_memory.allocation_columns_min"), target.limit("tensor_memory.columns")
     if slot_sums(program, target):
         columns = summed_columns(program, axes, wide)
-        slots = SUM_SLOTS if SUM_SLOTS * columns <= target.limit("tensor_memory.columns") else 1
-        return _power_of_two(max(slots * columns, step)), 0, slots
-    over = {product.op.axis.data == axes.streamed for product in products_of(program)}
-    widest = max(max(wide.values(), default=0) if walks else streamed for walks in over)
-    stored = streamed // 2 if True in over else 0
-    return _power_of_two(consumers * -(-(widest + stored) // step) * step), widest, 0
+        slots = SUM_SLOTS if SUM_SLOTS * columns <= most else 1
+        allocated = _power_of_two(max(slots * columns, step))
+        return TensorPlacement(allocated, slots) if allocated <= most else None
+    part = most // consumers // step * step
+    products, staying = products_of(program), staying_sums(program, axes, target)
+    values = [
+        product_options(program, axes, products, number, wide, streamed, stays=number in staying)
+        for number in range(len(products))
+    ]
+    found = chosen_tiers(values, registers, part)
+    if found is None:
+        return None
+    taken = [each[option] for each, option in zip(values, found.options, strict=True)]
+    blocks = [block for each in taken for block in each.blocks]
+    assert overlap(blocks, [at for each in found.offsets for at in each]) is None, (
+        "columns of values that live together"
+    )
+    places = tuple(
+        SumPlace(at[0], at[1] if len(at) > 1 else 0, int(number in staying and each.load == 0), int(each.cost > 0))
+        for number, (at, each) in enumerate(zip(found.offsets, taken, strict=True))
+    )
+    return TensorPlacement(_power_of_two(consumers * -(-found.cells // step) * step), 0, places, found.cells)
+
+
+def product_options(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    products: Sequence[Product],
+    number: int,
+    wide: Mapping[str, int],
+    streamed: int,
+    *,
+    stays: bool,
+) -> list[Option]:
+    """The placements of a product's sum. It is multiplied at moment 2 * number + 1, behind a computed operand's being
+    written. What a placement costs is columns that threads read in an iteration, and its wait as much as one."""
+    product = products[number]
+    walks = product.op.axis.data == axes.streamed
+    columns = _whole(wide[axes.column_of(axes.kept(product.op.result))] if walks else streamed)
+    begin, end = 2 * number, 2 * number + 2
+    stored = walks and not is_of_slots(program, product)
+    cells = _whole(streamed // _CELL_ELEMENTS)
+    operand = (Block(cells, begin, end),) if stored else ()
+    if not stays:
+        return [Option(columns + 1, 0, (Block(columns, begin + 1, end), *operand))]
+    walk = [at for at, each in enumerate(products) if each.op.parent_op() is product.op.parent_op()]
+    first, last = 2 * walk[0], 2 * walk[-1] + 2
+    found = [
+        Option(columns + 1, columns // 2, (Block(columns, begin + 1, end), *operand)),
+        Option(1, 0, (Block(columns, first, last), *operand)),
+    ]
+    if _is_waited_for_next(program, axes, products, number):
+        through = (Block(cells, first, last),) if stored else ()
+        found.append(Option(0, 0, (Block(columns, first, last), *through)))
+    return found
+
+
+def _is_waited_for_next(program: tile.ProgramOp, axes: CascadeAxes, products: Sequence[Product], number: int) -> bool:
+    """Whether the next product, or the next iteration's first, is one of slots whose sum does not stay, and no slot
+    that this one reads is needed by a later one."""
+    inside = [each for each in products if each.op.parent is products[number].op.parent]
+    # In the order of `lower.cascade.consumer`.
+    inside.sort(key=lambda each: each.op.axis.data == axes.streamed)
+    place = inside.index(products[number])
+    following = inside[(place + 1) % len(inside)]
+    later = {load for each in inside[place + 1 :] for load in (each.brought, each.held.owner)}
+    passed_on = products[number].brought in later or products[number].held.owner in later
+    waited = is_of_slots(program, following) and carried_sum(program, following, axes) is None
+    return waited and not passed_on
+
+
+def _whole(columns: int) -> int:
+    return -(-columns // _COLUMN_STEP) * _COLUMN_STEP
 
 
 def _power_of_two(least: int) -> int:

@@ -8,11 +8,15 @@ Checked by: tests/ir/test_cascade_facts.py, tests/end_to_end/test_beside_product
 
 from __future__ import annotations
 
-from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
+from collections.abc import Collection
+
+from tilewright.ir.cascade_facts import CascadeAxes, first_alike, refuse_at
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.facts import index_offset
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import index_offset, loads
 from tilewright.ir.tile.reduce import ReduceOp
+from tilewright.ir.tile.repeats import users
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
 
 
@@ -43,13 +47,24 @@ def check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
 
 
 def _check_displaced(load: tile.LoadOp, axes: CascadeAxes) -> None:
-    """A displaced load is one along rows and columns, element by element: those may lie past an end."""
+    """A displaced load is one of elements, which may lie past an end, or of neighbouring matrices."""
     for axis, index in zip(read_type(load.tensor).axis_names, load.indices, strict=True):
-        if index_offset(index) and base_axis(axis) in axes.batch:
-            remedy = f"compute what is displaced along {base_axis(axis)} into a tensor of its own"
-            refuse_at(load, "a tile of a neighbouring matrix is not compiled here yet", remedy)
         if index_offset(index) and block_size(axis) > 1:
             refuse_at(load, "a displaced tile over blocks is not compiled here yet", "displace it in a kernel before")
+
+
+def check_neighbours(program: tile.ProgramOp, axes: CascadeAxes, brought: Collection[tile.LoadOp]) -> None:
+    """Raise TilewrightError at the line of a load of a neighbouring matrix that threads make. A tensor map gives zeros
+    for one that there is not, and what it brings, products and reads of rows take out of slots."""
+    for load in loads(program):
+        indices = zip(read_type(load.tensor).axis_names, load.indices, strict=True)
+        moved = [base_axis(axis) for axis, index in indices if index_offset(index) and base_axis(axis) in axes.batch]
+        of_slots = axes.kept(load.result) == frozenset({axes.row, axes.streamed}) or all(
+            isinstance(user, ContractOp) for user in users(load.result)
+        )
+        if moved and not (of_slots and first_alike(program, load) in brought):
+            remedy = f"compute what is displaced along {moved[0]} into a tensor of its own"
+            refuse_at(load, "a tile of a neighbouring matrix is not compiled here yet", remedy)
 
 
 def check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:

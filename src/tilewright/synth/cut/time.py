@@ -39,6 +39,8 @@ from tilewright.synth.cost.time_model import multiply_cycles, parameters_of, pre
 from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
 from tilewright.targets import Target
 
+_READ_INSTRUCTIONS = 2
+"""For each number of a sum that threads read from tensor memory in every iteration, and add."""
 _ALTERNATING = 1.25
 """The exponent of the norm that says how well two consumers hide products behind each other's arithmetic."""
 
@@ -162,13 +164,14 @@ def _iteration(
 ) -> float:
     """Cycles of one tile of the streamed axis, of all consumers of a CTA."""
     inside = set(loop.body.block.ops)
-    tensor = 0.0
-    for product in products_of(program):
+    tensor, read = 0.0, 0
+    for number, product in enumerate(products_of(program)):
         if product.op in inside:
             over, width = product.op.axis.data, d.tile_streamed
             if over == d.streamed:
                 columns = d.columns_along(axes.column_of(axes.kept(product.op.result)))
                 shape, loaded = (d.tile_rows, columns, width), 0
+                read += columns if d.places and not d.places[number].stays else 0
             else:
                 shape, loaded = (d.tile_rows, width, program.extents[over]), d.tile_rows
             tensor += multiply_cycles(shape, loaded, _bytes(product.brought.result), target)
@@ -188,7 +191,7 @@ def _iteration(
             case _:
                 pass
     computed = points * special / target.limit("device.special_results_per_cycle_per_multiprocessor")
-    computed += points * arithmetic * 2 / ARITHMETIC_PER_CYCLE
+    computed += (points * arithmetic + d.tile_rows * read * _READ_INSTRUCTIONS) * 2 / ARITHMETIC_PER_CYCLE
     fetch = 1000 * _fetched_bytes(program, loop, d) / parameters_of(target).fetch_bytes_per_kilocycle
     if d.consumers == 1:
         return max(tensor + computed, fetch)

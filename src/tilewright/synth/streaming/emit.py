@@ -79,7 +79,8 @@ def emitted(program: tile.ProgramOp, streaming: Streaming) -> ModuleOp:
     block.add_op(tile.ReturnOp())
     names = [name.data for name in program.parameters]
     place = program.place.data
-    return ModuleOp([tile.ProgramOp(program.sym_name.data, names, program.extents, Region(block), place)])
+    written = tile.ProgramOp(program.sym_name.data, names, program.extents, Region(block), place, program.run_time)
+    return ModuleOp([written])
 
 
 def _grid(program: tile.ProgramOp, streaming: Streaming, emitter: _Emitter) -> Node:

@@ -7,10 +7,10 @@ own. What it means is unchanged: the same values, the same axis, the same sums. 
 them computed of loads, element by element.
 
 A product that is scaled in its loop is multiplied with the numbers of the block that its tile lies in
-(`tile.walked_block`), before it is added.
+(`tile.walked_block`), before it is added: of rows, columns, both, or one number for all of the tile; in batches, in
+groups and beside others too.
 
-Not handled, and None: scaled products in batches or beside others, and scales that are not over one axis of the product
-besides blocks of the loop's; in the loop, transposed values but whole operands. Checked by:
+Not handled, and None: in the loop, transposed values but whole operands. Checked by:
 tests/synth/streaming/test_loop_products.py and tests/synth/cascade/test_scaled_walks.py.
 """
 
@@ -81,7 +81,7 @@ def as_walk(module: ModuleOp, *, swapped: bool = False) -> ModuleOp | None:
 
 def _is_sum(program: tile.ProgramOp) -> bool:
     products = dots(program)
-    if not products or any(not _is_scaled_plainly(each, products) for each in products):
+    if not products:
         return False
     loop = products[0].parent_op()
     if [op for op in program.body.block.ops if isinstance(op, tile.LoopOp)] != [loop]:
@@ -108,21 +108,6 @@ def _is_sum(program: tile.ProgramOp) -> bool:
     if not all(_feeds(op.result, products) for op in transposes):
         return False
     return all(_is_taken(each) for each in products)
-
-
-def _is_scaled_plainly(dot: tile.DotOp, products: Sequence[tile.DotOp]) -> bool:
-    """Whether a product has no scales, or is a single one of matrices that numbers of rows or columns of blocks
-    scale."""
-    if not dot.scales:
-        return True
-    loads = [op for scale in dot.scales for op in _made(scale) if isinstance(op, tile.LoadOp)]
-    alone = len(products) == 1 and len(value_type(dot.result).axis_names) == 2
-    return alone and all(len(_own_axes(load, dot.contracted)) == 1 for load in loads)
-
-
-def _own_axes(load: tile.LoadOp, contracted: str) -> list[str]:
-    """The axes of numbers of blocks besides the contracted one's."""
-    return [axis for axis in value_type(load.result).axis_names if base_axis(axis) != contracted]
 
 
 def _made(value: SSAValue) -> list[Operation]:

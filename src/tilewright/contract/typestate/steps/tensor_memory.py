@@ -42,6 +42,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
     TensorCommitOp,
     TensorFenceOp,
+    TensorGoOnOp,
     TensorIssueOp,
     TensorIssueStoredOp,
     TensorLoadOp,
@@ -86,6 +87,8 @@ def tensor_memory_step(walk: RoleWalk, op: Operation) -> bool:
             _commit(walk, op)
         case TensorWaitOp():
             _wait(walk, op)
+        case TensorGoOnOp():
+            _go_on(walk, op)
         case TensorLoadOp():
             _load(walk, op)
     return True
@@ -356,6 +359,13 @@ def _load(walk: RoleWalk, op: TensorLoadOp) -> None:
     state.held -= {(settled.column, settled.column + settled.n)}
     state.synced = False
     walk.give(op, op.result, Values(settled.m, settled.n, "mn", "f32"))
+
+
+def _go_on(walk: RoleWalk, op: TensorGoOnOp) -> None:
+    """Its columns stay held: nothing else may be written there."""
+    settled = _take(walk, op, op.accumulator, TensorSettled)
+    done = isinstance(settled, TensorSettled)
+    walk.give(op, op.result, TensorAccumulating(settled.m, settled.n, settled.column) if done else None)
 
 
 def finish_tensor_memory(walk: RoleWalk) -> None:
