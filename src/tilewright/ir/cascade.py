@@ -159,7 +159,8 @@ class CascadeDecisions:
     core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
-    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows."""
+    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. added:
+    products whose slices threads add up in float32, and to what the program adds them to."""
 
     row: str
     column: str
@@ -204,6 +205,7 @@ class CascadeDecisions:
     prefetch: int = 0
     prefetch_columns: int = 0
     grouping: tuple[GroupDecision, ...] = ()
+    added: tuple[int, ...] = ()
 
     @property
     def stream(self) -> TileStream | None:

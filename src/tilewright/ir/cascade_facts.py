@@ -65,6 +65,11 @@ class Product:
     held: SSAValue
     brought: tile.LoadOp
 
+    @property
+    def element_bytes(self) -> int:
+        """Of what the tensor core multiplies."""
+        return read_type(self.brought.tensor).element_kind.bytes
+
 
 def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
     """Every contraction, in program order."""

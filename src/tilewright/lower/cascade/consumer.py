@@ -66,6 +66,7 @@ from tilewright.lower.cascade.point_values import (
     value_inside,
 )
 from tilewright.lower.cascade.results import store_result
+from tilewright.lower.cascade.running import Running
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import (
     Ring,
@@ -81,7 +82,8 @@ from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
 _SCALAR = ac.ScalarType()
-_STEP = 16
+_NARROW_OPERAND = "mk"
+"""The axes of a fragment of 8-bit elements that a product takes for A."""
 _LEAST_COLUMNS = 8
 """Of a fragment's type, where it has a number for each row alone."""
 _FIRST_BARRIER = 1
@@ -97,16 +99,6 @@ class Postponed:
     start: SSAValue
     held: SSAValue
     phase: SSAValue
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A product that is not waited for yet: its accumulator, and the slots that it reads, each with its load, or None
-    where nothing else reads the slot then. computed: whether threads computed its left operand."""
-
-    inflight: SSAValue
-    readings: tuple[tuple[tile.LoadOp | None, SSAValue], ...]
-    computed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,8 +385,9 @@ class Consumer:
         column = self.axes.column_of(kept)
         return (self.d.columns_along(column), "mn") if column else (_LEAST_COLUMNS, "m")
 
-    def kind(self, kept: frozenset[str], element: Element = Element.F32) -> ac.FragmentType:
+    def kind(self, kept: frozenset[str], element: Element = Element.F32, *, operand: bool = False) -> ac.FragmentType:
         columns, axes = self.shape(kept)
+        axes = _NARROW_OPERAND if operand and element.bytes == 1 else axes
         return ac.FragmentType(IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(element.value))
 
     def keep(self, value: SSAValue) -> None:
@@ -562,7 +555,8 @@ class Consumer:
         issue = FragmentIssueOp.create(
             operands=[held, phase, ring.buffer, *([] if start is None else [self.start(start)])],
             properties=properties
-            | {"steps": IntAttr(depth // _STEP)}
+            | {"steps": IntAttr(depth // step_elements(ring.decision))}
+            | ({"exchanged": IntAttr(1)} if ring.decision.element_bytes == 1 else {})
             | ({"bank": IntAttr(bank)} if bank else {})
             | b_properties(ring.decision, op.axis.data, depth),
             result_types=kinds,
@@ -584,6 +578,9 @@ class Consumer:
         left = product.held.owner
         assert isinstance(left, tile.LoadOp)
         starts = [] if start is None else [self.start(start)]
+        if self.is_added(product.op):
+            self.values[result] = slot_product.sum_of_parts(self, product, (left, product.brought))
+            return
         if self.rings[left].decision.sliced:
             symbol = slices_symbol(product.op.axis.data)
             self.values[result] = slot_product.sum_of_slots(self, product, (left, product.brought), symbol, starts)
@@ -615,8 +612,12 @@ class Consumer:
         return found
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
-        """What the product is added to, and what the sum is."""
-        return sum_of(op, self.axes)
+        """What the product is added to by the tensor core, and what the sum is."""
+        return (None, op.result) if self.is_added(op) else sum_of(op, self.axes)
+
+    def is_added(self, op: ContractOp) -> bool:
+        """Whether threads add what the tensor core sums of a product."""
+        return list(self.products).index(op) in self.d.added
 
     def start(self, held: SSAValue) -> SSAValue:
         """An accumulator that begins as a fragment."""
@@ -626,13 +627,13 @@ class Consumer:
         return self.build.value(start)
 
     def operand(self, value: SSAValue, element: Element) -> SSAValue:
-        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end."""
+        """A product's left operand, packed in registers; 0 past the streamed axis's end."""
         value = bare(value)
         if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
             value = bare(value.owner.operand)  # the packing rounds
         if not self.is_at_hand(value) and self.is_shared(value):
             self.fragment(value)  # rounded for this product, and computed once
-        (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)])
+        (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)], operand=True)
         return found
 
     def read(self, load: tile.LoadOp) -> SSAValue:
@@ -659,16 +660,21 @@ class Consumer:
     # ------------------------------------------------------------ element by element
 
     def map(
-        self, wanted: Sequence[tuple[SSAValue, Element, float | None]], over: frozenset[str] | None = None
+        self,
+        wanted: Sequence[tuple[SSAValue, Element, float | None]],
+        over: frozenset[str] | None = None,
+        *,
+        operand: bool = False,
     ) -> list[SSAValue]:
         """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
-        past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs."""
+        past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs.
+        operand: whether a product takes them for A."""
         kept = self.axes.kept(wanted[0][0]) if over is None else over
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
         for value, _, _ in wanted:
             self.gather(value, inputs, positions, top=value)
-        if any(element.bytes == 2 for _, element, _ in wanted):
+        if operand or any(element.bytes == 2 for _, element, _ in wanted):
             self.settle_computed()
         columns = next((axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept), "")
         bounded = any(bound is not None for _, _, bound in wanted)
@@ -700,7 +706,7 @@ class Consumer:
         op = FragmentMapOp.create(
             operands=[*inputs.values(), *places],
             properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(inputs), len(places)])},
-            result_types=[self.kind(kept, element) for _, element, _ in wanted],
+            result_types=[self.kind(kept, element, operand=operand) for _, element, _ in wanted],
             regions=[Region(body)],
         )
         self.build.add(op)

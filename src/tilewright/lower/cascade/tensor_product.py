@@ -43,7 +43,7 @@ from tilewright.ir.cascade_facts import Product, first_alike, is_of_slots
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import Build, counted_loop
-from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout
+from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout, step_elements
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 FIRST_BARRIER = 1
 _SUMS = 0
 """The column at which every accumulator begins."""
-_STEP = 16
 
 
 def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
@@ -127,7 +126,7 @@ def issue(
 def issue_fragment(
     build: Build, unit: Unit, held: SSAValue, ring: Ring, phase: SSAValue, over: str, shape: tuple[int, int]
 ) -> tuple[SSAValue, SSAValue]:
-    """Multiply a fragment of 16-bit elements, by way of tensor memory, with a slot."""
+    """Multiply a fragment, by way of tensor memory, with a slot."""
     (columns, depth), m, element = shape, unit.d.unit_rows, ring.decision.element
     column = IntAttr(unit.d.operand_column)
     stored = build.value(
@@ -142,7 +141,7 @@ def issue_fragment(
         operands=[_memory(unit), stored, phase, ring.buffer, unit.unit, None],
         properties={
             **_shape(m, columns, element),
-            "steps": IntAttr(depth // _STEP),
+            "steps": IntAttr(depth // step_elements(ring.decision)),
             **b_properties(ring.decision, over, depth),
         },
         result_types=[_inflight(m, columns), ac.ReadingType(ring.name)],

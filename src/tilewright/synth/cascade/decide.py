@@ -11,10 +11,9 @@ Where sums stay in tensor memory and all walks only sum, a role of its own issue
 the consumers read a tile's sums while those of the next are made: as many columns are allocated twice, if they fit.
 
 Where the tensor core keeps too few bits of sums of 8-bit products, a walk that only sums them keeps two levels
-(`synth.tile.accumulation`), and no other walk takes them.
+(`synth.tile.accumulation`), and in others threads add what it sums (`added_sums`).
 
-Not handled: operands that no tensor map describes, of 8 bits those that threads compute. Checked by:
-tests/synth/cascade/test_decide.py.
+Not handled: operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -65,6 +64,7 @@ from tilewright.ir.tile.types import axes_text, read_type, tensor_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
@@ -99,8 +99,6 @@ _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP_BYTES = 32
 """Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
-_SUM_BITS = 24
-"""Of a sum, as float32 has them. Fewer make it one in two levels, which only walks that sum have."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
@@ -327,7 +325,10 @@ def _decided(
     kept += _looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
-    needed = _registers(program, axes, choice, brought, bool(shared), target)
+    added = added_products(program, axes, target, wanted)
+    if choice.sliced and any(products_of(program)[each].op.axis.data != axes.streamed for each in added):
+        return "sums of 8-bit slices, which the tensor core keeps in too few bits"
+    needed = _registers(program, axes, choice, brought, bool(shared), added, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
@@ -364,7 +365,7 @@ def _decided(
     bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, target) + room
     listed = loads(program)
     cut = {listed[each.load] for each in slots if each.sliced}
-    plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut)
+    plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut, added)
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
@@ -375,7 +376,7 @@ def _decided(
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
         programmatic=early, sum_slots=sum_slots, late=plan.late,
-        issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
+        issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
     )  # fmt: skip
 
 
@@ -494,19 +495,12 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     if element not in DOT_ELEMENTS:
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
-    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS and not slot_sums(program, target):
-        refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
     inner, needed = _inner_axis(load), _needed_inner(program, load, target)
     if needed not in ("", inner):
         refuse_map(
             load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
             f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
         )  # fmt: skip
-    computed = (
-        each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target)
-    )
-    if element.bytes == 1 and any(computed):
-        refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
         refuse_map(
             load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
@@ -519,7 +513,10 @@ def _needed_inner(program: tile.ProgramOp, load: tile.LoadOp, target: Target) ->
     this size along no other; "" where it takes them along either."""
     if read_type(load.tensor).element_kind.bytes >= target.limit("product.mn_major_bytes_min"):
         return ""
-    return streamed_axis(program)
+    products = [each for each in products_of(program) if load in (each.brought, _held_load(program, each))]
+    over = [each.op.axis.data for each in products]
+    # Of several, one along which it is not contiguous.
+    return next((axis for axis in over if axis != _inner_axis(load)), over[0])
 
 
 def _registers(
@@ -528,10 +525,11 @@ def _registers(
     choice: _Tile,
     brought: tuple[tile.LoadOp, ...],
     shared: bool,
+    added: tuple[int, ...],
     target: Target,
 ) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis. shared: whether the
-    numbers of its columns are in shared memory."""
+    numbers of its columns are in shared memory; added: as the decisions have it."""
     wide = {axis: columns // 2 for axis, columns in _wide(program, axes, choice, target).items()}
     narrow, carried = choice.streamed // 2, 0
     for loop in loops(program):
@@ -545,13 +543,14 @@ def _registers(
     read = sum(
         axes.kept(load.result) == frozenset({axes.row, axes.streamed}) and load not in multiplied for load in brought
     )
-    packed = (read + held) * (narrow // 2)
+    widest = max((each.element_bytes for each in walks), default=0)
+    packed = read * (narrow // 2) + held * (narrow * widest // 4)
     if slot_sums(program, target):
         # Nothing is carried but in tensor memory, and a walk's sums are read once, to be stored.
         return summed_columns(program, axes, _wide(program, axes, choice, target)) // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     other = min(other, _OTHER_OF_SHARED) if shared else other
-    scored = narrow * max(scores, 1) + packed if scores or held else 0
+    scored = registers_of_values(program, axes, added, wide, narrow, packed) if scores or held else 0
     if target.supports("tensor_memory") and walks:
         # A product's sums are read beside what they are added to.
         scored = max(scored, *wide.values())

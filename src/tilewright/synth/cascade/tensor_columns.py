@@ -18,6 +18,8 @@ from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.gather import GatherOp
 from tilewright.targets import Target
 
+_CELL_BYTES = 4
+"""Of a row, in a column of tensor memory."""
 SUM_SLOTS = 2
 """Of a tile's sums: one is read while the other is filled."""
 
@@ -55,7 +57,8 @@ def tensor_columns(
         return _power_of_two(max(slots * columns, step)), 0, slots
     over = {product.op.axis.data == axes.streamed for product in products_of(program)}
     widest = max(max(wide.values(), default=0) if walks else streamed for walks in over)
-    stored = streamed // 2 if True in over else 0
+    bytes_each = [each.element_bytes for each in products_of(program) if each.op.axis.data == axes.streamed]
+    stored = streamed * max(bytes_each) // _CELL_BYTES if bytes_each else 0
     return _power_of_two(consumers * -(-(widest + stored) // step) * step), widest, 0
 
 

@@ -1,0 +1,19 @@
+"""A product that a consumer has issued and not waited for. Checked by: tests/lower/cascade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tilewright.ir.tile import operations as tile
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A product that is not waited for yet: its accumulator, and the slots that it reads, each with its load, or None
+    where nothing else reads the slot then. computed: whether threads computed its left operand."""
+
+    inflight: SSAValue
+    readings: tuple[tuple[tile.LoadOp | None, SSAValue], ...]
+    computed: bool = False
