@@ -10,8 +10,10 @@ Checked by: tests/synth/cascade and tests/lower/cascade.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.group_rows import GroupDecision
@@ -21,6 +23,8 @@ RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
 WARP_ROWS = 16
 """Of a consumer's 64 rows, that each warp has."""
+CHUNK_BYTES = 16
+"""Of a row, that the swizzle moves as one."""
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
 
@@ -48,7 +52,9 @@ class SlotDecision:
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
-    by how many elements along the inner and the outer axis.
+    by how many elements along the inner and the outer axis. remade: how each consumer makes an operand of it
+    (`ir.ac.remade`), "" where the slot is multiplied as it is; remade_element: of that operand; remade_chunks: of 16
+    bytes, that it takes of each row.
     """
 
     load: int
@@ -73,6 +79,28 @@ class SlotDecision:
     joined: int = 0
     peers: int = 1
     displaced: tuple[int, int] = (0, 0)
+    remade: Literal["", "turned", "widened"] = ""
+    remade_element: str = ""
+    remade_chunks: int = 0
+
+    @property
+    def multiplied(self) -> SlotDecision:
+        """What products take: the slot, or the room in which it is made anew."""
+        if not self.remade:
+            return self
+        made, elements = parse_element(self.remade_element), CHUNK_BYTES * self.remade_chunks // self.element_bytes
+        assert made is not None
+        whole = replace(self, remade="", element=made.value, element_bytes=made.bytes, resident=1, slots=1)
+        if self.remade == "widened":
+            return replace(whole, inner_elements=elements)
+        span = SPAN_BYTES // made.bytes
+        along = -(-self.rows // span) * span
+        return replace(whole, inner=self.outer, outer=self.inner, inner_elements=along, rows=elements)
+
+    @property
+    def room_bytes(self) -> int:
+        """Of each consumer, for what it makes of it."""
+        return self.multiplied.slot_bytes if self.remade else 0
 
     @property
     def map(self) -> MapDecision:

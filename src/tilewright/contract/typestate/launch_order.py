@@ -37,6 +37,7 @@ from tilewright.ir.ac.fragment import (
 )
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp
+from tilewright.ir.ac.remade import OPERATIONS as REMADE_OPERATIONS
 from tilewright.ir.ac.split import SplitPartOp
 from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.team import TeamAfterOp
@@ -49,7 +50,7 @@ _LEAVE_GLOBAL_ALONE = (
     ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
     TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
-    PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS,
+    PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS, *REMADE_OPERATIONS,
 )  # fmt: skip
 _LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
 """Whose own steps read nothing of global memory."""

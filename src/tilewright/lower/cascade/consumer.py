@@ -65,8 +65,9 @@ from tilewright.lower.cascade.point_values import (
     position_at,
     value_inside,
 )
+from tilewright.lower.cascade.remade import end_rooms, make_ahead, operand_phase, operand_ring, read_by, start_rooms
 from tilewright.lower.cascade.results import store_result
-from tilewright.lower.cascade.running import Running
+from tilewright.lower.cascade.running import Room, Running
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import (
     Ring,
@@ -114,6 +115,8 @@ class Shared:
     turns: SSAValue | None
     memory: SSAValue | None
     partials: PartialSums | None = None
+    rooms: dict[tile.LoadOp, Ring] = field(default_factory=dict[tile.LoadOp, Ring])
+    """Of what consumers make of a load, as if rings guarded them."""
 
 
 @dataclass(slots=True)
@@ -142,6 +145,10 @@ class Consumer:
     running: dict[SSAValue, Running] = field(default_factory=dict[SSAValue, Running])
     late: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
+    rooms: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
+    """This unit's room of each load of which it makes an operand."""
+    made: set[tile.LoadOp] = field(default_factory=set[tile.LoadOp])
+    """Loads of which it has made this tile's."""
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
 
@@ -155,6 +162,7 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
+        start_rooms(self)
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -167,6 +175,7 @@ class Consumer:
                     store_result(self, op)
                 case _:
                     pass
+        end_rooms(self)
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
@@ -192,12 +201,14 @@ class Consumer:
                 self.wait(load)
         staying = [load for load in needed if load in self.held]
         passing = [load for load in needed if load not in self.held]
+        roomed = [load for load in needed if load in self.rooms]
         late = self.late_sum(op)
         state: list[SSAValue | Postponed] = [self.kept(value) for value in op.carried]
         if late is not None:
             # The first iteration by itself: no product is left to it.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
-        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *_flat(state)]
+        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying)]
+        carried += [*(self.rooms[load] for load in roomed), *_flat(state)]
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
@@ -208,15 +219,18 @@ class Consumer:
             """The consumer that goes on with these values of the loop, and the state."""
             cursors = dict(zip(passing, values, strict=False))
             held = dict(zip(staying, values[len(passing) :], strict=False))
-            rest = values[len(passing) + len(staying) :]
-            return replace(self, cursors=self.cursors | cursors, held=self.held | held), _unflat(rest, state)
+            rooms = dict(zip(roomed, values[len(passing) + len(staying) :], strict=False))
+            rest = values[len(passing) + len(staying) + len(roomed) :]
+            moved = replace(self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms)
+            return moved, _unflat(rest, state)
 
         body, entering = taken(block.args[1:])
         yielded = self.iterate(op, entering, late, inner, block.args[0], body)
         following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
+        following += [body.rooms[load] for load in roomed]
         inner.add(ac.YieldOp.create(operands=[*following, *_flat(yielded)]))
         after, left = taken(list(loop.outputs))
-        self.cursors, self.held = after.cursors, after.held
+        self.cursors, self.held, self.rooms = after.cursors, after.held, after.rooms
         for output, item in zip(op.outputs, left, strict=True):
             if isinstance(item, Postponed):
                 self.postponed[output] = item
@@ -248,7 +262,7 @@ class Consumer:
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, late=late,
+            cursors=slots.cursors, held=slots.held, rooms=slots.rooms, made=set(), left=self.uses(loop), postponed={}, running={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
@@ -320,6 +334,8 @@ class Consumer:
             for (load, _), phase in zip(item.readings, phases, strict=True):
                 if load is None:
                     self.release(phase)
+                elif isinstance(load, Room):
+                    self.rooms[load.load] = phase
                 else:
                     self.done(load, phase)
 
@@ -362,7 +378,7 @@ class Consumer:
             self.wait_until(reader)
         if load not in self.held:
             ring, cursor = self.rings[load], self.cursors[load]
-            alone = self.memory is not None and not self.is_read(load)
+            alone = self.memory is not None and not self.is_read(load) and load not in self.rooms
             self.held[load] = ring.wait(self.build, cursor, "full", issuer=alone)
             self.cursors[load] = ring.advance(self.build, cursor)
         return self.held[load]
@@ -512,18 +528,19 @@ class Consumer:
         # ptxas moves no arithmetic across the loop that waits for a slot. So what stands before it runs beside the
         # product of the iteration before, for which what comes next waits.
         for op in ops:
-            if self.products[op].brought not in self.held:
+            if self.products[op].brought not in self.held and self.products[op].brought not in self.rooms:
                 self.wait(self.products[op].brought)
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
-        held = [self.operand(each.held, Element(self.rings[each.brought].decision.element)) for each in products]
+        held = [self.operand(each.held, each.element) for each in products]
         for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
-            result, phase = self.start_of(product.op)[1], self.wait(product.brought)
+            result, phase = self.start_of(product.op)[1], operand_phase(self, product.brought)
             if result is self.late and start is not None:
                 del self.held[product.brought]
                 self.postponed[result] = Postponed(product.op, start, operand, phase)
             else:
-                self.running[result] = self.issue_held(product.op, operand, phase, start, product.brought, bank)
+                reads = read_by(self, product.brought)
+                self.running[result] = self.issue_held(product.op, operand, phase, start, reads, bank)
 
     def columns_of(self, ring: Ring, over: str) -> int:
         """Of a product with a ring's slot."""
@@ -545,18 +562,19 @@ class Consumer:
         held: SSAValue,
         phase: SSAValue,
         start: SSAValue | None,
-        load: tile.LoadOp | None,
+        load: tile.LoadOp | Room | None,
         bank: int,
     ) -> Running:
         """Multiply a fragment, in a bank of A's registers, with a slot, added to another. load: as `Running` has it."""
-        ring = self.rings[self.products[op].brought]
+        brought = self.products[op].brought
+        ring, turned = operand_ring(self, brought), self.rings[brought].decision.remade == "turned"
         depth = self.d.tile_streamed
         properties, kinds = self.issue_types(ring, op.axis.data)
         issue = FragmentIssueOp.create(
             operands=[held, phase, ring.buffer, *([] if start is None else [self.start(start)])],
             properties=properties
             | {"steps": IntAttr(depth // step_elements(ring.decision))}
-            | ({"exchanged": IntAttr(1)} if ring.decision.element_bytes == 1 else {})
+            | ({"exchanged": IntAttr(1)} if ring.decision.element_bytes == 1 and not turned else {})
             | ({"bank": IntAttr(bank)} if bank else {})
             | b_properties(ring.decision, op.axis.data, depth),
             result_types=kinds,
@@ -587,11 +605,12 @@ class Consumer:
             return
         loads = (left, product.brought)
         inflight, b_reading, a_reading = slot_product.issue(
-            self, product, loads, (self.wait(left), self.wait(loads[1])), starts
+            self, product, loads, (self.wait(left), operand_phase(self, loads[1])), starts
         )
-        self.running[result] = Running(inflight, ((product.brought, b_reading), (left, a_reading)))
+        self.running[result] = Running(inflight, ((read_by(self, product.brought), b_reading), (left, a_reading)))
         self.issue_postponed()
         self.load_along(product.op)
+        make_ahead(self, product.op)
 
     def load_along(self, op: ContractOp) -> None:
         """Load numbers of this tile's streamed columns while products run."""

@@ -23,6 +23,7 @@ from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import counted_loop
+from tilewright.lower.cascade.remade import make_ahead, operand_phase, operand_ring, read_by
 from tilewright.lower.cascade.running import Running
 from tilewright.lower.cascade.slots import b_properties, matrix_layout, step_elements, wgmma_wait
 from tilewright.lower.distribution.turns import pass_turn
@@ -99,20 +100,23 @@ def sum_of_slots(
 def sum_of_parts(consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp]) -> SSAValue:
     """The product of two slots, whose contracted axis is taken a row of shared memory at a time: threads add up what
     the tensor core sums of each."""
-    over, slot = product.op.axis.data, consumer.rings[loads[1]].decision
-    steps = consumer.depth_of(over, consumer.rings[loads[1]]) // step_elements(slot)
+    over, slot = product.op.axis.data, operand_ring(consumer, loads[1]).decision
+    steps = consumer.depth_of(over, operand_ring(consumer, loads[1])) // step_elements(slot)
     along = SPAN_BYTES // slot.element_bytes // step_elements(slot)
     parts = [(first, min(along, steps - first)) for first in range(0, steps, along)]
     for load in loads:
-        consumer.left[load] += len(parts) - 1
+        consumer.left[load] += 0 if load in consumer.rooms else len(parts) - 1
     sums: list[SSAValue] = []
     for part in parts:
         # A slot that a product reads is waited for, so that one part follows the other.
-        phases = consumer.wait(loads[0]), consumer.wait(loads[1])
+        phases = consumer.wait(loads[0]), operand_phase(consumer, loads[1])
         inflight, b_reading, a_reading = issue(consumer, product, loads, phases, [], part)
-        consumer.running[inflight] = Running(inflight, ((loads[1], b_reading), (loads[0], a_reading)))
+        consumer.running[inflight] = Running(
+            inflight, ((read_by(consumer, loads[1]), b_reading), (loads[0], a_reading))
+        )
         sums.append(inflight)
     consumer.load_along(product.op)
+    make_ahead(consumer, product.op)
     consumer.wait_until(None)
     kind = sums[0].type
     assert isinstance(kind, ac.InflightType)
@@ -144,7 +148,7 @@ def issue(
     """Multiply two slots, that of the held operand first; the accumulator, and what is read of the other and of it, or
     of both where they are joined and have one phase. part: of the steps along the contracted axis, the first and how
     many; all where none is said."""
-    a, b, over = consumer.rings[loads[0]], consumer.rings[loads[1]], product.op.axis.data
+    a, b, over = consumer.rings[loads[0]], operand_ring(consumer, loads[1]), product.op.axis.data
     depth = consumer.depth_of(over, b)
     major, leading, stride, steps = matrix_layout(a.decision, over, depth)
     # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.

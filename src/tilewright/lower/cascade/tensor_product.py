@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
     TensorAccumulatorType,
@@ -43,6 +42,7 @@ from tilewright.ir.cascade_facts import Product, first_alike, is_of_slots
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import Build, counted_loop
+from tilewright.lower.cascade.remade import operand_phase, operand_ring
 from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout, step_elements
 
 if TYPE_CHECKING:
@@ -181,12 +181,12 @@ def finished(
 def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     """The product by itself: what it is added to, threads add."""
     over, left, brought = product.op.axis.data, product.held.owner, product.brought
-    ring = consumer.rings[brought]
+    ring = operand_ring(consumer, brought)
     columns = consumer.columns_of(ring, over)
     in_slots = is_of_slots(consumer.program, product)
     if not in_slots:
-        held = consumer.operand(product.held, Element(ring.decision.element))
-        phase, shape = consumer.wait(brought), (columns, consumer.d.tile_streamed)
+        held = consumer.operand(product.held, product.element)
+        phase, shape = operand_phase(consumer, brought), (columns, consumer.d.tile_streamed)
         inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape)
         return _finish(consumer, inflight, {brought: reading})
     assert isinstance(left, tile.LoadOp)
@@ -194,8 +194,9 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     rings, loads = (consumer.rings[left], ring), (left, brought)
     shape = (columns, consumer.depth_of(over, ring))
     if not ring.decision.sliced:
+        made = {each: operand_phase(consumer, each) for each in loads if each in consumer.rooms}
         fence(consumer.build, consumer)
-        phases = consumer.wait(left), consumer.wait(brought)
+        phases = [made[each] if each in made else consumer.wait(each) for each in loads]
         inflight, *readings = issue(consumer.build, consumer, rings, phases, over, shape)
         return _finish(consumer, inflight, dict(zip(loads, readings, strict=True)))
     return sum_of_slots(consumer, product, loads, slices_symbol(over), shape[1])
@@ -228,6 +229,9 @@ def _finish(consumer: Consumer, inflight: SSAValue, readings: dict[tile.LoadOp, 
     """A product's sums in registers. Slots that nothing reads any more are released as the product ends."""
     staying: dict[tile.LoadOp, SSAValue] = {}
     for load, reading in readings.items():
+        if load in consumer.rooms:
+            staying[load] = reading
+            continue
         consumer.left[load] -= 1
         if consumer.left[load] == 0 and not consumer.rings[load].decision.resident:
             release_read(consumer.build, reading)
@@ -235,7 +239,8 @@ def _finish(consumer: Consumer, inflight: SSAValue, readings: dict[tile.LoadOp, 
         else:
             staying[load] = reading
     found, phases = finished(consumer.build, consumer, inflight, list(staying.values()))
-    consumer.held.update(zip(staying, phases, strict=True))
+    for load, phase in zip(staying, phases, strict=True):
+        (consumer.rooms if load in consumer.rooms else consumer.held)[load] = phase
     return found
 
 

@@ -67,6 +67,7 @@ from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
+from tilewright.synth.cascade.remade import chunks_of, made_anew, remaking, room_bytes
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
@@ -319,6 +320,8 @@ def _decided(
     slots = _slots(program, axes, brought, choice, room, target)
     if slots is None:
         return "slots larger than shared memory"
+    if choice.sliced and room_bytes(slots):
+        return "slices of what consumers make anew"
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
@@ -365,7 +368,11 @@ def _decided(
     bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, target) + room
     listed = loads(program)
     cut = {listed[each.load] for each in slots if each.sliced}
-    plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut, added)
+    plan = (
+        IssuePlan((), (), ())
+        if allocated
+        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)))
+    )
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
@@ -496,7 +503,7 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
     if element not in DOT_ELEMENTS:
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
     inner, needed = _inner_axis(load), _needed_inner(program, load, target)
-    if needed not in ("", inner):
+    if needed not in ("", inner) and not remaking(program, cascade_axes(program), load, inner, needed, wanted)[0]:
         refuse_map(
             load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
             f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
@@ -652,7 +659,8 @@ def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, 
     barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots if not each.joined)
     if target.supports("tensor_memory"):
         barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
-    return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
+    own = ROWS_BYTES + room_bytes(slots)
+    return sum(each.slots * each.slot_bytes for each in slots) + own * consumers + barriers
 
 
 def joined_slots(
@@ -769,13 +777,16 @@ def _slot(
     )
     resident = is_resident(load) and not sliced
     moved = _displacements(load)
+    # Where a copy was asked for instead, it lies as it is needed.
+    remade, made = remaking(program, axes, load, inner, _needed_inner(program, load, target), Wanted())
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
         1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
-        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0)),
+        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0)), remade=remade,
+        remade_element=made.value if remade else "", remade_chunks=chunks_of(extents[inner] * width) if remade else 0,
     )  # fmt: skip
 
 
