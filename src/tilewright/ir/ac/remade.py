@@ -23,7 +23,7 @@ and tests/lower/ptx/test_remade.py.
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Literal
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
@@ -73,7 +73,7 @@ class SlotRemakeOp(AcOperation):
     @property
     def remaking(self) -> Remaking | None:
         """None for a kind that is none of both."""
-        return cast("Remaking", self.kind.data) if self.kind.data in ("turned", "widened") else None
+        return self.kind.data if self.kind.data in ("turned", "widened") else None
 
 
 @irdl_op_definition

@@ -89,7 +89,7 @@ def operand_phase(consumer: Consumer, load: tile.LoadOp) -> SSAValue:
 def make_ahead(consumer: Consumer, first: ContractOp) -> None:
     """Make the operands of an iteration's other products while its first one runs."""
     for op, product in consumer.products.items():
-        ahead = op.parent is first.parent and op.axis.data == consumer.axes.streamed
+        ahead = op.parent is first.parent and product.op.axis.data == consumer.axes.streamed
         if ahead and product.brought in consumer.rooms:
             operand_phase(consumer, product.brought)
 

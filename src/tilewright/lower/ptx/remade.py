@@ -12,7 +12,7 @@ has are 2 r for the first four lanes of eight and 2 r + 1 for the others, so tha
 rows, whose chunks lie in different banks on both sides.
 
 Each thread fences what it read and wrote towards the async proxy, and then the unit's threads meet.
-Source: PTX ISA, ldmatrix, stmatrix, prmt, cvt; Asynchronous Warpgroup Level Matrix Shared Memory Layout. Checked by:
+Source: PTX ISA, ldmatrix, stmatrix, prmt; Asynchronous Warpgroup Level Matrix Shared Memory Layout. Checked by:
 tests/lower/ptx/test_remade.py.
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from tilewright.ir.ac.remade import CHUNK_BYTES, ROW_BYTES, RoomEndOp, RoomStartOp, SlotRemakeOp
 from tilewright.lower.ptx.emit import Text
-from tilewright.lower.ptx.float8 import PTX_NAMES
+from tilewright.lower.ptx.float8_bits import widened_word
 from tilewright.lower.ptx.lowering import Lowering, slot_of
 from tilewright.lower.ptx.places import BufferPlace, RingPlace, SlotPlace
 
@@ -125,25 +125,9 @@ def _widen(lowering: Lowering, op: SlotRemakeOp, source: str, target: str) -> No
             words = tuple(text.register("b32") for _ in range(2))
             away = (chunk // _CHUNKS * rows + first) * ROW_BYTES
             text.emit("ld.shared.v2.b32", _vector(words), f"[{read}+{away}]")
-            made = [wide for word in words for wide in _widened(text, place.element, room.element, word)]
+            made = [wide for word in words for wide in widened_word(text, place.element, room.element, word)]
             away = (chunk // _WARPS * rows + first) * ROW_BYTES
             text.emit("st.shared.v4.b32", f"[{end}+{away}]", _vector(made))
-
-
-def _widened(text: Text, narrow: str, wide: str, word: str) -> list[str]:
-    """The four elements of a register as two registers of 16-bit ones."""
-    halves = (text.register("b16"), text.register("b16"))
-    text.emit("mov.b32", f"{{{halves[0]}, {halves[1]}}}", word)
-    found: list[str] = []
-    for half in halves:
-        pair = text.into("b32", f"cvt.rn.f16x2.{PTX_NAMES[narrow]}x2", half)
-        if wide != "f16":
-            low, high = text.register("b16"), text.register("b16")
-            text.emit("mov.b32", f"{{{low}, {high}}}", pair)
-            floats = [text.into("f32", "cvt.f32.f16", each) for each in (high, low)]
-            pair = text.into("b32", f"cvt.rn.{wide}x2.f32", *floats)
-        found.append(pair)
-    return found
 
 
 def _swizzled(text: Text, line: str, chunk: str, row: str) -> str:

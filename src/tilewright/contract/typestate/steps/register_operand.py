@@ -32,6 +32,7 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
+from tilewright.ir.ac.remade import SlotRemakeOp
 
 ELEMENTS = ("bf16", "f16")
 """Of A in registers that is read from a slot, or computed of 16-bit elements."""
@@ -113,7 +114,7 @@ def _read(walk: RoleWalk, op: OperandReadOp) -> None:
     walk.give(op, op.result, Computed(slot.ring, slot.position, kind.m.data, kind.k.data, kind.element.data))
 
 
-def meet(walk: RoleWalk, op: OperandReadOp | FragmentReadOp) -> None:
+def meet(walk: RoleWalk, op: OperandReadOp | FragmentReadOp | SlotRemakeOp) -> None:
     """The named barriers on which the role's units meet."""
     first, units = op.first_barrier.data, walk.role.count
     if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
