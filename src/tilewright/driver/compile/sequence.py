@@ -82,6 +82,26 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
+    found = _with_copies(module, target, wanted)
+    if wanted.unmapped is not None or not any(_turns(part.decisions) for part in found):
+        return found
+    try:
+        copied = _with_copies(module, target, replace(wanted, unmapped="workspace"))
+    except TilewrightError:
+        return found
+    return min(found, copied, key=lambda parts: _microseconds(parts, target))
+
+
+def _turns(decisions: Decisions) -> bool:
+    """Whether consumers turn what a copy before could have turned."""
+    return isinstance(decisions, CascadeDecisions) and any(slot.remade == "turned" for slot in decisions.slots)
+
+
+def _microseconds(parts: Sequence[Part], target: Target) -> float:
+    return sum(microseconds(the_program(part.module), part.decisions, target) for part in parts)
+
+
+def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
     # A loop's operands are computed by its own generator where there is one.
     found = operand_before(module) if target.supports("tensor_memory") else None
     if found is not None:

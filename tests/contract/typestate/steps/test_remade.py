@@ -117,5 +117,7 @@ def test_all_threads_wait_for_a_slot_that_they_read() -> None:
     """Where one warp issues for a unit, it may wait for a slot alone, but not for one that is made anew."""
     text = lowered(True, "sm_100a")
     line = next(line.strip() for line in text.splitlines() if "wait full ring(%k_ring)" in line)
-    found = verdict(((line, line.replace("[invert_parity = 0", "[invert_parity = 0, issuer = 1")),), widened=True, on="sm_100a")
+    found = verdict(
+        ((line, line.replace("[invert_parity = 0", "[invert_parity = 0, issuer = 1")),), widened=True, on="sm_100a"
+    )
     assert isinstance(found, Refuted) and "TC005" in {each.code for each in found.findings}, found
