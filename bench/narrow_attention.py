@@ -12,8 +12,6 @@ compared with float64.
     python -m bench narrow-attention --kernels out/kernels
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from dataclasses import dataclass
@@ -44,26 +42,6 @@ _FORMS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class NarrowForm:
-    """One contender of a case."""
-
-    case: NarrowCase
-    form: str
-
-    @property
-    def program(self) -> tuple[Kernel, dict[str, Any]]:
-        """The tile program, and `compile_kernel`'s options for it."""
-        from tilewright.synth.tile.wanted import Wanted
-
-        case = self.case
-        dims = {
-            "B": case.batch, "H": case.heads, "Q": case.queries, "T": case.keys, "E": case.size, "F": case.size
-        }  # fmt: skip
-        kernel = attention(self.form, case.heads // case.shared_heads, case.causal)
-        return kernel, {"dims": dims, "wanted": Wanted(**_FORMS[self.form])}
-
-
-@dataclass(frozen=True, slots=True)
 class NarrowCase:
     batch: int
     heads: int
@@ -81,7 +59,27 @@ class NarrowCase:
         )
 
 
-def attention(form: str, sharing: int, causal: bool) -> Kernel:
+@dataclass(frozen=True, slots=True)
+class NarrowForm:
+    """One contender of a case."""
+
+    case: NarrowCase
+    form: str
+
+    @property
+    def program(self) -> tuple["Kernel", dict[str, Any]]:
+        """The tile program, and `compile_kernel`'s options for it."""
+        from tilewright.synth.tile.wanted import Wanted
+
+        case = self.case
+        dims = {
+            "B": case.batch, "H": case.heads, "Q": case.queries, "T": case.keys, "E": case.size, "F": case.size
+        }  # fmt: skip
+        kernel = attention(self.form, case.heads // case.shared_heads, case.causal)
+        return kernel, {"dims": dims, "wanted": Wanted(**_FORMS[self.form])}
+
+
+def attention(form: str, sharing: int, causal: bool) -> "Kernel":
     """The program of a contender. sharing: heads of queries for one of keys."""
     import tilewright as tw
 
