@@ -91,10 +91,10 @@ def attention(form: str, sharing: int, causal: bool) -> "Kernel":
 
     @tw.kernel
     def narrow_attention(
-        q: tw.Tensor[B, H, Q, E, tw.bf16 if mixed else cached],
-        k: tw.Tensor[B, shared, T, E, cached],
+        q: tw.Tensor["B", "H", "Q", "E", tw.bf16 if mixed else cached],
+        k: tw.Tensor["B", shared, "T", "E", cached],
         v: tw.Tensor[(*values, cached)],
-        o: tw.Tensor[B, H, Q, F, tw.bf16],
+        o: tw.Tensor["B", "H", "Q", "F", tw.bf16],
     ) -> None:
         b, h, i, t, e, f = tw.axes("B H Q T E F")
         g = h // sharing if sharing > 1 else h

@@ -1,4 +1,3 @@
-# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Attention of 8-bit arrays, as authors write it: all of 8 bits, keys and values alone, values in either order."""
 
 import math
@@ -20,9 +19,9 @@ def attention(
     turned: bool = False,
     scaled: bool = False,
 ) -> tw.Kernel:
-    """query, cached: elements of queries, and of keys and values; widened: as which these are multiplied; sharing: heads
-    of queries for one of keys; turned: whether the keys of one column of values lie side by side; scaled: whether each
-    head has factors."""
+    """query, cached: elements of queries, and of keys and values; widened: as which these are multiplied; sharing:
+    heads of queries for one of keys; turned: whether the keys of one column of values lie side by side; scaled: whether
+    each head has factors."""
     shared = f"H/{sharing}" if sharing > 1 else "H"
     values = ("B", shared, "F", "T") if turned else ("B", shared, "T", "F")
 

@@ -47,8 +47,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """PyTorch's function of the same name, in Tilewright's kernels; also of keys and values of 8 bits, without gradients
-    of them (`tilewright.attention` takes their factors). Raises TilewrightError for a mask or dropout."""
+    """PyTorch's function of the same name, in Tilewright's kernels; also of keys and values of 8 bits, without
+    gradients of them (`tilewright.attention` takes their factors). Raises TilewrightError for a mask or dropout."""
     if attn_mask is not None:
         raise tw.TilewrightError("attention takes no attn_mask", remedy="pass is_causal=True")
     if dropout_p != 0:

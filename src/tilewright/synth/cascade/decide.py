@@ -67,7 +67,7 @@ from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
-from tilewright.synth.cascade.remade import chunks_of, made_anew, remaking, room_bytes
+from tilewright.synth.cascade.remade import chunks_of, in_words, made_anew, remaking, room_bytes
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
@@ -423,9 +423,9 @@ def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int
 
 
 def _by_tables(slot: SlotDecision) -> str:
-    """How tables lead to what a slot has, in words."""
+    """How tables lead to what a slot has, and what consumers do with that, in words."""
     tables = ", ".join(dict.fromkeys(each.table for each in slot.lookups))
-    return f", {slot.box_rows} rows at a time where {tables} says" if tables else ""
+    return (f", {slot.box_rows} rows at a time where {tables} says" if tables else "") + in_words(slot)
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:

@@ -66,6 +66,13 @@ def made_anew(program: tile.ProgramOp, slots: Sequence[SlotDecision]) -> tuple[i
     return tuple(number for number, each in enumerate(products_of(program)) if each.brought in remade)
 
 
+def in_words(slot: SlotDecision) -> str:
+    """What consumers do with a slot, behind words that name it."""
+    if not slot.remade:
+        return ""
+    return f", each consumer {'turns it' if slot.remade == 'turned' else f'widens it to {slot.remade_element}'}"
+
+
 def room_bytes(slots: Sequence[SlotDecision]) -> int:
     """Of each consumer, for all that it makes."""
     return sum(each.room_bytes for each in slots)
