@@ -23,13 +23,15 @@ and tests/lower/ptx/test_remade.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.format import AcOperation
+from tilewright.ir.ac.format import AcOperation, Values, types_of
 from tilewright.ir.tier import MemoryType
 
 Remaking = Literal["turned", "widened"]
@@ -69,6 +71,13 @@ class SlotRemakeOp(AcOperation):
     unit = operand_def(ac.IndexType)
     made = result_def(ac.PhaseType)
     held = result_def(ac.PhaseType)
+
+    @classmethod
+    def inferred_types(cls, operands: Values, properties: Mapping[str, Attribute]) -> Mapping[str, Attribute]:
+        slots, rooms = (types_of(ac.PhaseType, operands, name) for name in ("phase", "free"))
+        if not slots or not rooms:
+            return {}
+        return {"made": ac.PhaseType(rooms[0].ring, StringAttr("full")), "held": slots[0]}
 
     @property
     def remaking(self) -> Remaking | None:
