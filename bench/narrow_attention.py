@@ -1,6 +1,6 @@
 # Axis names in annotations are data, not types: checkers of types take them for undefined names.
 # ruff: noqa: F821
-# pyright: basic
+# pyright: basic, reportUndefinedVariable=false, reportInvalidTypeForm=false
 """Attention of 8-bit arrays against the same of 16 bits, in the forms in which the compiler can have it.
 
 Each case is one shape. Contenders are the program in bf16; in f8e4m3, with values turned by consumers, by a kernel

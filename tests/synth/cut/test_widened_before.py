@@ -1,9 +1,12 @@
 """Copies of 8-bit arrays that are widened: both programs mean what the one did, and are taken where that is quicker."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 from tests.lower.narrow_programs import attention, sizes
+from xdsl.dialects.builtin import ModuleOp
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
@@ -22,14 +25,15 @@ from tilewright.targets import target
 CACHE = attention(tw.bf16, widened=tw.bf16, sharing=2)
 
 
-def traced(kernel: tw.Kernel, dims: dict[str, int]):
+def traced(kernel: tw.Kernel, dims: dict[str, int]) -> ModuleOp:
     return trace(kernel, dims, elements_of(kernel, "bf16"), None)
 
 
 def test_the_copy_and_the_program_of_the_copy_mean_the_same() -> None:
     """Of heads in groups, which are blocks of an axis."""
     module = traced(CACHE, sizes(3, 5, 16, heads=4))
-    random, arrays = np.random.default_rng(0), {}
+    random = np.random.default_rng(0)
+    arrays: dict[str, Any] = {}
     for name, shape in (("q", (1, 4, 3, 16)), ("k", (1, 2, 5, 16)), ("v", (1, 2, 5, 16))):
         kind = ml_dtypes.bfloat16 if name == "q" else ml_dtypes.float8_e4m3fn
         arrays[name] = random.standard_normal(shape).astype(kind)

@@ -18,7 +18,7 @@ The phase of a room is used once, as every phase is, so nobody writes it while a
 - "widened": rows stay rows, and each element becomes one of 16 bits, which has every number of 8 bits.
 
 Source: PTX ISA, ldmatrix, stmatrix, cvt; fence.proxy.async. Checked by: tests/contract/typestate/steps/test_remade.py
-and tests/lower/ptx/test_remade.py.
+and tests/end_to_end/test_narrow_attention.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A room is carried round loops like a slot that stays: made for an iteration's product, and retired when that is done.
 The slot that it is made of is released at once, since nothing else reads it.
 
-Checked by: tests/lower/cascade/test_remade.py.
+Checked by: tests/contract/typestate/steps/test_remade.py and tests/end_to_end/test_narrow_attention.py.
 """
 
 from __future__ import annotations

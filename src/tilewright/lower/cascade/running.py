@@ -1,4 +1,4 @@
-"""A product that a consumer has issued and not waited for. Checked by: tests/lower/cascade."""
+"""A product that a consumer has issued and not waited for, and what it reads. Checked by: tests/lower/cascade."""
 
 from __future__ import annotations
 

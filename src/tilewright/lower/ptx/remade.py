@@ -13,7 +13,7 @@ rows, whose chunks lie in different banks on both sides.
 
 Each thread fences what it read and wrote towards the async proxy, and then the unit's threads meet.
 Source: PTX ISA, ldmatrix, stmatrix, prmt; Asynchronous Warpgroup Level Matrix Shared Memory Layout. Checked by:
-tests/lower/ptx/test_remade.py.
+tests/end_to_end/test_narrow_attention.py.
 """
 
 from __future__ import annotations
