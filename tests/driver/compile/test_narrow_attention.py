@@ -1,4 +1,4 @@
-"""`tw.attention` of keys and values of 8 bits on the CPU machine: against float64, factors of heads, what is refused."""
+"""`tw.attention` of keys and values of 8 bits on the CPU machine: against float64, heads' factors, what is refused."""
 
 from typing import Any
 

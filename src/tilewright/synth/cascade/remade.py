@@ -18,7 +18,7 @@ from typing import Literal
 
 from tilewright.base.element import Element
 from tilewright.ir.cascade import SPAN_BYTES, SlotDecision
-from tilewright.ir.cascade_facts import CascadeAxes, Product, products_of, refuse_at
+from tilewright.ir.cascade_facts import CascadeAxes, Product, all_slot_sums, products_of, refuse_at
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads, parameter_name
 from tilewright.ir.tile.gather import read_tensor
@@ -43,7 +43,9 @@ def remaking(
             name = parameter_name(program, read_tensor(load.tensor))
             refuse_at(load, f"{name} is multiplied as elements of several kinds", "cast it in a kernel before")
         return "widened", widened.pop()
-    across = needed not in ("", inner) and all(each.op.axis.data == axes.streamed for each in taken)
+    # Walks that only sum have both operands in slots, and consumers that compute nothing meanwhile.
+    across = needed not in ("", inner) and not all_slot_sums(program)
+    across = across and all(each.op.axis.data == axes.streamed for each in taken)
     if across and taken and inner in axes.columns and not _is_held(products, load) and wanted.unmapped != "workspace":
         return "turned", element
     return "", element
