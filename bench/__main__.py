@@ -9,6 +9,8 @@ import argparse
 import sys
 from importlib import import_module
 
+from tilewright.base.extra import MissingExtra
+
 _BENCHES = {
     "gemm": "gemm",
     "backward": "backward",
@@ -44,7 +46,9 @@ _BENCHES = {
     "platforms": "platforms",
     "profiles": "profiles",
     "ragged": "ragged",
+    "random-attention": "random_attention",
     "random-gemm": "random_gemm",
+    "random-rows": "random_rows",
     "registers": "registers",
     "repairs": "repairs",
     "replay": "replay",
@@ -68,10 +72,10 @@ def main() -> int:
     for name in [asked] if asked in _BENCHES else _BENCHES:
         try:
             module = import_module(f"bench.{_BENCHES[name]}")
-        except ModuleNotFoundError as error:
+        except (ModuleNotFoundError, MissingExtra) as error:
             if asked in _BENCHES:
                 raise
-            commands.add_parser(name, help=f"cannot run here: no module {error.name}")
+            commands.add_parser(name, help=f"cannot run here: {error}")
             continue
         command = commands.add_parser(name, help=(module.__doc__ or "").splitlines()[0].replace("%", "%%"))
         module.add_arguments(command)

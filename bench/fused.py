@@ -47,7 +47,7 @@ def _case(program: str, **dims: int) -> FusedCase:
     return FusedCase(program, tuple(dims.items()))
 
 
-def _attention(
+def attention_case(
     program: str, batch: int, heads: int, length: int, width: int, *, queries: int | None = None
 ) -> FusedCase:
     """queries: of each head, where not one for each key."""
@@ -58,14 +58,14 @@ def _attention(
 def cases() -> list[FusedCase]:
     """Every program and shape of the suite."""
     shapes = ((4, 16, 4096, 128), (4, 32, 4096, 64), (16, 16, 1024, 128), (1, 32, 16384, 128))
-    found = [_attention(program, *shape) for program in ("attention", "causal_attention") for shape in shapes]
-    found += [_attention("grouped_heads", 4, 32, 4096, 128), _attention("sliding", 2, 16, 8192, 64)]
-    found += [_attention("variable_lengths", 8, 16, 2048, 128), _attention("attention", 1, 8, 1024, 128)]
-    found += [_attention(program, 16, 32, 8192, 128, queries=1) for program in ("attention", "grouped_heads")]
+    found = [attention_case(program, *shape) for program in ("attention", "causal_attention") for shape in shapes]
+    found += [attention_case("grouped_heads", 4, 32, 4096, 128), attention_case("sliding", 2, 16, 8192, 64)]
+    found += [attention_case("variable_lengths", 8, 16, 2048, 128), attention_case("attention", 1, 8, 1024, 128)]
+    found += [attention_case(program, 16, 32, 8192, 128, queries=1) for program in ("attention", "grouped_heads")]
     few = ((1, 32, 8192), (1, 8, 32768), (4, 8, 131072))
-    found += [_attention("attention", *shape, 128, queries=1) for shape in few]
-    found += [_attention("grouped_heads", 1, 32, 32768, 128, queries=1)]
-    found += [_attention("grouped_heads", 16, 32, 8192, 128, queries=count) for count in (8, 40)]
+    found += [attention_case("attention", *shape, 128, queries=1) for shape in few]
+    found += [attention_case("grouped_heads", 1, 32, 32768, 128, queries=1)]
+    found += [attention_case("grouped_heads", 16, 32, 8192, 128, queries=count) for count in (8, 40)]
     found += [_case("matmul_softmax", M=16384, N=256, K=1024), _case("matmul_softmax", M=4096, N=4096, K=1024)]
     found += [_case("matmul_rms_norm", M=4096, N=8192, K=1024), _case("matmul_argmax", M=4096, N=32000, K=1024)]
     found += [_case("rms_norm_matmul", M=8192, N=4096, K=4096), _case("mlp", M=65536, K=128, L=512, N=128)]
@@ -76,13 +76,14 @@ add_arguments = case_suite.add_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return case_suite.run_cases(arguments, "fused", cases(), _measured, _line)
+    return case_suite.run_cases(arguments, "fused", cases(), measured, line)
 
 
 Call = Callable[..., Any]
 
 
-def _measured(torch: Any, case: FusedCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
+def measured(torch: Any, case: FusedCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
+    """The row of one case, timed with its peers."""
     torch.cuda.empty_cache()
     row: dict[str, object] = {"case": case.name, "program": case.program, "dims": dict(case.dims), "dtype": "bf16"}
     program = load_prepared(case, arguments.kernels)
@@ -234,7 +235,8 @@ def _errors(torch: Any, case: FusedCase, contenders: list[Contender], arrays: li
     return found
 
 
-def _line(row: dict[str, Any]) -> str:
+def line(row: dict[str, Any]) -> str:
+    """What is printed of a case."""
     if "refused" in row:
         return f"{row['case']}: refused: {row['refused']}"
     ratios = ", ".join(f"{name} {each['median']:.3f}" for name, each in row["ratios"].items())

@@ -17,9 +17,20 @@ def fused_programs(results: Path) -> Iterator[str]:
         "two layers. Peers are cuDNN's and Flash's kernels through PyTorch where it has one for the program, else its\n"
         "operations one after the other and torch.compile. Errors are the largest against float64.\n"
     )
-    document = read(results / "fused.json")
+    yield from _table(results / "fused.json", "python -m bench fused")
+    yield "\n### Attention of drawn shapes\n"
+    yield (
+        "Full and causal attention, grouped heads, few queries of many keys, of any length, drawn from the seed that\n"
+        "the command names.\n"
+    )
+    yield from _table(results / "random-attention.json", "python -m bench random-attention")
+
+
+def _table(path: Path, command: str) -> Iterator[str]:
+    """Of one result file, or the command that makes it."""
+    document = read(path)
     if document is None:
-        yield "`python -m bench fused`\n"
+        yield f"`{command}`\n"
         return
     yield provenance(document)
     found = document["rows"]
@@ -38,9 +49,9 @@ def fused_programs(results: Path) -> Iterator[str]:
             yield f"| {row['program']} | {extents} | {words} | | | | | |"
             continue
         low, high = row["quartiles"]
+        errors = [f"{row['errors'][who]:.1e}" if "errors" in row else "" for who in ("ours", row["best_peer"])]
         yield (
             f"| {row['program']} | {extents} | {row['contenders']['ours']['microseconds']:.0f} | {row['best_peer']} | "
-            f"{row['ratio']:.3f} | {low:.3f} to {high:.3f} | {row['errors']['ours']:.1e} | "
-            f"{row['errors'][row['best_peer']]:.1e} |"
+            f"{row['ratio']:.3f} | {low:.3f} to {high:.3f} | {errors[0]} | {errors[1]} |"
         )
     yield ""

@@ -158,8 +158,9 @@ python -m bench gemm --kernels out/kernels
 ```
 
 `--shape M,N,K`, `--only WORDS`, `--peer NAME`, `--dtype`, `--turns N` and `--warm` narrow or change a run; a long list
-is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins. `python -m bench random-gemm` draws its list
-from a seed, which it prints; give the same `--seed S` to both commands.
+is run in parts (`--part 1/2`), which `python -m bench merge SUITE` joins. `python -m bench random-gemm`,
+`random-attention` and `random-rows` draw their lists from a seed, which they print; give the same `--seed S` to both
+commands.
 `python -m bench soak` runs every kind of kernel for its answers alone, `python -m bench sanitizers --kinds` runs each
 under compute-sanitizer: memcheck, racecheck, synccheck and initcheck are clean. racecheck needs care in reading: where
 two CTAs exchange values by mbarriers, and one thread arrives for all after the CTA's barrier, or one of each warp after

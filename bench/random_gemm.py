@@ -19,14 +19,10 @@ tests/benchmarks/test_random_gemm.py.
 from __future__ import annotations
 
 import argparse
-import math
 import random
-import secrets
-import sys
-from collections.abc import Sequence
-from typing import TypeVar
 
 from bench import suite
+from bench.drawing import add_seed_arguments, log_uniform, one_of, settle_seed
 from bench.gemm_suites import Accumulation, Dtype, Product, Scaling
 from bench.model_layers import LAYERS
 from bench.parts import add_part_argument, share
@@ -42,12 +38,9 @@ _DTYPES: tuple[Dtype, ...] = ("bf16", "f16", "e4m3")
 _SCALINGS: tuple[Scaling, ...] = ("tensor", "row")
 _ACCUMULATIONS: tuple[Accumulation, ...] = ("precise", "fast")
 
-Item = TypeVar("Item")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, metavar="S", help="what is drawn (default: another one each time, printed)")
-    parser.add_argument("--count", type=int, default=COUNT, metavar="N", help="so many products (default %(default)s)")
+    add_seed_arguments(parser, COUNT)
     parser.add_argument("--only", action="append", metavar="WORDS", help="products whose name contains these words")
     parser.add_argument(
         "--peer", action="append", choices=NAMES, help=f"only these peers (default: {' and '.join(PEERS)})"
@@ -58,11 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.seed is None:
-        arguments.seed = secrets.randbelow(1 << 32)
-        # The result file names its command, and other processes repeat it: both have to draw the same.
-        sys.argv += ["--seed", str(arguments.seed)]
-    print(f"seed {arguments.seed}", flush=True)
+    settle_seed(arguments)
     arguments.peer = arguments.peer or list(PEERS)
     products = drawn(arguments.seed, arguments.count)
     if arguments.only:
@@ -81,17 +70,12 @@ def drawn(seed: int, count: int = COUNT) -> list[Product]:
 
 
 def _product(source: random.Random, number: int) -> Product:
-    m = min(MOST_ROWS, int(math.exp(source.uniform(0.0, math.log(MOST_ROWS + 1)))))
-    layer, dtype = _one(source, LAYERS), _one(source, _DTYPES)
+    m = log_uniform(source, 1, MOST_ROWS)
+    layer, dtype = one_of(source, LAYERS), one_of(source, _DTYPES)
     # Drawn of every product, so that what comes after does not depend on the elements.
-    scaling, accumulation = _one(source, _SCALINGS), _one(source, _ACCUMULATIONS)
+    scaling, accumulation = one_of(source, _SCALINGS), one_of(source, _ACCUMULATIONS)
     name = f"{number}: {layer.model}, {layer.name}, {dtype}"
     if dtype != "e4m3":
         return Product(name, m, layer.n, layer.k, dtype)
     name += f" per {scaling}{', fast' if accumulation == 'fast' else ''}"
     return Product(name, m, layer.n, layer.k, dtype, True, scaling, accumulation)
-
-
-def _one(source: random.Random, items: Sequence[Item]) -> Item:
-    """By `random()` alone, which Python promises to keep."""
-    return items[int(source.random() * len(items))]

@@ -58,10 +58,11 @@ add_arguments = case_suite.add_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return case_suite.run_cases(arguments, "rows", cases(), _measured, _line)
+    return case_suite.run_cases(arguments, "rows", cases(), measured, line)
 
 
-def _measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
+def measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler: Sampler) -> dict[str, Any]:
+    """The row of one case, timed with its peers and a plain copy."""
     torch._dynamo.config.recompile_limit = 1024  # one program for each case
     torch.cuda.empty_cache()
     shape = (case.rows, case.length)
@@ -80,7 +81,7 @@ def _measured(torch: Any, case: RowCase, arguments: argparse.Namespace, sampler:
         for each in buffers
         if each.role == "output"
     )
-    more = vectors[: len(buffers) - len(outputs) - 1]
+    more = vectors[: sum(each.role == "input" for each in buffers) - 1]
     out = outputs if len(outputs) > 1 else outputs[0]
 
     def ours(index: int) -> None:
@@ -144,7 +145,8 @@ def _quantized(torch: Any, x: Any, most: float) -> tuple[Any, Any]:
     return (scaled.round().to(torch.int8) if most == 127.0 else scaled.to(torch.float8_e4m3fn)), scales
 
 
-def _line(row: dict[str, Any]) -> str:
+def line(row: dict[str, Any]) -> str:
+    """What is printed of a case."""
     if "refused" in row:
         return f"{row['case']:28} refused: {row['refused']}"
     ratios = ", ".join(f"{name} {each['median']:.3f}" for name, each in row["ratios"].items())

@@ -18,14 +18,22 @@ def folded_rows(results: Path) -> Iterator[str]:
         "column is the share of a plain copy's speed in the same run; PyTorch copies rows of 5,120 elements slowly,\n"
         "for a reason that was not looked for.\n"
     )
-    document = read(results / "rows.json")
+    yield from _table(results / "rows.json", "python -m bench rows")
+    yield "\n### Rows of drawn extents\n"
+    yield "The same programs, of any number and length of rows, drawn from the seed that the command names.\n"
+    yield from _table(results / "random-rows.json", "python -m bench random-rows")
+
+
+def _table(path: Path, command: str) -> Iterator[str]:
+    """Of one result file, or the command that makes it."""
+    document = read(path)
     if document is None:
-        yield "`python -m bench rows`\n"
+        yield f"`{command}`\n"
         return
     yield provenance(document)
     found = document["rows"]
     ratios = [row["ratio"] for row in found]
-    worse = sum(not row["error_no_worse"] for row in found)
+    worse = sum(row["error_no_worse"] is False for row in found)
     yield (
         f"{len(found)} cases: {statistics.geometric_mean(ratios):.3f} of the best peer's speed in the geometric mean, "
         f"{min(ratios):.3f} at the least. Of {worse} the error is\nworse than the best peer's, against float64.\n"

@@ -187,8 +187,10 @@ class CascadeDecisions:
     core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
-    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. added:
-    products whose slices threads add up in float32, and to what the program adds them to."""
+    where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. bounded_once:
+    folds, by their numbers in the program, whose operands are bounded where the streamed axis ends for all that is
+    computed of them in the walk. added: products whose slices threads add up in float32, and to what the program adds
+    them to."""
 
     row: str
     column: str
@@ -234,6 +236,7 @@ class CascadeDecisions:
     prefetch_columns: int = 0
     grouping: tuple[GroupDecision, ...] = ()
     added: tuple[int, ...] = ()
+    bounded_once: tuple[int, ...] = ()
 
     @property
     def stream(self) -> TileStream | None:

@@ -3,8 +3,10 @@
 The points along that axis, for one place along the others, are a row. A unit of threads takes a row: a warp or a part
 of one, whose partial results meet in registers, or several, whose results meet in shared memory. It walks the row by
 strips, of which each thread holds `pieces` runs of `run` neighbouring points; runs of neighbouring threads lie next to
-each other, so that a piece of a strip is dense. Where one strip holds the row, each element is loaded once and stays in
-registers; else every fold, or several that do not depend on each other, is a walk of its own.
+each other, so that a piece of a strip is dense. Rows that begin anywhere in a vector are taken by whole vectors too: a
+row's runs begin where its array's vectors do, and its first and its last run have points of its neighbours. Where one
+strip holds the row, each element is loaded once and stays in registers; else every fold, or several that do not depend
+on each other, is a walk of its own.
 
 Checked by: tests/lower/points/test_rows.py.
 """
@@ -37,6 +39,12 @@ class RowDecision:
     streamed: int
     vectors: tuple[str, ...]
     across: str = ""
+    shifted: str = ""
+
+    @property
+    def most_before(self) -> int:
+        """Points of the row before, that its first run has at most."""
+        return self.run - 1 if self.shifted else 0
 
     @property
     def strip(self) -> int:

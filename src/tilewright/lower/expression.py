@@ -96,6 +96,15 @@ def scalar_function(build: Build, function: str, *inputs: SSAValue) -> SSAValue:
     )
 
 
+def unrounded(value: SSAValue) -> SSAValue:
+    """What is stored of a value: whoever stores it rounds to its element, so that a cast of float32 at the very end is
+    left to it."""
+    last = value.owner
+    if isinstance(last, tile.CastOp) and value_type(last.operand).element_kind is Element.F32:
+        return last.operand
+    return value
+
+
 def point_value(build: Build, value: SSAValue, leaves: dict[SSAValue, SSAValue]) -> SSAValue:
     """Emit the scalar code of an expression whose loads and loop results are given in `leaves`: a float32, or an index
     if the expression is of integers."""
@@ -267,9 +276,7 @@ def fragment_body(
             if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
                 total = scalar_function(inner, "add", total, constant(inner, start.value.value.data))
             leaves[output] = total
-    # Whoever stores the fragment rounds to its element, so a cast at the very end is left to it.
-    last = value.owner
-    result = point_value(inner, last.operand if isinstance(last, tile.CastOp) else value, leaves)
+    result = point_value(inner, unrounded(value), leaves)
     inner.add(ac.YieldOp.create(operands=[result]))
     element = value_type(value).element_kind
     kind = ac.FragmentType(IntAttr(shape.m), IntAttr(shape.n), StringAttr("mn"), StringAttr(element.value))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from examples import rows as row_examples
 from examples.rows import softmax
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -159,12 +160,44 @@ def test_vectors_where_arrays_allow():
     for length, strides, run_elements, vectors in (
         (4096, {}, 8, ("x", "y")),
         (4100, {}, 4, ("x", "y")),
-        (4097, {}, 1, ()),
+        (4097, {}, 8, ("x", "y")),
+        (33, {}, 1, ()),
         (4096, {"x": (4097, 1)}, 8, ("y",)),
         (4096, {"x": (1, 64)}, 8, ("y",)),
     ):
         (row,) = lower(softmax, {"M": 64, "N": length}, strides=strides).decisions.rows
         assert (row.run, row.vectors) == (run_elements, vectors), (length, strides)
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        *((name, Element.BF16) for name in ("log_softmax", "layer_norm", "cross_entropy", "first_largest", "extremes")),
+        ("log_softmax", Element.F16), ("layer_norm", Element.F32), ("causal_softmax", Element.BF16),
+        ("quantize", Element.BF16), ("quantize_int8", Element.BF16), ("argmax", Element.BF16),
+    ],
+    ids=lambda value: getattr(value, "value", value),
+)  # fmt: skip
+@pytest.mark.parametrize("length", [65, 129, 1023, 2733])
+def test_rows_that_begin_anywhere_in_a_vector(name, element, length):
+    """Eleven rows begin at every place of a vector. In rows that are all the same, the first stands first."""
+    kernel = PROGRAMS.get(name) or getattr(row_examples, name)
+    elements = {each.name: each.element or element for each in kernel.parameters}
+    lowered = lower(kernel, {"M": 11, "N": length}, elements)
+    (row,) = lowered.decisions.rows
+    assert row.shifted and row.run > 1
+    arrays = random_inputs(lowered, length)
+    arrays["x"][4] = -np.inf if name in ("argmax", "first_largest") else 0.5
+    assert_near(lowered, arrays)
+
+
+def test_rows_that_begin_anywhere_are_walked_by_strips():
+    for name in ("log_softmax", "layer_norm"):
+        lowered = lower(PROGRAMS[name], {"M": 2, "N": 45001}, elements_of(name, Element.BF16))
+        (row,) = lowered.decisions.rows
+        assert row.shifted and row.streamed
+        assert_near(lowered, random_inputs(lowered))
 
 
 _TURNED = (256 * 4096, 1, 4096)

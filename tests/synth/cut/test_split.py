@@ -109,7 +109,8 @@ def test_the_certificate_refutes_a_wrong_combination(which: int) -> None:
 
 
 def test_what_is_stored_along_the_axis_or_does_not_divide_is_not_split() -> None:
-    assert [each.parts for each in splits(the_program(traced(sum_of_rows, M=3, N=4096)), 3.0)] == [2, 4, 8]
+    assert [each.parts for each in splits(the_program(traced(sum_of_rows, M=3, N=4096)), 3.0)] == [8, 16, 2]
+    assert [each.parts for each in splits(the_program(traced(sum_of_rows, M=3, N=3783 * 5)), 2.2)] == [13, 15, 5]
     assert not list(splits(the_program(traced(sum_of_rows, M=3, N=4097)), 3.0))
     assert not list(splits(the_program(traced(sum_of_rows, M=3, N=300)), 3.0))
     assert not list(splits(the_program(traced(softmax_of_product, M=3, N=4096, K=64)), 3.0))

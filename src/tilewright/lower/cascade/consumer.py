@@ -488,8 +488,11 @@ class Consumer:
     def fold(self, op: ReduceOp) -> SSAValue:
         function = op.function.data
         operand = bare(op.operand)
-        if self.is_partial():
+        first = self.bounding(op)
+        if self.is_partial() and (first is None or first is op):
             (held,) = self.map([(operand, Element.F32, _IDENTITIES[function])])
+            if first is op:
+                self.values[operand] = held
         else:
             held = self.kept(operand)
         kind = held.type
@@ -501,6 +504,12 @@ class Consumer:
     def is_partial(self) -> bool:
         """Whether the last tile along the streamed axis reaches past its end."""
         return self.program.extents[self.axes.streamed] % self.d.tile_streamed != 0
+
+    def bounding(self, op: Operation) -> ReduceOp | None:
+        """The fold that bounds its operand for all that a walk computes of it; None where each bounds its own."""
+        listed = [each for each in self.program.walk() if isinstance(each, ReduceOp)] if self.d.bounded_once else []
+        first = (listed[number] for number in self.d.bounded_once)
+        return next((each for each in first if each.parent_op() is op.parent_op()), None)
 
     def product(self, op: ContractOp) -> None:
         """The product, added to what the program adds it to; left to the next iteration where its sum is the one that
@@ -533,7 +542,7 @@ class Consumer:
                 self.wait(self.products[op].brought)
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
-        held = [self.operand(each.held, each.element) for each in products]
+        held = [self.operand(each.op, each.element) for each in products]
         for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
             result, phase = self.start_of(product.op)[1], operand_phase(self, product.brought)
             if result is self.late and start is not None:
@@ -646,14 +655,16 @@ class Consumer:
         start = AccumulatorStartOp.create(operands=[held], result_types=[ac.InflightType(kind.m, kind.n)])
         return self.build.value(start)
 
-    def operand(self, value: SSAValue, element: Element) -> SSAValue:
+    def operand(self, op: ContractOp, element: Element) -> SSAValue:
         """A product's left operand, packed in registers; 0 past the streamed axis's end."""
+        value = self.products[op].held
         value = bare(value)
         if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
             value = bare(value.owner.operand)  # the packing rounds
         if not self.is_at_hand(value) and self.is_shared(value):
             self.fragment(value)  # rounded for this product, and computed once
-        (found,) = self.map([(value, element, 0.0 if self.is_partial() else None)], operand=True)
+        bounded = self.is_partial() and self.bounding(op) is None
+        (found,) = self.map([(value, element, 0.0 if bounded else None)], operand=True)
         return found
 
     def read(self, load: tile.LoadOp) -> SSAValue:

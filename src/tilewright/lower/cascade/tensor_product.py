@@ -185,7 +185,7 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> SSAValue:
     columns = consumer.columns_of(ring, over)
     in_slots = is_of_slots(consumer.program, product)
     if not in_slots:
-        held = consumer.operand(product.held, product.element)
+        held = consumer.operand(product.op, product.element)
         phase, shape = operand_phase(consumer, brought), (columns, consumer.d.tile_streamed)
         inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape)
         return _finish(consumer, inflight, {brought: reading})

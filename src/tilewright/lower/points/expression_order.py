@@ -16,7 +16,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build
-from tilewright.lower.expression import element_load, point_value, position
+from tilewright.lower.expression import element_load, point_value, position, unrounded
 from tilewright.lower.program import sources_of
 
 
@@ -49,8 +49,14 @@ def add_in_order(
                 leaves[node.result] = element_load(build, node, point, sources)
             case tile.StoreOp():
                 indices = [places[axis] for axis in tensor_type(node.tensor).axis_names]
-                value = point_value(build, node.value, leaves)
+                value = point_value(build, unrounded(node.value), leaves)
                 destination = arrays[parameter_name(program, node.tensor)]
                 build.add(ac.ElementStoreOp.create(operands=[value, destination, *indices]))
+            case tile.CastOp() if unrounded(node.result) is not node.result and _is_stored_only(node):
+                pass  # the store rounds
             case _:
                 point_value(build, node.result, leaves)
+
+
+def _is_stored_only(node: tile.CastOp) -> bool:
+    return all(isinstance(use.operation, tile.StoreOp) for use in node.result.uses)

@@ -18,7 +18,7 @@ from tilewright.ir.tile.facts import buffers, grid_axes, parameter_name, reducti
 from tilewright.ir.tile.reduce import ArgReduceOp
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import INDEX, global_array, new_kernel, new_role, shared_buffer
-from tilewright.lower.expression import element_load, loads_in, point_value, position, positions_in
+from tilewright.lower.expression import element_load, loads_in, point_value, position, positions_in, unrounded
 from tilewright.lower.points.rows import scratch_bytes
 from tilewright.lower.program import shape_of, sources_of
 
@@ -48,7 +48,7 @@ def row_kernel(program: tile.ProgramOp, decisions: ElementwiseDecisions) -> Modu
     numbers = dict.fromkeys(each for store in stores(program) for each in positions_in(store.value))
     leaves |= {each.result: position(inner, each, places) for each in numbers}
     for store in stores(program):
-        value = point_value(inner, store.value, leaves)
+        value = point_value(inner, unrounded(store.value), leaves)
         indices = [places[axis] for axis in tensor_type(store.tensor).axis_names]
         destination = arrays[parameter_name(program, store.tensor)]
         inner.add(ac.ElementStoreOp.create(operands=[value, destination, *indices]))

@@ -8,11 +8,14 @@ needs first is on its way before the threads of the walk before meet. Rows that 
 A fold goes through a thread's own elements, then through the unit's threads (`row_folds`).
 
 Points past a row's end count nowhere: they are loaded as zeros, folded as the function's identity, and not stored.
+Where rows begin anywhere in a vector, so do the points before a row's begin, which its first run has: the runs at
+either end are loaded and stored point by point, by the threads that have them.
 Checked by: tests/lower/points/test_rows.py.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -26,7 +29,7 @@ from tilewright.ir.sizes import sizes_of
 from tilewright.lower.points.elementwise import affine_index, divided, index_loaded
 from tilewright.lower.points.row_folds import IDENTITIES, WARP_THREADS, Chosen, Unit, better, chosen, folded
 from tilewright.lower.points.runs import narrowed
-from tilewright.lower.points.wide_loads import WORD_BYTES, widened
+from tilewright.lower.points.wide_loads import WORD_BYTES, WideLoad, arrived, issue_wide, load_singly, widened
 from tilewright.lower.ptx.emit import Text, float_literal
 from tilewright.lower.ptx.global_access import (
     ELEMENT_BYTES,
@@ -46,10 +49,11 @@ _Fold = ac.FoldOp | ac.ArgFoldOp
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """A load's elements of a strip, by piece: packed words of `element`, or float32 registers if that is empty."""
+    """A load's elements of a strip, by piece: packed words of `element`, None for those that are loaded where they are
+    used, or float32 registers if `element` is empty."""
 
     element: str
-    pieces: list[list[str]]
+    pieces: list[list[str] | None]
 
 
 def scratch_bytes(row: RowDecision, words: int) -> int:
@@ -99,7 +103,8 @@ def lower_rows(lowering: Lowering, op: ac.ElementwiseOp, row: RowDecision) -> No
 class _Row:
     """One row of the thread's unit. values: what is the same along it; fetched: what is loaded of the strip at hand;
     kept: values at its points that stay for later walks, by piece; points: others, of the piece at hand; starts,
-    guards: number of the first element of each piece, and whether it lies in the row; has_row: a predicate where units
+    guards: number of the first element of each piece, and whether any lies in the row; shift: a register with how many
+    of its first run lie before it, "" for none; varying: what changes along the row; has_row: a predicate where units
     of a warp may have none; shared: a register with the address of the words of folds, of which `words` are taken."""
 
     text: Text
@@ -110,6 +115,8 @@ class _Row:
     thread: str
     has_row: str
     shared: str
+    shift: str = ""
+    varying: set[SSAValue] = field(default_factory=set[SSAValue])
     fetched: dict[SSAValue, _Fetched] = field(default_factory=dict[SSAValue, _Fetched])
     kept: dict[SSAValue, list[list[str]]] = field(default_factory=dict[SSAValue, "list[list[str]]"])
     points: dict[SSAValue, list[str]] = field(default_factory=dict[SSAValue, "list[str]"])
@@ -123,6 +130,7 @@ class _Row:
         varying, levels = _levels(self.op)
         ops = list(self.op.body.block.ops)
         walks = self.walks(ops, varying, levels)
+        self.shift, self.varying = self.shifted(), {result for each in varying for result in each.results}
         if not self.row.streamed:
             self.begin_strip("")
             self.fetch(walks[0])
@@ -135,6 +143,30 @@ class _Row:
                 following = walks[done + 1] if done + 1 < len(walks) else None
                 self.sweep(walks[done], following)
                 done += 1
+
+    def shifted(self) -> str:
+        """By how many points the row begins behind a vector of the array that runs follow."""
+        if not self.row.shifted:
+            return ""
+        text, along = self.text, self.op.body.block.args[-1]
+        reached = [each for each in map(_reached, self.op.body.block.ops) if each is not None]
+        indices, array = next(each for each in reached if self.is_followed(*each))
+        point: Places = dict(self.values)
+        total = ""
+        for index, stride in zip(indices, self.array(array).strides, strict=True):
+            if index is along or stride % self.row.run == 0:
+                continue
+            _index_at(text, point, index)
+            place = point[index]
+            assert isinstance(place, IndexPlace)
+            step = text.into("b32", "mul.lo.u32", place.register, stride % self.row.run)
+            total = text.into("b32", "add.u32", total, step) if total else step
+        return text.into("b32", "and.b32", total or text.into("b32", "mov.u32", 0), self.row.run - 1)
+
+    def is_followed(self, indices: Sequence[SSAValue], array: SSAValue) -> bool:
+        """Whether an access along the row is one of the array that runs follow."""
+        owner, along = array.owner, self.op.body.block.args[-1]
+        return along in indices and isinstance(owner, ac.GlobalOp) and owner.buffer.data == self.row.shifted
 
     def walks(self, ops: list[Operation], varying: set[Operation], levels: dict[Operation, int]) -> list[_Walk]:
         found: list[_Walk] = []
@@ -166,7 +198,8 @@ class _Row:
             first = text.into("b32", "mov.u32", 0)
             head, past = text.label("strips"), text.label("strips_end")
             text.place(head)
-            text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, self.length))
+            end = text.into("b32", "add.u32", self.shift, self.length) if self.shift else self.length
+            text.emit("bra", past, guard=text.into("pred", "setp.ge.u32", first, end))
             self.begin_strip(first)
             self.fetch(walk)
         for piece in range(self.row.pieces):
@@ -200,11 +233,38 @@ class _Row:
         own = text.into("b32", "mul.lo.u32", self.thread, row.run)
         if first:
             own = text.into("b32", "add.u32", own, first)
+        if self.shift:
+            own = text.into("b32", "sub.s32", own, self.shift)
         self.starts = [
             text.into("b32", "add.u32", own, piece * row.threads * row.run) if piece else own
             for piece in range(row.pieces)
         ]
-        self.guards = [self.where_row(text.into("pred", "setp.lt.u32", start, self.length)) for start in self.starts]
+        before = row.most_before
+        last = [text.into("b32", "add.u32", start, before) for start in self.starts] if before else self.starts
+        self.guards = [self.where_row(text.into("pred", "setp.lt.u32", each, self.length + before)) for each in last]
+
+    def inside(self, piece: int, element: int) -> str:
+        """Whether an element of a piece lies in the row."""
+        if not self.shift:
+            return self.guards[piece]
+        text = self.text
+        number = text.into("b32", "add.u32", self.starts[piece], element) if element else self.starts[piece]
+        return self.where_row(text.into("pred", "setp.lt.u32", number, self.length))
+
+    def whole(self, piece: int) -> str:
+        """Whether a piece's run lies in the row from end to end."""
+        if not self.shift:
+            return self.guards[piece]
+        text, most = self.text, self.length - self.row.most_before
+        return self.where_row(text.into("pred", "setp.lt.u32", self.starts[piece], most))
+
+    def at_an_end(self, piece: int, emit: Callable[[list[str]], None]) -> None:
+        """Emit what the threads whose run a row's end cuts do, by their elements' guards."""
+        text, join = self.text, self.text.label("run_cut")
+        none = text.into("pred", "not.pred", self.guards[piece])
+        text.emit("bra", join, guard=text.into("pred", "or.pred", none, self.whole(piece)))
+        emit([self.inside(piece, element) for element in range(self.row.run)])
+        text.place(join)
 
     def where_row(self, guard: str) -> str:
         """A guard, for units that have a row."""
@@ -248,6 +308,8 @@ class _Row:
         if isinstance(inner, ac.ElementLoadOp):
             fetched = self.fetched[result]
             words = fetched.pieces[piece]
+            if words is None:
+                words = fetched.pieces[piece] = arrived(self.text, self.wide(inner, piece), self.row.run)
             self.points[result] = widened(self.text, fetched.element, words) if fetched.element else words
             return
         registers: list[str] = []
@@ -327,42 +389,79 @@ class _Row:
 
     def load(self, op: ac.ElementLoadOp) -> _Fetched:
         text, source = self.text, self.array(op.source)
-        pieces: list[list[str]] = []
+        pieces: list[list[str] | None] = []
         if self.in_vectors(op.source):
             count = self.row.run * ELEMENT_BYTES[source.element] // WORD_BYTES
-            for (base, offset), guard in zip(self.runs_at(source, op.indices), self.guards, strict=True):
-                words = [text.into("b32", "mov.b32", 0) for _ in range(count)]
+            runs = self.runs_at(source, op.indices)
+            for piece, (base, offset) in enumerate(runs):
+                words, guard = [text.into("b32", "mov.b32", 0) for _ in range(count)], self.whole(piece)
                 for first, unit in _units(words):
                     suffix, operand = _vector(unit)
                     address = constant_address(text, base, offset + first * WORD_BYTES)
                     text.emit(f"{source.load}{suffix}.b32", operand, address, guard=guard)
                 pieces.append(words)
+            if self.shift:
+                for piece, (words, run) in enumerate(zip(pieces, runs, strict=True)):
+                    assert words is not None
+                    self.at_an_end(piece, functools.partial(load_singly, text, source, *run, words))
             return _Fetched(source.element, pieces)
-        for piece, guard in enumerate(self.guards):
+        if self.shift and self.lies_together(op, source):
+            # Runs that begin anywhere in this array's vectors. Two of them hold each, so that none is to wait long.
+            return _Fetched(source.element, [None] * self.row.pieces)
+        for piece in range(self.row.pieces):
             registers: list[str] = []
             for element in range(self.row.run):
-                point = self.elements(op.indices, piece, element)
+                point, guard = self.elements(op.indices, piece, element), self.inside(piece, element)
                 address, inside = self.address(source, op.indices, point, check=bool(op.fill.data))
                 inside = text.into("pred", "and.pred", inside, guard) if inside else guard
                 registers.append(load_as_float(text, source, f"[{address}]", inside))
             pieces.append(registers)
         return _Fetched("", pieces)
 
+    def wide(self, op: ac.ElementLoadOp, piece: int) -> WideLoad:
+        """Issue the load of a piece's run, at whatever address it begins."""
+        text, source = self.text, self.array(op.source)
+        # What lies behind the row is loaded by nobody, though it may be the array's.
+        behind: Places = {
+            **self.values,
+            self.op.body.block.args[-1]: IndexPlace(text.into("b32", "mov.u32", self.length)),
+        }
+        for index in op.indices:
+            _index_at(text, behind, index)
+        end, _ = self.address(source, op.indices, behind, check=False)
+        address, _ = self.address(source, op.indices, self.elements(op.indices, piece, 0), check=False)
+        guards = [self.inside(piece, element) for element in range(self.row.run)]
+        return issue_wide(text, source, address, end, guards, self.row.run * ELEMENT_BYTES[source.element])
+
+    def lies_together(self, op: ac.ElementLoadOp, source: GlobalPlace) -> bool:
+        """Whether a run's elements are neighbours, none of them outside of the array."""
+        along = self.op.body.block.args[-1]
+        strides = [stride for index, stride in zip(op.indices, source.strides, strict=True) if index is along]
+        moving = [index for index in op.indices if index in self.varying or index is along]
+        return strides == [1] and moving == [along] and not op.fill.data
+
     def store_run(self, op: ac.ElementStoreOp, piece: int) -> None:
         """What a thread holds of a piece."""
-        text, destination, guard = self.text, self.array(op.destination), self.guards[piece]
+        text, destination = self.text, self.array(op.destination)
         registers = [self.register(op.value, piece, element) for element in range(self.row.run)]
-        if self.in_vectors(op.destination):
-            base, offset = self.runs_at(destination, op.indices)[piece]
-            for first, unit in _units(narrowed(text, destination.element, registers)):
-                suffix, operand = _vector(unit)
-                address = constant_address(text, base, offset + first * WORD_BYTES)
-                text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
+
+        def singly(guards: list[str]) -> None:
+            for element, (register, guard) in enumerate(zip(registers, guards, strict=True)):
+                point = self.elements(op.indices, piece, element)
+                address, _ = self.address(destination, op.indices, point, check=False)
+                store_element(text, destination.element, f"[{address}]", register, guard)
+
+        if not self.in_vectors(op.destination):
+            singly([self.inside(piece, element) for element in range(self.row.run)])
             return
-        for element, register in enumerate(registers):
-            point = self.elements(op.indices, piece, element)
-            address, _ = self.address(destination, op.indices, point, check=False)
-            store_element(text, destination.element, f"[{address}]", register, guard)
+        base, offset = self.runs_at(destination, op.indices)[piece]
+        guard = self.whole(piece)
+        for first, unit in _units(narrowed(text, destination.element, registers)):
+            suffix, operand = _vector(unit)
+            address = constant_address(text, base, offset + first * WORD_BYTES)
+            text.emit(f"st.global{suffix}.b32", address, operand, guard=guard)
+        if self.shift:
+            self.at_an_end(piece, singly)
 
     # ------------------------------------------------------------ folds
 
@@ -374,7 +473,7 @@ class _Row:
         text, fold = self.text, self.function(op)
         identity = float_literal(IDENTITIES[op.function.data])
         found = [
-            text.into("f32", "selp.f32", self.register(op.value, piece, element), identity, self.guards[piece])
+            text.into("f32", "selp.f32", self.register(op.value, piece, element), identity, self.inside(piece, element))
             for element in range(self.row.run)
         ]
         while len(found) > 1:
@@ -386,16 +485,24 @@ class _Row:
         """Before the first element: it stands where that does, so that it is right where none is better."""
         text = self.text
         value = text.into("f32", "mov.f32", float_literal(IDENTITIES[op.function.data]))
-        return Chosen(value, text.into("b32", "mul.lo.u32", self.thread, self.row.run))
+        number = text.into("b32", "mul.lo.u32", self.thread, self.row.run)
+        if self.shift:
+            number = text.into("b32", "max.s32", text.into("b32", "sub.s32", number, self.shift), 0)
+        return Chosen(value, number)
 
     def place_in(self, op: ac.ArgFoldOp, piece: int, best: Chosen) -> None:
         """Let the thread's own elements in a piece follow those that `best` was chosen of."""
         text, function = self.text, op.function.data
-        found = [Chosen(self.register(op.value, piece, element), element) for element in range(self.row.run)]
+        identity = float_literal(IDENTITIES[function])
+        values = [self.register(op.value, piece, element) for element in range(self.row.run)]
+        if self.shift:
+            guards = [self.inside(piece, element) for element in range(self.row.run)]
+            pairs = zip(values, guards, strict=True)
+            values = [text.into("f32", "selp.f32", value, identity, guard) for value, guard in pairs]
+        found = [Chosen(value, element) for element, value in enumerate(values)]
         while len(found) > 1:
             pairs = [better(text, function, *pair) for pair in zip(found[::2], found[1::2], strict=False)]
             found = pairs + found[len(pairs) * 2 :]
-        identity = float_literal(IDENTITIES[function])
         value = text.into("f32", "selp.f32", found[0].value, identity, self.guards[piece])
         number = text.into("b32", "add.u32", self.starts[piece], found[0].number)
         taken = better(text, function, best, Chosen(value, number))
@@ -430,6 +537,17 @@ class _Walk:
     level: int
     ends: list[Operation]
     needed: list[Operation]
+
+
+def _reached(op: Operation) -> tuple[Sequence[SSAValue], SSAValue] | None:
+    """The indices of an access, and its array."""
+    match op:
+        case ac.ElementLoadOp():
+            return op.indices, op.source
+        case ac.ElementStoreOp():
+            return op.indices, op.destination
+        case _:
+            return None
 
 
 def _is_costly(op: Operation) -> bool:

@@ -14,7 +14,7 @@ from tilewright.ir.decisions import RUN_BYTES
 from tilewright.lower.ptx import int8
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.float8 import widen_bytes
-from tilewright.lower.ptx.global_access import ELEMENT_BYTES
+from tilewright.lower.ptx.global_access import ELEMENT_BYTES, constant_address
 from tilewright.lower.ptx.places import GlobalPlace
 
 WORD_BYTES = 4
@@ -87,27 +87,31 @@ def arrived(text: Text, load: WideLoad, run: int) -> list[str]:
     result = [text.into("b32", "mov.b32", word) for word in words]
     join = text.label("run_loaded")
     text.emit("bra", join, guard=load.fast)
+    load_singly(text, load.source, load.address, 0, result, load.guards)
+    text.place(join)
+    return result
+
+
+def load_singly(
+    text: Text, source: GlobalPlace, base: str, offset_bytes: int, words: list[str], guards: list[str]
+) -> None:
+    """A run's elements one by one, each where its guard holds and 0 elsewhere, packed into words."""
+    element_bytes = ELEMENT_BYTES[source.element]
     singles: list[str] = []
-    for number, guard in enumerate(load.guards):
+    for number, guard in enumerate(guards):
         kind = "b32" if element_bytes == 4 else "b16"
         single = text.into(kind, f"mov.{kind}", 0)
-        text.emit(
-            f"{load.source.load}.{'u8' if element_bytes == 1 else kind}",
-            single,
-            f"[{load.address}+{number * element_bytes}]",
-            guard=guard,
-        )
+        address = constant_address(text, base, offset_bytes + number * element_bytes)
+        text.emit(f"{source.load}.{'u8' if element_bytes == 1 else kind}", single, address, guard=guard)
         singles.append(single)
     if element_bytes == 1:
         pairs = zip(singles[::2], singles[1::2], strict=True)
         singles = [text.into("b16", "or.b16", low, text.into("b16", "shl.b16", high, 8)) for low, high in pairs]
-    for index, word in enumerate(result):
+    for index, word in enumerate(words):
         if element_bytes <= 2:
             text.emit("mov.b32", word, f"{{{singles[2 * index]}, {singles[2 * index + 1]}}}")
         else:
             text.emit("mov.b32", word, singles[index])
-    text.place(join)
-    return result
 
 
 def widened(text: Text, element: str, words: list[str]) -> list[str]:

@@ -67,7 +67,16 @@ from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
-from tilewright.synth.cascade.remade import chunks_of, in_words, made_anew, remaking, room_bytes
+from tilewright.synth.cascade.past_end import bounded_once
+from tilewright.synth.cascade.remade import (
+    chunks_of,
+    in_words,
+    inner_axis,
+    made_anew,
+    needed_inner,
+    remaking,
+    room_bytes,
+)
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed_columns, tensor_columns
@@ -110,6 +119,8 @@ _MOST_ADDED = 128
 """Columns of sums that threads add, beside those of a product: of 192, ptxas (12.9) spills 156 bytes."""
 _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
+_AHEAD = 2
+"""Slots of what stays for a tile: one more is filled for the next."""
 _SWIZZLED_ROWS = 8
 """After which the swizzle of a slot repeats, so that boxes begin there."""
 _VECTOR_BYTES = 16
@@ -384,6 +395,7 @@ def _decided(
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, operand, in_vectors, shared,
         programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
+        bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
     )  # fmt: skip
 
 
@@ -502,7 +514,7 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     if element not in DOT_ELEMENTS:
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
-    inner, needed = _inner_axis(load), _needed_inner(program, load, target)
+    inner, needed = inner_axis(load), needed_inner(program, load, target)
     if needed not in ("", inner) and not remaking(program, cascade_axes(program), load, inner, needed, wanted)[0]:
         refuse_map(
             load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
@@ -513,17 +525,6 @@ def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, t
             load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
             needed,
         )  # fmt: skip
-
-
-def _needed_inner(program: tile.ProgramOp, load: tile.LoadOp, target: Target) -> str:
-    """The axis along which an operand has to be contiguous: the contracted one, where the tensor core takes elements of
-    this size along no other; "" where it takes them along either."""
-    if read_type(load.tensor).element_kind.bytes >= target.limit("product.mn_major_bytes_min"):
-        return ""
-    products = [each for each in products_of(program) if load in (each.brought, _held_load(program, each))]
-    over = [each.op.axis.data for each in products]
-    # Of several, one along which it is not contiguous.
-    return next((axis for axis in over if axis != _inner_axis(load)), over[0])
 
 
 def _registers(
@@ -577,7 +578,7 @@ def _tiles(
         )
     )
     span, least = _span(brought), _step(brought)
-    inner = {_inner_axis(load) for load in brought}
+    inner = {inner_axis(load) for load in brought}
     columns = [0]
     if axes.column:
         whole = _whole(program, axes.column, target)
@@ -630,12 +631,6 @@ def _blocks_of(load: tile.LoadOp, axis: str) -> tuple[int, ...]:
     return blocks_along(read_dimensions(load.tensor), axis)
 
 
-def _inner_axis(load: tile.LoadOp) -> str:
-    """The axis along which a load's array is contiguous, of its last two at best."""
-    dense = [each.where for each in read_dimensions(load.tensor) if each.stride == 1]
-    return base_axis(axis_of(dense[-1])) if dense else ""
-
-
 def _slots(
     program: tile.ProgramOp,
     axes: CascadeAxes,
@@ -646,10 +641,16 @@ def _slots(
 ) -> tuple[SlotDecision, ...] | None:
     """The ring of each load, with as many slots as fit beside `room` bytes; None where two of each do not."""
     sum_slots = SUM_SLOTS if slot_sums(program, target) else 0
+
+    def fit(slots: tuple[SlotDecision, ...]) -> bool:
+        return smem_bytes(slots, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max")
+
     for count in _SLOTS:
         found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
-        if smem_bytes(found, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max"):
-            return found
+        if fit(found):
+            # A tile's own while the tile before it is computed, where there is room.
+            ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)
+            return ahead if fit(ahead) else found
     return None
 
 
@@ -682,7 +683,7 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        inner = _needed_inner(program, load, target)
+        inner = needed_inner(program, load, target)
         words = f"no tensor map brings {name}: {said}"
         refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)
@@ -778,7 +779,7 @@ def _slot(
     resident = is_resident(load) and not sliced
     moved = _displacements(load)
     # Where a copy was asked for instead, it lies as it is needed.
-    remade, made = remaking(program, axes, load, inner, _needed_inner(program, load, target), Wanted())
+    remade, made = remaking(program, axes, load, inner, needed_inner(program, load, target), Wanted())
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],

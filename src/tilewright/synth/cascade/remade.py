@@ -18,12 +18,22 @@ from typing import Literal
 
 from tilewright.base.element import Element
 from tilewright.ir.cascade import SPAN_BYTES, SlotDecision
-from tilewright.ir.cascade_facts import CascadeAxes, Product, all_slot_sums, products_of, refuse_at
+from tilewright.ir.cascade_facts import (
+    CascadeAxes,
+    Product,
+    all_slot_sums,
+    axis_of,
+    first_alike,
+    products_of,
+    refuse_at,
+)
 from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
 from tilewright.ir.tile.facts import loads, parameter_name
-from tilewright.ir.tile.gather import read_tensor
+from tilewright.ir.tile.gather import read_dimensions, read_tensor
 from tilewright.ir.tile.types import read_type
 from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
 
 _WARPS_BYTES = SPAN_BYTES // 2
 """Of a row, that the four warps of a consumer take at a time, 16 bytes each."""
@@ -49,6 +59,28 @@ def remaking(
     if across and taken and inner in axes.columns and not _is_held(products, load) and wanted.unmapped != "workspace":
         return "turned", element
     return "", element
+
+
+def _held(program: tile.ProgramOp, product: Product) -> tile.LoadOp | None:
+    owner = product.held.owner
+    return first_alike(program, owner) if isinstance(owner, tile.LoadOp) else None
+
+
+def inner_axis(load: tile.LoadOp) -> str:
+    """The axis along which a load's array is contiguous, of its last two at best."""
+    dense = [each.where for each in read_dimensions(load.tensor) if each.stride == 1]
+    return base_axis(axis_of(dense[-1])) if dense else ""
+
+
+def needed_inner(program: tile.ProgramOp, load: tile.LoadOp, target: Target) -> str:
+    """The axis along which an operand has to be contiguous: the contracted one, where the tensor core takes elements of
+    this size along no other; "" where it takes them along either."""
+    if read_type(load.tensor).element_kind.bytes >= target.limit("product.mn_major_bytes_min"):
+        return ""
+    products = [each for each in products_of(program) if each.brought is load or _held(program, each) is load]
+    over = [each.op.axis.data for each in products]
+    # Of several, one along which it is not contiguous.
+    return next((axis for axis in over if axis != inner_axis(load)), over[0])
 
 
 def _is_held(products: Sequence[Product], load: tile.LoadOp) -> bool:

@@ -10,8 +10,9 @@ mask leaves nothing of, or of no finite element, combine like any others, since 
 
 Both are the program's own operations, in an order that extents alone decide: the same bits in every run.
 
-Not handled: axes that no number of parts divides, values stored along the axis, folds that need a second walk, run-time
-axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by `certificate`.
+Not handled: axes that no fitting number of parts divides, values stored along the axis, folds that need a second walk,
+run-time axes, values over blocks of the axis. Checked by: tests/synth/cut/test_split.py, and each split by
+`certificate`.
 """
 
 from __future__ import annotations
@@ -43,23 +44,34 @@ from tilewright.synth.streaming.graph import Graph, Node, Stored, below, read
 _LEAST = 256
 """Elements of a part, at least."""
 _TRIED = 3
-"""Numbers of parts: that by which a multiprocessor has one at most, and the next."""
+"""Numbers of parts."""
+_FEWEST, _MOST = 0.5, 8.0
+"""Parts that are tried, of those that are wanted."""
 
 
 def splits(program: tile.ProgramOp, wanted: float) -> Iterator[Cut]:
-    """The program with its folded axis in parts, about as many as are wanted: the next powers of two that divide it."""
+    """The program with its folded axis in parts. wanted: by which every multiprocessor has one. Of the numbers that
+    divide the axis those are tried that leave the fewest multiprocessors idle, in twentieths; of equal ones the least.
+    """
     if loops(program) or grouping(program) is not None or program.run_time:
         return
     axis = _axis(program, read(program)[1])
-    most = program.extents[axis] // _LEAST if axis else 0
-    nearest = max(1, min(math.floor(math.log2(wanted)), most.bit_length() - 1))
+    if not axis:
+        return
     blocks = math.lcm(*(size for op in gathers(program) for size in blocks_along(op.dimensions, axis)))
-    for parts in (1 << step for step in range(nearest, nearest + _TRIED)):
-        if parts <= most and program.extents[axis] % (parts * blocks) == 0:
-            try:
-                yield in_parts(program, axis, parts)
-            except RuleViolation:
-                return  # more axes than a tile has
+    most = min(program.extents[axis] // _LEAST, math.ceil(_MOST * wanted))
+    least = max(2, math.ceil(_FEWEST * wanted))
+    dividing = [parts for parts in range(least, most + 1) if program.extents[axis] % (parts * blocks) == 0]
+    for parts in sorted(dividing, key=lambda parts: (_idle(parts / wanted), parts))[:_TRIED]:
+        try:
+            yield in_parts(program, axis, parts)
+        except RuleViolation:
+            return  # more axes than a tile has
+
+
+def _idle(waves: float) -> int:
+    """The part of its time that a multiprocessor waits for the last wave, in twentieths."""
+    return round(20 * (1 - waves / math.ceil(waves)))
 
 
 def _axis(program: tile.ProgramOp, stored: Sequence[Stored]) -> str:

@@ -13,7 +13,7 @@ CTA's registers hold are read once for each walk. Checked by: tests/lower/points
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Operation
 
@@ -56,6 +56,12 @@ _ALONE_ELEMENTS = 16
 """Of a strip, where a thread takes a row by itself: so many loads of it are on their way at once."""
 _MANY_ELEMENTS = 1 << 20
 """Of all rows: with fewer, what counts is how soon a row is done, which more threads for each bring about."""
+_WORTH_SHIFT = 4
+"""Elements that more are taken at a time by vectors that a row begins within: its two ends cost as much as many."""
+_SHIFTED_RUNS = 8
+"""Of a row, at least, for that."""
+_ENOUGH_THREADS = 512
+"""Of a multiprocessor: four warps for each of its schedulers keep it busy."""
 _OTHER_REGISTERS = 30
 """Of a thread, for addresses and what is computed of one run at a time."""
 
@@ -70,25 +76,27 @@ def decide_rows(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Elem
     axis = row_axis(program)
     length = program.extents[axis]
     rows = math.prod(program.extents[each] for each in grid_axes(program) if each != axis)
-    run, vectors = _runs(program, axis, wanted)
+    run, vectors, shifted = _runs(program, axis, wanted)
     many = length <= _ALONE_ELEMENTS or rows * length >= _MANY_ELEMENTS
     if many and (across := _axis_of_neighbours(program, axis)):
         return _alone(axis, across, rows, length)
-    lanes = 1 << (-(-length // (run * _PIECES_OF_WARP)) - 1).bit_length()
-    threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(length, run)
-    threads = wanted.row_threads or threads
-    pieces = -(-length // (threads * run))
+    covered = length + (run - 1 if shifted else 0)
+    lanes = 1 << (-(-covered // (run * _PIECES_OF_WARP)) - 1).bit_length()
+    threads = max(lanes, _LEAST_LANES) if lanes <= _WARP_THREADS else _threads_of_cta(covered, run)
+    threads = wanted.row_threads or _spread(threads, -(-covered // run), rows, target)
+    pieces = -(-covered // (threads * run))
     registers = min(target.limit("thread.registers_max"), target.limit("multiprocessor.registers") // threads)
     waiting = pieces * run * _registers_per_element(program, axis, vectors)
     streamed = int(waiting > registers - _OTHER_REGISTERS)
     if streamed:
         threads, pieces = _STREAMING_THREADS, max(1, _STREAMED_ELEMENTS // run)
-    decision = RowDecision(axis, threads, run, pieces, streamed, vectors)
+    decision = RowDecision(axis, threads, run, pieces, streamed, vectors, shifted=shifted)
     block = max(threads, _SHORT_THREADS)
     ctas = -(-rows // (block // threads))
     unit = f"a CTA of {threads} threads" if threads > _WARP_THREADS else f"{threads} lanes of a warp"
     walk = f"by strips of {decision.strip}" if streamed else "held in registers"
     along = f"{run} elements at a time" if run > 1 else "an element at a time"
+    along += f" from where vectors of {shifted} begin" if shifted else ""
     reasons = (f"no dot: {rows} rows of {length} along {axis}, {unit} for each, {along}, {walk}",)
     return ElementwiseDecisions(ctas, block, reasons, rows=(decision,))
 
@@ -150,9 +158,21 @@ def _threads_of_cta(length: int, run: int) -> int:
     return min(fitting, key=lambda threads: -length % (threads * run), default=_THREADS_MOST)
 
 
-def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...]]:
-    """Elements that a thread takes together, and the parameters that are reached so. 1 and none unless the row is whole
-    runs, which begin at whole vectors, in some array."""
+def _spread(threads: int, runs: int, rows: int, target: Target) -> int:
+    """Threads of a unit: of so few rows that multiprocessors idle, more, up to one for each run."""
+    enough = target.limit("device.multiprocessors") * _ENOUGH_THREADS // rows
+    most = min(-(-runs // _WARP_THREADS) * _WARP_THREADS, enough, target.limit("cta.threads_max"))
+    if most < _SHORT_THREADS:
+        # A warp at most, or units of several would share a CTA, and its barrier.
+        return max(threads, min(_WARP_THREADS, 1 << max(0, most.bit_length() - 1)))
+    # Whole warps with the fewest runs for each thread, no wider than these need.
+    pieces = -(-runs // (most // _WARP_THREADS * _WARP_THREADS))
+    return max(threads, -(-runs // (pieces * _WARP_THREADS)) * _WARP_THREADS)
+
+
+def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tuple[str, ...], str]:
+    """Elements that a thread takes together, the parameters that are reached so, and the one whose vectors runs follow
+    where rows begin anywhere in one; 1 and none where no array is reached so."""
     # What is gathered may lie outside of its array, and is loaded element by element.
     widths = {parameter_name(program, each): 0 for op in gathers(program) for each in (op.tensor, *op.tables)}
     for op in (*_plain_loads(program), *stores(program)):
@@ -165,14 +185,36 @@ def _runs(program: tile.ProgramOp, axis: str, wanted: Wanted) -> tuple[int, tupl
                 widths.setdefault(name, tensor.element_kind.bytes)
             else:
                 widths[name] = 0
-    run = min([RUN_BYTES // width for width in widths.values() if width], default=1)
-    run = min(run, _RUN_MOST)
+    most = min(_RUN_MOST, min([RUN_BYTES // width for width in widths.values() if width], default=1))
+    run = most
     while run > 1:
         vectors = tuple(name for name, width in widths.items() if width and _whole(program, name, axis, run))
+        if vectors and most >= _WORTH_SHIFT * run and (shifted := _shifted(program, widths, axis, most)):
+            return most, shifted, shifted[0]
         if vectors:
-            return run, vectors
+            return run, vectors, ""
         run //= 2
-    return 1, ()
+    shifted = _shifted(program, widths, axis, most)
+    return (most, shifted, shifted[0]) if shifted else (1, (), "")
+
+
+def _shifted(program: tile.ProgramOp, widths: Mapping[str, int], axis: str, run: int) -> tuple[str, ...]:
+    """The most arrays whose rows begin at the same place of a run, if that is not always its first; none of rows that
+    are short, which few whole runs have."""
+    if program.run_time or program.extents[axis] < run * _SHIFTED_RUNS or run < _WORTH_SHIFT:
+        return ()
+    begins: dict[frozenset[tuple[str, int]], list[str]] = {}
+    for op in (*_plain_loads(program), *stores(program)):
+        tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
+        if widths.get(name) and run * widths[name] % _WORD_BYTES == 0:
+            strides = zip(tensor.axis_names, tensor.stride_elements, strict=True)
+            steps = frozenset((each, stride % run) for each, stride in strides if each != axis and stride % run)
+            begins.setdefault(steps, []).append(name)
+    if not begins:
+        return ()
+    # What every row has its own part of is most of what is moved.
+    most = max(begins, key=lambda steps: (bool(steps), len(begins[steps])))
+    return tuple(dict.fromkeys(begins[most]))
 
 
 def _plain_loads(program: tile.ProgramOp) -> list[tile.LoadOp]:

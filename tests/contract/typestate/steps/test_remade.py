@@ -28,7 +28,7 @@ END, RELEASE = "ac.room.end %phase_6\n", "ac.mbarrier.arrive %held [peers = 1]\n
 WAIT = "%retired_2, %settled_1 = ac.wgmma.wait reading(%reading_1) accumulator(%inflight_1) [pending = 0]"
 YIELD = "%retired_1, %retired_2, %values_11"
 ISSUED = "issue_fragment a(%values_15) phase(%made) b(%v_room)"
-ROOM = "@v_room [address = 139264, instances = 1] -> !tier.mem<SMEM, f8e4m3, slots = 1, slot_bytes = 8192"
+ROOM = "instances = 1] -> !tier.mem<SMEM, f8e4m3, slots = 1, slot_bytes = 8192"
 
 
 @cache
@@ -95,7 +95,7 @@ UNKNOWN: dict[str, tuple[tuple[Edit, ...], str]] = {
     "another kind": (((REMAKE, REMAKE.replace("turned", "mirrored")),), "mirrored"),
     "rows that no warp takes": (((REMAKE, REMAKE.replace("rows = 128", "rows = 120")),), "120 x 4 chunks"),
     "a room of other elements": (((ROOM, ROOM.replace("f8e4m3", "f8e5m2")),), "f8e5m2"),
-    "a room for more units": (((ROOM, ROOM.replace("slots = 1,", "slots = 2,").replace("139264", "180224")),), "room"),
+    "a room for more units": (((ROOM, ROOM.replace("slots = 1,", "slots = 2,")),), "room"),
     "a room that a ring guards": (((ROOM, ROOM.replace("instances = 1]", "instances = 1, ring = v_ring]")),), "room"),
     "numbers packed for a product, computed on": (
         (("inputs(%values_12, %values_6)", "inputs(%values_15, %values_6)"),),

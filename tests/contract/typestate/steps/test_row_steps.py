@@ -41,7 +41,7 @@ def changed(length: int, **changes: object) -> Verdict:
 
 
 @pytest.mark.parametrize("kernel", [softmax, layer_norm, quantize, argmax])
-@pytest.mark.parametrize("length", [1, 33, 1024, 4096, 100_000])
+@pytest.mark.parametrize("length", [1, 33, 1024, 1025, 4096, 100_000])
 def test_what_the_compiler_emits_is_proved(kernel, length):
     module, _, _ = lowered(length, kernel)
     assert isinstance(verify(module, HOPPER), Proven)
@@ -53,9 +53,11 @@ MUTANTS = {
     "units of several warps, two in a CTA": (1024, {"threads": 64}),
     "no runs": (1024, {"run": 0}),
     "a run of three": (1024, {"run": 3}),
-    "a strip shorter than the row": (1024, {"pieces": 1}),
+    "a strip shorter than the row": (1024, {"threads": 32, "pieces": 1}),
     "longer vectors than the row has": (1020, {"run": 8}),
-    "vectors of an array whose rows begin anywhere": (1023, {"run": 2, "vectors": ("x",), "pieces": 16}),
+    "vectors of an array whose rows begin anywhere": (1023, {"run": 2, "vectors": ("x",), "pieces": 16, "shifted": ""}),
+    "runs that follow an array of other rows": (1023, {"shifted": "z"}),
+    "a strip that holds a row's points but not those before": (1018, {"threads": 128, "pieces": 1, "run": 8}),
 }
 
 
@@ -85,7 +87,7 @@ def test_a_cta_of_one_warp_without_a_row():
     module, op, row = lowered(1024)
     (kernel,) = [each for each in module.ops if isinstance(each, ac.KernelOp)]
     (role,) = [each for each in kernel.body.block.ops if isinstance(each, ac.RoleOp)]
-    assert row.threads == 32
+    op.properties["rows"] = to_attribute(replace(row, threads=32, pieces=4))
     unit = role.execution
     role.properties["execution"] = type(unit)(unit.unit, IntAttr(1), unit.first_thread)
     kernel.properties["block"] = int_array((32, 1, 1))

@@ -60,7 +60,7 @@ def require_shared_rows(walk: RoleWalk, op: ac.ElementwiseOp) -> None:
         walk.findings.doubt("warps of a unit meet at the CTA's barrier, to which not all of its threads come", op)
     elif row.threads > _LANES and op.parent_op() is not walk.role.op:
         walk.findings.doubt("words of partial results would be written again before all have read them", op)
-    if not row.streamed and row.strip < length:
+    if not row.streamed and row.strip < length + row.most_before:
         walk.findings.doubt(f"rows of {length} points are held by units that hold {row.strip}", op)
     _require_words(walk, op, row)
     _require_vectors(walk, op, row, length)
@@ -107,8 +107,10 @@ def _require_words(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision) -> No
 
 
 def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, length: int) -> None:
-    """Of arrays that are reached a run at a time, each run must lie together and begin at a multiple of its vectors."""
+    """Of arrays that are reached a run at a time, each run must lie together and begin at a multiple of its vectors:
+    all rows' do, or those of all arrays begin at the same place of a run, from which runs are counted."""
     along = op.body.block.args[-1]
+    begins: dict[str, set[tuple[SSAValue, int]]] = {}
     for inner in op.body.block.ops:
         if not isinstance(inner, ac.ElementLoadOp | ac.ElementStoreOp):
             continue
@@ -121,14 +123,24 @@ def _require_vectors(walk: RoleWalk, op: ac.ElementwiseOp, row: RowDecision, len
         places = list(zip(inner.indices, strides, strict=False))
         if isinstance(inner, ac.ElementLoadOp) and inner.fill.data:
             walk.findings.doubt(f"a run of {declared.buffer.data} may lie outside it, and is loaded whole", inner)
-        if not vector or row.run * (element.bytes if element is not None else 0) % _WORD_BYTES or length % row.run:
+        whole = bool(row.shifted) or length % row.run == 0
+        if not vector or row.run * (element.bytes if element is not None else 0) % _WORD_BYTES or not whole:
             walk.findings.doubt(f"runs of {row.run} elements of {declared.buffer.data} are no whole vectors", inner)
         elif [stride for index, stride in places if index is along] != [1] or any(
             index is not along and _goes_along([index], along) for index in inner.indices
         ):
             walk.findings.doubt(f"a run does not lie together in {declared.buffer.data}", inner)
+        elif row.shifted:
+            steps = {(index, stride % row.run) for index, stride in places if index is not along and stride % row.run}
+            if begins.setdefault(declared.buffer.data, steps) != steps:
+                walk.findings.doubt(f"a run in {declared.buffer.data} may begin inside a vector", inner)
         elif any(stride % vector for index, stride in places if index is not along):
             walk.findings.doubt(f"a run in {declared.buffer.data} may begin inside a vector", inner)
+    for name, steps in begins.items():
+        if steps != begins.get(row.shifted):
+            walk.findings.doubt(f"runs are counted by {row.shifted}, whose rows begin elsewhere than {name}'s", op)
+    if row.shifted and row.shifted not in begins:
+        walk.findings.doubt(f"runs are counted by {row.shifted}, which goes along no row", op)
 
 
 def _goes_along(indices: Iterable[SSAValue], along: SSAValue) -> bool:
