@@ -4,8 +4,8 @@
 
 How far is `lower.cascade`, which every other program goes through, from `lower.pipeline`, to which plain products of
 Hopper still go? Three kernels of each product: what the template is decided to be, the general one, and the template
-with the general one's tile, whole and by single CTAs, which tells what is emitted from what is decided. The products
-are the suite `gemm`'s, or drawn as those of `random-gemm` are, of 16 bits or by --element of 8.
+with the general one's tile, whole and by as many CTAs, so that what is emitted shows apart from what is decided. The
+products are the suite `gemm`'s, or drawn as those of `random-gemm` are, of 16 bits or by --element of 8.
 
 Not handled: right operands with rows in memory but by --rows-of-b. Checked by: a run.
 """
@@ -96,11 +96,11 @@ def _wishes(shape: wished.Shape, element: str, *, rows_of_b: bool, fast: bool) -
     ).decisions  # fmt: skip
     if isinstance(d, CascadeDecisions):
         swapped = d.row == "N"
-        name = (
-            f"template {d.tile_rows}x{d.tile_columns}{' transposed' if swapped else ''}{' in turn' if d.turns else ''}"
-        )
+        how = f"{' transposed' if swapped else ''}{' in turn' if d.turns else ''}"
+        how += f" by {d.teams} x {d.split}" if d.shares > 1 else ""
+        name = f"template {d.tile_rows}x{d.tile_columns}{how}"
         found[name] = replace(
             usual, tile=(d.tile_rows, d.tile_columns), consumers=d.consumers, depth=d.tile_streamed,
-            turns=bool(d.turns), swapped=swapped, split=1, cluster=d.cluster, stream_k=False, teams=1,
+            turns=bool(d.turns), swapped=swapped, split=d.split, cluster=d.cluster, stream_k=False, teams=d.teams,
         )  # fmt: skip
     return found

@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT
 from tests.fragment_kernels import Shape, kernel_text, multiply
 from tests.lower import cascade_programs
 from tilewright.driver.compile.compile import aligned, elements_of
-from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.kernels import gated_kernel, matmul_kernel
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.ac.reader import read_ac
 from tilewright.frontends.tile.kernel import Kernel
@@ -170,6 +170,10 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "sums in slots of tensor memory": (
         matmul_kernel,
         {"dims": {"M": 512, "N": 520, "K": 256}, "wanted": Wanted(tile=(128, 128)), "target": "sm_100a"},
+    ),
+    "walks that sum two products": (
+        gated_kernel("silu"),
+        {"dims": {"M": 256, "N": 264, "K": 256}, "wanted": Wanted(walked=True, tile=(64, 64))},
     ),
     "parts of a cluster": (
         matmul_kernel,

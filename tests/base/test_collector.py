@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from tilewright.base.collector import collect_young, collector_paused
+from tilewright.base.collector import collect_young, collector_paused, collector_rare
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -37,3 +37,12 @@ def test_what_was_made_meanwhile_is_freed_when_asked() -> None:
         assert made() is not None
         collect_young()
         assert made() is None
+
+
+def test_garbage_is_looked_for_rarely_and_then_as_before() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(KeyError), collector_rare():
+        assert gc.isenabled()
+        assert gc.get_threshold()[0] == 100 * before[0]
+        raise KeyError
+    assert gc.get_threshold() == before

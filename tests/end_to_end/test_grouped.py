@@ -14,6 +14,7 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.compile import compile_kernel
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
@@ -105,8 +106,8 @@ def test_what_a_bundle_says_of_it() -> None:
 def instance() -> tuple[ModuleOp, str]:
     """A small instance, decided, and its text."""
     elements = {parameter.name: Element.BF16 for parameter in experts.parameters} | {"ends": Element.S32}
-    module = trace(experts, {"T": 4096, "G": 8, "K": 1024, "N": 1024}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 128), stages=2))
+    module = walked(trace(experts, {"T": 4096, "G": 8, "K": 1024, "N": 1024}, elements), HOPPER)
+    decide(the_program(module), HOPPER, Wanted(tile=(128, 128), stages=2))
     small = small_instance(module)
     return small, lower_to_ptx([kernel.module for kernel in lower_program(the_program(small)).kernels], "sm_90a")
 

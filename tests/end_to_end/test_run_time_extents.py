@@ -1,7 +1,7 @@
 # ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """One kernel for a range of extents: compiled and proven once, right at every extent on the CPU machine."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from tilewright.driver.run.run import CompiledKernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.reference import evaluate
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tile.axes import derived_extent
 from tilewright.runtime.arrays import numpy_dtype
 from tilewright.runtime.bundle import load, save
@@ -99,14 +100,20 @@ KINDS = {
 }  # fmt: skip
 
 
+WALKED = "sm_90a, by the general generator"
+
+
 @cache
 def compiled(name: str, target: str = "sm_90a") -> Compilation:
-    """For sm_100a, of which there was no GPU, with both proofs and assembled."""
+    """For sm_100a, of which there was no GPU, with both proofs and assembled; walks with both proofs."""
     kind, proved = KINDS[name], target == "sm_100a"
-    return compile_kernel(
-        kind.kernel, dims={**kind.dims, "M": kind.values}, dtype=kind.dtype, strides=kind.strides, wanted=kind.wanted,
-        rerun=proved, assembled=proved, target=target,
+    wanted, target = replace(kind.wanted, walked=target == WALKED), target.split(",")[0]
+    made = compile_kernel(
+        kind.kernel, dims={**kind.dims, "M": kind.values}, dtype=kind.dtype, strides=kind.strides, wanted=wanted,
+        rerun=proved or wanted.walked, assembled=proved, target=target,
     )  # fmt: skip
+    assert isinstance(made.decisions, CascadeDecisions) or not wanted.walked
+    return made
 
 
 def extents_of(kind: Kind) -> list[int]:
@@ -117,7 +124,12 @@ def extents_of(kind: Kind) -> list[int]:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
-    ("name", "target"), [*((name, "sm_90a") for name in KINDS), *((name, "sm_100a") for name in KINDS)]
+    ("name", "target"),
+    [
+        *((name, "sm_90a") for name in KINDS),
+        *((name, WALKED) for name in KINDS if name != "scales of blocks"),
+        *((name, "sm_100a") for name in KINDS),
+    ],
 )
 def test_every_extent_is_right(name: str, target: str) -> None:
     made = compiled(name, target)

@@ -35,7 +35,10 @@ def batched(a: tw.Tensor["B", "M", "K"], b: tw.Tensor["B", "K", "N"], c: tw.Tens
     c[h, i, j] = acc
 
 
-_WISHES = ("tile", "turns", "swapped", "misaligned", "accumulation", "cluster", "stream_k", "prefetch")
+_WISHES = (
+    "tile", "turns", "swapped", "misaligned", "accumulation", "cluster", "stream_k", "prefetch", "split", "teams",
+    "release_distance",
+)  # fmt: skip
 
 
 def walked(kernel: Kernel, dims: Mapping[str, int], **options: Any) -> tuple[Compilation, CascadeDecisions]:

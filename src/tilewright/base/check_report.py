@@ -8,11 +8,11 @@ for them, and says so (`KernelReport.exceptions`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.timeline import Timeline
+from tilewright.base.value import dataclass
 
 VerdictWord = Literal["proven", "refuted", "unknown"]
 SetAside = Literal["source", "option", "ignored"]

@@ -8,9 +8,12 @@ Checked by: tests/base/test_collector.py.
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+
+_RARELY = 100
 
 
 @contextmanager
@@ -23,6 +26,20 @@ def collector_paused() -> Generator[None, None, None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def collector_rare() -> Generator[None, None, None]:
+    """Garbage is looked for a hundred times less often inside the block, and not when Python ends: of a program that is
+    done before long, nearly all that it loads and makes lives on."""
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
+    first, *others = gc.get_threshold()
+    gc.set_threshold(_RARELY * first, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, *others)
 
 
 def collect_young() -> None:

@@ -5,10 +5,10 @@ The same value is rendered by `report` as text, JSON, SARIF and HTML. Nothing he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 
 
 class Level(Enum):

@@ -8,11 +8,11 @@ first, strides in bytes). This module does not judge whether a tensor map is leg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.element import Element
 from tilewright.base.size import Range, Size
+from tilewright.base.value import dataclass
 
 Swizzle = Literal["none", "32B", "64B", "128B", "128B_atom_32B", "128B_atom_32B_flip_8B", "128B_atom_64B"]
 Interleave = Literal["none", "16B", "32B"]

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 
 Function = Literal["+", "-", "*", "//", "%", "min", "max", "ceil_div"]
 

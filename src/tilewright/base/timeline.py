@@ -6,10 +6,10 @@ Whoever follows a run fills it; `report` draws it (HTML, Chrome trace). Nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 
 MarkKind = Literal["work", "copy", "matrix", "signal", "wait", "access", "finding"]
 """work: anything without a kind of its own; copy: by the copy engine; matrix: by the tensor core; signal: arrivals,

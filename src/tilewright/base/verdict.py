@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.base.diagnostic import Diagnostic
+from tilewright.base.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
 from tilewright import __version__
+from tilewright.base.collector import collector_rare
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.cli.terminal.streams import OutputLost, lasting_streams
 from tilewright.driver.check.defect import defects_as_errors
@@ -57,6 +57,8 @@ class Parser(argparse.ArgumentParser):
     commands: tuple[argparse.ArgumentParser, ...] = ()
 
     def error(self, message: str) -> NoReturn:
+        from difflib import get_close_matches  # of what is mostly right
+
         command, option = _INVALID_CHOICE.fullmatch(message), _UNRECOGNIZED.match(message)
         if command is not None:
             near = get_close_matches(command["given"], COMMANDS, n=1)
@@ -97,7 +99,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
-    with lasting_streams():
+    with lasting_streams(), collector_rare():
         return _run(arguments)
 
 

@@ -15,8 +15,10 @@ from typing import Literal
 
 from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.group_rows import GroupDecision
+from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
 
 RASTER_GROUP = 8
@@ -52,7 +54,9 @@ class SlotDecision:
     under the barriers of that one's ring. lookups: what tables say; page: where rows of the map are places in blocks of
     the outer axis, elements of a block, else 0. Rows of a slot come in as many boxes as it takes, each of one block.
     peers: CTAs of a cluster that need the same slice; each brings an equal part of its rows to all of them. displaced:
-    by how many elements along the inner and the outer axis. remade: how each consumer makes an operand of it
+    by how many elements along the inner and the outer axis. among: loads that stand side by side in one slot, so that
+    one product takes them all; which: of them this one is. read_once: 1 if no byte is expected to be read a second
+    time, so that the L2 cache need not keep any. remade: how each consumer makes an operand of it
     (`ir.ac.remade`), "" where the slot is multiplied as it is; remade_element: of that operand; remade_chunks: of 16
     bytes, that it takes of each row.
     """
@@ -79,6 +83,9 @@ class SlotDecision:
     joined: int = 0
     peers: int = 1
     displaced: tuple[int, int] = (0, 0)
+    among: int = 1
+    which: int = 0
+    read_once: int = 0
     remade: Literal["", "turned", "widened"] = ""
     remade_element: str = ""
     remade_chunks: int = 0
@@ -133,6 +140,18 @@ class SlotDecision:
     @property
     def slot_bytes(self) -> int:
         return self.spans * self.span_bytes
+
+    @property
+    def lines_bytes(self) -> int:
+        """Of one span of every row of all that stand side by side."""
+        return self.among * self.span_bytes
+
+    def offset_bytes(self, across: int, down: int, contracted: str) -> int:
+        """Where in a slot a box begins. across, down: which one; contracted: the axis that products sum along. Rows
+        along it go on from one load to the next, span by span; else a load stands behind the other as a whole."""
+        if self.inner == contracted:
+            return across * self.lines_bytes + self.which * self.span_bytes + down * self.box_bytes
+        return self.which * self.slot_bytes + across * self.span_bytes + down * self.box_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +208,11 @@ class CascadeDecisions:
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
     where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. bounded_once:
     folds, by their numbers in the program, whose operands are bounded where the streamed axis ends for all that is
-    computed of them in the walk. added: products whose slices threads add up in float32, and to what the program adds
-    them to."""
+    computed of them in the walk. release_distance: products of a sum of slots that are issued after a slot's own before
+    that one is waited for and the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile
+    by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
+    it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
+    add up in float32, and to what the program adds them to."""
 
     row: str
     column: str
@@ -237,6 +259,31 @@ class CascadeDecisions:
     grouping: tuple[GroupDecision, ...] = ()
     added: tuple[int, ...] = ()
     bounded_once: tuple[int, ...] = ()
+    release_distance: int = 1
+    split: int = 1
+    teams: int = 1
+
+    @property
+    def shares(self) -> int:
+        """CTAs that walk parts of a tile's sum."""
+        return self.split * self.teams
+
+    @property
+    def team_sum(self) -> TeamSum:
+        """How clusters take the sum of a tile."""
+        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.split_sum.part_step)
+
+    @property
+    def split_sum(self) -> SplitSum:
+        """How CTAs of a cluster take the sum of a tile."""
+        step = self.tile_columns // sum_parts(self.tile_columns, self.split)
+        return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, step)
+
+    @property
+    def waits_alone(self) -> bool:
+        """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
+        where rows stand in groups, all read first where these end."""
+        return bool(self.programmatic) and not self.grouping
 
     @property
     def stream(self) -> TileStream | None:
@@ -245,7 +292,7 @@ class CascadeDecisions:
 
     @property
     def cluster_ctas(self) -> int:
-        return self.cluster[0] * self.cluster[1]
+        return self.cluster[0] * self.cluster[1] * self.split
 
     @property
     def walked_together(self) -> int:
@@ -292,6 +339,10 @@ class CascadeDecisions:
     def columns_along(self, axis: str) -> int:
         """Of a tile, along an axis of columns."""
         return {self.column: self.tile_columns, **dict(zip(self.further, self.further_columns, strict=True))}[axis]
+
+    def stored_along(self, axis: str) -> int:
+        """Columns of a tile that a CTA stores, along an axis of columns."""
+        return self.columns_along(axis) // self.split_sum.parts
 
     def tile_extent(self, axis: str) -> int:
         """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""

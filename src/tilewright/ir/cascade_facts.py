@@ -254,6 +254,18 @@ def all_slot_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
     return tuple(each for products in found for each in products) if all(found) else ()
 
 
+def shared_sums(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The products of a program whose one walk only sums them, of one operand with the rows and others that differ in
+    nothing but the array: together they are one product; none of any other program."""
+    found = all_slot_sums(program)
+    if not found or len(loops(program)) > 1:
+        return ()
+    held = {first_alike(program, each.held.owner) for each in found if isinstance(each.held.owner, tile.LoadOp)}
+    brought = {each.brought for each in found}
+    kinds = {(each.brought.result.type, each.op.result.type) for each in found}
+    return found if len(held) == len(kinds) == 1 and len(brought) == len(found) and not held & brought else ()
+
+
 def sum_of(op: ContractOp, axes: CascadeAxes) -> tuple[SSAValue | None, SSAValue]:
     """What a product is added to, if the program adds it to one value and uses it for nothing else; and what the sum
     is."""

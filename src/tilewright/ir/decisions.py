@@ -16,12 +16,13 @@ from typing import Any, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute
 
-from tilewright.ir.ac.split import contributions, sum_parts
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, WalkRange
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.rows import RowDecision
+from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
 from tilewright.ir.transpose import TRANSPOSE_CLASSES, TransposeDecision
 
@@ -115,7 +116,6 @@ class PipelineDecisions:
     fill_ctas: int
     fill_threads: int
     reasons: tuple[str, ...]
-    grouping: tuple[GroupDecision, ...] = ()
     more_b: tuple[OperandDecision, ...] = ()
     programmatic: int = 0
     filler_waits: int = 0
@@ -241,12 +241,19 @@ class PipelineDecisions:
         return self.cluster_m * self.cluster_n * self.split
 
     @property
+    def split_sum(self) -> SplitSum:
+        """How CTAs of a cluster take the sum of a tile."""
+        return SplitSum(self.split, self.consumers, self.tile_m, self.tile_n, self.part_step)
+
+    @property
+    def team_sum(self) -> TeamSum:
+        """How clusters take it."""
+        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.part_n)
+
+    @property
     def partial_bytes(self) -> int:
-        """Shared memory for the parts of its columns that a CTA gets from those it shares tiles with: from the other
-        one of two, or from each of more, itself included."""
-        if self.split == 1:
-            return 0
-        return 4 * self.tile_m * self.part_n * contributions(self.split, self.sum_parts)
+        """Shared memory for what a CTA gets of those it shares tiles with."""
+        return self.split_sum.partial_bytes
 
     @property
     def spill_bytes(self) -> int:

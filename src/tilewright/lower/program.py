@@ -7,10 +7,8 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from tilewright.base.plan import Buffer
 from tilewright.base.size import Size, ceil_div, settled
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
-from tilewright.ir.group_rows import in_line, stands_in_line
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.types import tensor_type
 
@@ -58,19 +56,6 @@ def map_dims(program: tile.ProgramOp, decision: MapDecision, axes: Sequence[str]
             assert dims[at] == extents[axis], f"dimension {at} of a map is {dims[at]}, not {axis}"
             dims[at] = sizes[axis]
     return tuple(dims)
-
-
-def rows_in_line(program: tile.ProgramOp, buffer: Buffer, decisions: PipelineDecisions) -> Buffer:
-    """The array as the rows of all groups in one line, where they stand apart in it; else as it is."""
-    axes = next(
-        tensor_type(argument).axis_names
-        for name, argument in zip(program.parameters, program.body.block.args, strict=True)
-        if name.data == buffer.name
-    )
-    for grouping in decisions.grouping:
-        if stands_in_line(axes, decisions.grouping, decisions.rows):
-            return in_line(buffer, grouping.pitch)
-    return buffer
 
 
 def slot_bytes(decisions: PipelineDecisions) -> tuple[int, int]:

@@ -36,9 +36,8 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.transpose import TransposeDecision
 from tilewright.lower.build import INDEX, Build, global_array, new_kernel, new_role, shared_buffer
 from tilewright.lower.cascade.kernel import cascade_kernel
-from tilewright.lower.distribution.team_sum import team_workspaces
 from tilewright.lower.expression import element_body, loads_in
-from tilewright.lower.pipeline.declarations import stream_arrays
+from tilewright.lower.pipeline.declarations import stream_arrays, team_arrays
 from tilewright.lower.pipeline.kernel import pipeline_kernel
 from tilewright.lower.points.expression_order import add_in_order
 from tilewright.lower.points.row_kernel import row_kernel
@@ -229,6 +228,6 @@ def _fills(program: tile.ProgramOp, decisions: PipelineDecisions) -> list[_Fill]
 def _pipeline_program(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoweredProgram:
     copies = lower_copies(program)
     kernels, arrays = list(copies.kernels), list(copies.buffers)
-    arrays += (*stream_arrays(program, decisions), *team_workspaces(program, decisions))
+    arrays += (*stream_arrays(program, decisions), *team_arrays(program, decisions))
     kernels.append(LoweredKernel(program.sym_name.data, pipeline_kernel(program, decisions)))
     return LoweredProgram(tuple(kernels), tuple(arrays))

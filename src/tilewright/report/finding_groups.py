@@ -8,10 +8,10 @@ Not handled: findings of two rules that have one cause. Checked by: tests/report
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tilewright.base.check_report import Suppressed
 from tilewright.base.diagnostic import Diagnostic, Level
+from tilewright.base.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ Checked by: tests/report/test_check_text.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.check_report import Suppressed
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plural import counted
+from tilewright.base.value import dataclass
 from tilewright.report.finding_groups import FindingGroup, grouped_findings, grouped_suppressed
 from tilewright.report.text import printable, render_finding
 

@@ -8,7 +8,7 @@ how late slots are released; last, which tiles idle CTAs help with. Each step is
 module of its own, and may be replaced alone.
 
 Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
-rows in groups (`synth.distribution.grouped`); programs without a dot. What the language has beyond is refused at the
+programs without a dot. What the language has beyond is refused at the
 author's line (`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered
 kernel.
 """
@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.ir.ac.split import sum_parts
+from tilewright.ir.cascade_facts import refuse_at
 from tilewright.ir.decisions import (
     RUN_BYTES,
     Decisions,
@@ -38,7 +39,6 @@ from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import require_equal_parts
 from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
-from tilewright.synth.distribution.grouped import decide_grouped
 from tilewright.synth.distribution.split import clusters_at_once, require_split, require_teams
 from tilewright.synth.distribution.stream_k import streamed
 from tilewright.synth.distribution.tile_order import choose_tile_order
@@ -106,8 +106,12 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     groups = grouping(program)
     decisions: Decisions
     if groups is not None:
-        decisions = decide_grouped(program, groups, target, wanted)
-    elif products is None:
+        refuse_at(
+            program,
+            f"groups of {groups.ragged} in a loop that does more than sum products of these rows",
+            "give one product or several of the same rows in one loop, with an epilogue",
+        )
+    if products is None:
         refuse_spill_slots(wanted)
         decisions = _decide_elementwise(program, target, wanted)
     else:

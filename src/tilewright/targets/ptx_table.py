@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.targets.sections import Sections, table_text
 
 Effect = Literal["plain", "async_start", "async_wait", "fence", "barrier", "control"]

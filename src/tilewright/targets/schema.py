@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.targets.sections import Sections
 
 FactValue = bool | int | tuple[int, ...]

@@ -11,11 +11,12 @@ one device was measured to be, for cost models. Checked by tests/targets/test_ta
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import cache
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.targets.schema import Fact, Facts, TargetTable, parse_table
 from tilewright.targets.sections import table_text
 

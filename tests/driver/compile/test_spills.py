@@ -126,3 +126,46 @@ def test_rows_are_taken_by_more_threads() -> None:
     assert [each.row_threads for each in wishes] == [256, 512, 1024]
     short = replace(row, threads=32)
     assert not list(without_spills(ElementwiseDecisions(8, 128, (), rows=(short,)), Wanted(), 8, target("sm_90a")))
+
+
+@tw.kernel
+def weighed_experts(
+    x: tw.Tensor["T", "K"],
+    w: tw.Tensor["G", "N", "K"],
+    ends: tw.Tensor["G", tw.i32],
+    s: tw.Tensor["T"],
+    r: tw.Tensor["T", "N"],
+    b: tw.Tensor["G", "N"],
+    y: tw.Tensor["T", "N"],
+) -> None:
+    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
+    total = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        total += tw.dot(x[i, k], w[g, j, k].T)
+    y[i, j] = tw.gelu(total + b[g, j]) * s[i] + r[i, j]
+
+
+GROUPS = {"T": 8192, "G": 8, "N": 4096, "K": 4096}
+
+
+def test_walks_that_sum_get_tiles_of_fewer_sums() -> None:
+    """And no slots of another depth, of which their sums have no fewer registers."""
+    for kernel, dims, wanted in (
+        (weighed_experts, GROUPS, Wanted()),
+        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted(walked=True)),
+    ):
+        made = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False)
+        d = made.decisions
+        assert isinstance(d, CascadeDecisions)
+        tried = list(without_spills(d, wanted, 8, target("sm_90a")))
+        assert tried and all(each.tile is not None and each.depth is None for each in tried)
+        other = compile_kernel(kernel, dims=dims, wanted=tried[0], rerun=False, assembled=False).decisions
+        assert isinstance(other, CascadeDecisions)
+        assert other.unit_rows * other.tile_columns < d.unit_rows * d.tile_columns
+        assert list(without_spills(d, replace(wanted, tile=tried[0].tile), 8, target("sm_90a"))) == []
+
+
+@pytest.mark.full
+def test_an_epilogue_of_many_numbers_in_groups_gets_another_tile() -> None:
+    made = compile_kernel(weighed_experts, dims=GROUPS, rerun=False)
+    assert made.assembly is not None and made.assembly.spill_bytes == 0

@@ -23,7 +23,7 @@ from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.facts import grouping, the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
@@ -55,6 +55,15 @@ WALKED = {
     "walked": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3)),
     "walked, ping-pong": replace(KINDS["turns"], wanted=Wanted(walked=True, tile=(128, 64), stages=2, turns=True)),
     "walked pairs": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3, cluster=(1, 2))),
+    "walked split": replace(KINDS["plain"], wanted=Wanted(walked=True, tile=(64, 64), stages=3, split=4)),
+    "walked teams": replace(
+        KINDS["plain"],
+        dims={"M": 128, "N": 256, "K": 4096},
+        wanted=Wanted(walked=True, tile=(64, 64), stages=3, teams=4),
+    ),
+    "walked gated": Kind(
+        gated_kernel("silu"), {"M": 512, "N": 512, "K": 1024}, Wanted(walked=True, tile=(64, 64), stages=3)
+    ),
     "walked batch": replace(KINDS["batch"], wanted=Wanted(walked=True, tile=(64, 64), stages=2)),
     "walked, two levels": replace(
         KINDS["scaled"], dims={**KINDS["scaled"].dims, "K": 1024}, wanted=Wanted(walked=True, tile=(64, 64), stages=3)
@@ -80,7 +89,8 @@ def instance(name: str) -> Instance:
     kind = SPECIAL.get(name) or KINDS[name]
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
-    module = walked(module, HOPPER, kind.wanted) if kind.wanted.walked else module
+    if kind.wanted.walked or grouping(the_program(module)) is not None:
+        module = walked(module, HOPPER, kind.wanted)
     decide(the_program(module), target("sm_90a"), kind.wanted)
     small = small_instance(module)
     lowered = lower_program(the_program(small))
@@ -127,7 +137,9 @@ def test_right_texts_pass(name: str) -> None:
     assert isinstance(made.judge(made.text), Proven)
 
 
-@pytest.mark.parametrize("name", ["batch", "groups", "walked", "walked, ping-pong", "walked batch"])
+@pytest.mark.parametrize(
+    "name", ["batch", "groups", "walked", "walked, ping-pong", "walked batch", "walked split", "walked gated"]
+)
 def test_a_producer_that_takes_the_first_cta_s_tiles(name: str) -> None:
     """As many tiles, and each is stored where it belongs: what is stored there is another tile's sum."""
     made = instance(name)
@@ -215,7 +227,7 @@ def test_the_matrix_of_the_next_group() -> None:
 
 
 @pytest.mark.parametrize("operand", [0, 1])
-@pytest.mark.parametrize("name", ["plain", "walked"])
+@pytest.mark.parametrize("name", ["plain", "walked", "walked split"])
 def test_slices_of_one_operand_one_further(operand: int, name: str) -> None:
     made = instance(name)
     verdicts = [made.judge(moved(made.text, LOAD, operand, dimension, 64)) for dimension in (0, 1)]

@@ -13,13 +13,14 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Verdict
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.reproof import replay_plan
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_groups import at_these_sizes, limits_of
 from tilewright.frontends.ptx.reader import read
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile.facts import the_program
+from tilewright.ir.tile.facts import grouping, the_program
 from tilewright.lower.plan import launch_plan
 from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
@@ -101,7 +102,9 @@ def judged(kind: Kind, spoiled: str | None) -> Verdict:
     """The small instance's text, with the place of the CTA or cluster in the kernel `spoiled` replaced by 0."""
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
-    decide(the_program(module), target("sm_90a"), kind.wanted)
+    if grouping(the_program(module)) is not None:
+        module = walked(module, HOPPER, kind.wanted)
+    decide(the_program(module), HOPPER, kind.wanted)
     instance = small_instance(module)
     lowered = lower_program(the_program(instance))
     modules = {item.name: item.module for item in lowered.kernels}
@@ -118,7 +121,9 @@ def judged(kind: Kind, spoiled: str | None) -> Verdict:
 def entries(kind: Kind) -> tuple[str, ...]:
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
-    decide(the_program(module), target("sm_90a"), kind.wanted)
+    if grouping(the_program(module)) is not None:
+        module = walked(module, HOPPER, kind.wanted)
+    decide(the_program(module), HOPPER, kind.wanted)
     return tuple(item.name for item in lower_program(the_program(module)).kernels)
 
 

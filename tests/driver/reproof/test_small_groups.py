@@ -14,6 +14,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import protocol_claims
+from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.reproof import replay_plan, reprove
 from tilewright.driver.reproof.small import small_instance
 from tilewright.driver.reproof.small_groups import at_these_sizes, group_sizes, group_tiles, limits_of
@@ -40,8 +41,8 @@ def apart(x: tw.Tensor["G", "T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Ten
 
 def decided(kernel: tw.Kernel = consecutive, rows: int = 4096, groups: int = 64) -> ModuleOp:
     elements = {parameter.name: Element.BF16 for parameter in kernel.parameters} | {"ends": Element.S32}
-    module = trace(kernel, {"T": rows, "G": groups, "K": 4096, "N": 8192}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(64, 128), stages=2))
+    module = walked(trace(kernel, {"T": rows, "G": groups, "K": 4096, "N": 8192}, elements), HOPPER)
+    decide(the_program(module), HOPPER, Wanted(tile=(64, 128), stages=2))
     return module
 
 
@@ -172,6 +173,6 @@ def with_a_bias(
 @pytest.mark.parametrize("turns", [False, True])
 def test_vectors_of_groups_and_turns_keep_their_text(turns: bool) -> None:
     elements = {parameter.name: Element.BF16 for parameter in with_a_bias.parameters} | {"ends": Element.S32}
-    module = trace(with_a_bias, {"T": 4096, "G": 64, "K": 2048, "N": 8192}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 128), turns=turns))
+    module = walked(trace(with_a_bias, {"T": 4096, "G": 64, "K": 2048, "N": 8192}, elements), HOPPER)
+    decide(the_program(module), HOPPER, Wanted(tile=(128, 128), turns=turns))
     assert isinstance(reprove(module, text_of(module), "sm_90a", "with_a_bias"), Proven)

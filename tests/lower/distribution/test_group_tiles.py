@@ -228,10 +228,10 @@ def test_weights_that_are_read_once_are_given_up_first() -> None:
     """The policy is a hint alone: text with it is proved as text without."""
     dims = {"T": 64, "G": 16, "K": 2048, "N": 2048}
     lowered = lower(consecutive, dims, dict(ENDS))
-    assert lowered.decisions.b.read_once
+    assert {slot.buffer: slot.read_once for slot in lowered.decisions.slots} == {"x": 0, "w": 1}
     copies = [item for item in instructions(lowered.parsed) if item.row == "cp.async.bulk.tensor"]
-    rows, *weights = ["L2::cache_hint" in item.modifiers for item in copies]
-    assert not rows and weights and all(weights)
+    given_up = ["L2::cache_hint" in item.modifiers for item in copies]
+    assert given_up == ["3d" in item.modifiers for item in copies] and {*given_up} == {True, False}
     assert isinstance(verify(lowered.kernels[0], HOPPER), Proven)
     done = compile_kernel(consecutive, dims=dims, dtype={"ends": "i32"}, assembled=False)
     assert done.text_proof is not None and "evict_first" in done.ptx

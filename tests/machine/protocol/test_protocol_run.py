@@ -226,6 +226,33 @@ ret;"""
     assert lines(report) == [(12, "branch")] and "leaves out" in report.taints[0].sources[0][1]
 
 
+@pytest.mark.parametrize("other", ["", "st.shared.f32 [cell+4], %f0;\n"])
+def test_who_can_forget_observes_the_rehearsal(other: str) -> None:
+    body = f"""mov.u32 %r0, %ntid.x;
+cvt.rn.f32.u32 %f0, %r0;
+{other}st.shared.f32 [cell], %f0;
+ld.shared.u32 %r2, [cell];
+setp.eq.u32 %p0, %r2, 0;
+@%p0 bra END;
+bar.sync 0;
+END:
+ret;"""
+    text = module(body, globals_=".shared .align 8 .b8 cell[8];")
+    apart: list[Event] = []
+    alone = run_protocol(text, launch(grid=2), {}, observe=apart.append)
+    seen: list[Event] = []
+    forgotten: list[int] = []
+
+    def forget() -> None:
+        forgotten.append(len(seen))
+        seen.clear()
+
+    report = run_protocol(text, launch(grid=2), {}, observe=seen.append, forget=forget)
+    assert len(forgotten) == 1 and forgotten[0] > 0
+    assert seen == apart and any(isinstance(event, NamedBarrier) for event in seen)
+    assert report.certain and report.sliced.stores == alone.sliced.stores and report.counts == alone.counts
+
+
 def test_data_that_only_addresses_global_memory_makes_accesses_uncertain() -> None:
     report, events = protocol(
         """ld.param.u64 %rd0, [out];

@@ -6,6 +6,7 @@ import pytest
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.tile.facts import dots, the_program
 from tilewright.synth.decide import decide
@@ -43,9 +44,13 @@ def grouped(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor
     c[i, j] = acc
 
 
-def traced(kernel, dims, element=Element.F8E4M3):
+def module_of(kernel, dims, element=Element.F8E4M3):
     known = {"c": Element.BF16, "s": Element.F32, "ends": Element.S32}
-    return the_program(trace(kernel, dims, {each.name: known.get(each.name, element) for each in kernel.parameters}))
+    return trace(kernel, dims, {each.name: known.get(each.name, element) for each in kernel.parameters})
+
+
+def traced(kernel, dims, element=Element.F8E4M3):
+    return the_program(module_of(kernel, dims, element))
 
 
 def depth_of(k: int, element=Element.F8E4M3, kernel=product, **wanted) -> int:
@@ -75,10 +80,17 @@ def test_wishes_that_exclude_one_another():
 
 
 def test_tiles_leave_room_for_two_accumulators():
-    dims = {"M": 4096, "N": 4096, "K": 4096}
-    for kernel, extents in ((product, dims), (grouped, {"T": 4096, "G": 8, "N": 4096, "K": 4096})):
-        precise = decide(traced(kernel, extents), target("sm_90a"))
-        fast = decide(traced(kernel, extents), target("sm_90a"), Wanted(accumulation="fast"))
-        assert (precise.promoted, fast.promoted) == (1, 0)
-        numbers = precise.unit_rows * precise.tile_n // 128
-        assert (1 + precise.partials) * numbers <= precise.consumer_registers - 16
+    dims, hopper = {"M": 4096, "N": 4096, "K": 4096}, target("sm_90a")
+    precise = decide(traced(product, dims), hopper)
+    fast = decide(traced(product, dims), hopper, Wanted(accumulation="fast"))
+    assert (precise.promoted, fast.promoted) == (1, 0)
+    numbers = precise.unit_rows * precise.tile_n // 128
+    assert (1 + precise.partials) * numbers <= precise.consumer_registers - 16
+    found = []
+    for wanted in (Wanted(), Wanted(accumulation="fast")):
+        module = module_of(grouped, {"T": 4096, "G": 8, "N": 4096, "K": 4096})
+        found.append(decide(the_program(walked(module, hopper, wanted)), hopper, wanted))
+    precise, fast = found
+    assert precise.partials >= 1 and not fast.partials
+    numbers = precise.unit_rows * precise.tile_columns // 128
+    assert (1 + precise.partials) * numbers <= precise.consumer_registers - 16

@@ -72,6 +72,7 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
 
 def _cascade_rows(d: CascadeDecisions) -> Rows:
     columns = f", {d.column} by {d.tile_columns}" if d.column else ""
+    columns += ", ping-pong" if d.turns else ""
     rows = [
         ("tile", f"{d.tile_rows} rows along {d.row}, {d.streamed} walked by {d.tile_streamed}{columns}"),
         (
@@ -84,10 +85,16 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
     for slot in d.slots:
         kept = "kept for a tile of rows" if slot.resident else f"a tile of {d.streamed} each"
         rows.append((f"operand {slot.buffer}", f"{counted(slot.slots, 'slot')} of {slot.slot_bytes} bytes, {kept}"))
+        if slot.which:
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]}, beside those of the operand before")
         if slot.peers > 1:
             rows[-1] = (rows[-1][0], f"{rows[-1][1]}, brought for each other by {slot.peers} CTAs of a cluster")
     if d.partials:
         rows.append(("sum", f"in two levels, {counted(d.partials, 'slot')} of an iteration"))
+    if d.shares > 1:
+        rows.append(("shared", f"each tile's walk by {d.teams} x {d.split} CTAs, which add up"))
+    for each in d.grouping:
+        rows.append(("groups", f"rows along {d.row} begin and end where {each.limits} says"))
     if d.stream is not None:
         rows.append(("streamed", _stream_words(d.stream)))
     return [*rows, ("shared memory", f"{d.smem_bytes} bytes")]

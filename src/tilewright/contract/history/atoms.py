@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
-
 from tilewright.contract.history.granules import SEGMENT_BYTES, Cells, Part, Segment, renewed, split
+from tilewright.machine.core.distinct import counted
 from tilewright.machine.core.event import Ranges
 
 _KEPT = 1024
@@ -83,8 +82,7 @@ class Atoms:
             segment = self._segment(index)
             for cells in segment.fitted(Part(index, part)):
                 places.append((segment, cells))
-                atoms, counts = np.unique(segment.held(cells), return_counts=True)
-                for atom, count in zip(atoms.tolist(), counts.tolist(), strict=True):
+                for atom, count in counted(segment.held(cells)):
                     sizes[atom] = sizes.get(atom, 0) + count * segment.granule_bytes
         mine: list[int] = []
         new: dict[int, int] = {}

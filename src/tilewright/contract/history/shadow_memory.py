@@ -22,13 +22,14 @@ Checked by: tests/contract/history/test_shadow_memory.py.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.history.granules import SEGMENT_BYTES, Cells, Footprints, Segment, different, renewed, split
 from tilewright.contract.history.written_bytes import WrittenBytes
 from tilewright.machine.core.event import Actor, Places, Ranges, WarpActor

@@ -12,9 +12,8 @@ tests/contract/judge/test_register_budgets.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.judge.run_state import ClusterState, WarpState, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.contract.rules.replay_codes import RunFindings

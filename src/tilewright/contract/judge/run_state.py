@@ -16,11 +16,11 @@ as long.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilewright.base.span import Span
-from tilewright.base.value import value
+from tilewright.base.value import dataclass, value
 from tilewright.contract.history.atom_memory import AtomMemory
 from tilewright.contract.history.atoms import Atoms
 from tilewright.contract.history.granules import Footprints
@@ -78,10 +78,11 @@ class Mark:
 class BulkThread:
     """Bulk groups of one thread. read_waited: groups whose sources it knows to have been read. waits: how often it has
     waited; waited_after: the last wait came after the last group; known_read, known_done: of each wait that showed that
-    more groups were read, or done, how many, and at which event of the warp."""
+    more groups were read, or done, how many, and at which event of the warp. read_track, write_track: on which that is
+    known, from the thread's first copy on; most threads have none."""
 
-    read_track: int
-    write_track: int
+    read_track: int = -1
+    write_track: int = -1
     uncommitted: list[CopyState] = field(default_factory=lambda: [])
     groups: int = 0
     read_waited: int = 0
@@ -150,6 +151,13 @@ class WarpState:
         self.clock.values[self.track] = epoch
         self.order.values[self.track] = epoch
         return epoch
+
+    def bulk_thread(self, lane: int) -> BulkThread:
+        """The bulk groups of one of its threads."""
+        thread = self.bulk.get(lane)
+        if thread is None:
+            thread = self.bulk[lane] = BulkThread()
+        return thread
 
     def advance(self, track: int, value: int) -> None:
         """Learn a fact in both senses."""
@@ -476,7 +484,7 @@ class ClusterState:
         for group in self.warpgroups.values():
             group.operations.clear()
         for warp in self.warps.values():
-            warp.warpgroup = None  # which names its operations, and they their warps
+            warp.warpgroup = warp.async_copies = None  # which name their operations, and they their warps
         self.warps.clear()
 
     def warp(self, actor: WarpActor) -> WarpState:

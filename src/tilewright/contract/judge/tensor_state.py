@@ -8,11 +8,12 @@ Checked by: tests/contract/judge/test_tensor_memory.py.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Literal
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.history.shadow_memory import Completion, ShadowMemory
 from tilewright.machine.core.event import Ranges, TensorBlock, TensorMemoryActor, WarpActor
 

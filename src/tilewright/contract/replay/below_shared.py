@@ -12,10 +12,11 @@ Checked by: tests/contract/replay/test_below_shared.py, tests/driver/reproof/tes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.judge.run_state import ClusterState
 
 _CODE, _NAME = "MF001", "out-of-bounds"

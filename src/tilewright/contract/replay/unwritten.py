@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.plan import LaunchPlan
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.history.byte_ranges import without
 from tilewright.contract.history.shadow_memory import Record
 from tilewright.contract.judge.run_state import name_of

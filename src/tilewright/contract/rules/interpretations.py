@@ -8,10 +8,11 @@ Checked by: tests/contract/rules/test_interpretations.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Literal
 
 from tilewright.base.diagnostic import Level
+from tilewright.base.value import dataclass
 
 Interpretation = Level | None
 

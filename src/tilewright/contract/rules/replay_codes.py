@@ -8,10 +8,11 @@ Checked by: tests/contract/judge/test_happens_before_rules.py (each code has a s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.base.diagnostic import Diagnostic, Level, Repair
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.rules.tensor_codes import TENSOR_RULES
 from tilewright.contract.rules.typestate_codes import Rule
 

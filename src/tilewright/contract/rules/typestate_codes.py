@@ -11,7 +11,7 @@ there).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tilewright.base.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
+    AccumulatorPartsOp,
     AccumulatorStartOp,
     FragmentFoldOp,
     FragmentFullOp,
@@ -50,7 +51,8 @@ _LEAVE_GLOBAL_ALONE = (
     ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
     TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
-    PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS, *REMADE_OPERATIONS,
+    AccumulatorPartsOp, PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS,
+    *REMADE_OPERATIONS,
 )  # fmt: skip
 _LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
 """Whose own steps read nothing of global memory."""

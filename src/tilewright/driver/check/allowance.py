@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from tilewright.base.check_report import Suppressed
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.rules.typestate_codes import Rule
 
 UNUSED, MALFORMED, UNKNOWN_CODE = "AW001", "AW002", "AW003"

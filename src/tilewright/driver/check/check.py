@@ -16,6 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from tilewright.base.check_report import FileReport
+from tilewright.base.collector import collector_paused
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.driver.check.allowance import Allowance, allowances, apply_allowances, may_allow, unused
@@ -37,13 +38,13 @@ from tilewright.driver.launch.launch_buffers import shifted
 from tilewright.driver.launch.launch_file import launch_from_json
 from tilewright.driver.launch.launch_shapes import GivenShape, launch_shapes
 from tilewright.driver.launch.map_findings import map_findings
-from tilewright.driver.repair.source_edits import with_source_edits
 from tilewright.driver.rules.isa import interpretations_of, with_contested
 from tilewright.frontends.ptx.ast import Kernel, Module
 from tilewright.frontends.ptx.reader import read
 from tilewright.machine.core.model import model_of
 
 
+@collector_paused()
 def check_text(
     text: str, file: str = "<ptx>", *, launch: LaunchFile | None = None, options: CheckOptions | None = None
 ) -> FileReport:
@@ -87,6 +88,10 @@ def check_text(
         findings += unused(allowed, reports.used)
     report = chosen.of_file(FileReport(file, text, reports.kernels, findings))
     report = _with_repairs(report, launch, options, limits)
+    if all(finding.repair is None for kernel in report.kernels for finding in kernel.findings):
+        return report
+    from tilewright.driver.repair.source_edits import with_source_edits  # which most reports need not
+
     try:
         with defects_as_errors(f"the source of {file}"):
             return with_source_edits(report, module, sources, options.language)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.base.check_report import KernelReport, VerdictWord
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.driver.check.allowance import Allowance, apply_allowances
 from tilewright.driver.check.budget import BudgetSpent, bounded
 from tilewright.driver.check.defect import DefectError, defects_as_errors

@@ -15,12 +15,13 @@ this touches them. Checked by: tests/driver/check/test_finding_filter.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 
 from tilewright.base.check_report import FileReport, Suppressed
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.contract.rules.interpretations import POINTS
 from tilewright.contract.rules.typestate_codes import Rule
 

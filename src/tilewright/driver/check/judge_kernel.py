@@ -10,7 +10,7 @@ Checked by: tests/driver/check/test_check.py, tests/driver/check/test_work.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from tilewright.base.plan import Launch
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
 from tilewright.base.timeline import Timeline
+from tilewright.base.value import dataclass
 from tilewright.contract.judge.happens_before import ASSUMPTIONS, Interpretations
 from tilewright.contract.judge.race import IF_BOTH_HAPPEN
 from tilewright.contract.judge.waits.peeked_waits import peeked_waits

@@ -6,8 +6,9 @@ Checked by: tests/driver/check.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.base.value import dataclass
 from tilewright.driver.check.finding_filter import FindingFilter, finding_filter
 from tilewright.driver.launch.given_launch import LaunchFile
 from tilewright.driver.launch.launch_shapes import GivenShape

@@ -25,15 +25,14 @@ import fnmatch
 import glob
 import os
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 
 FIELDS = ("isa", "budget", "file-budget", "jobs", "cache", "launches", "allow")
 BUDGET_MOST_SECONDS = 86_400.0
@@ -106,6 +105,8 @@ def settings_of(config: str | None, isolated: bool = False) -> Settings:
 
 def read_settings(path: Path) -> Settings | None:
     """The settings of one file, None where it has no `[tool.tilewright]`. Raises TilewrightError as above."""
+    import tomllib  # most folders have no such file
+
     try:
         text = path.read_text(encoding="utf-8")
         document = tomllib.loads(text)
@@ -148,6 +149,8 @@ class _Reader:
         values = cast("dict[str, Any]", table)
         for name in values:
             if name not in FIELDS:
+                from difflib import get_close_matches
+
                 near = get_close_matches(name, FIELDS, n=1)
                 remedy = f"did you mean {near[0]}?" if near else f"it has {', '.join(FIELDS)}"
                 self.refuse(name, "is not known", remedy)
@@ -214,6 +217,8 @@ class _Reader:
         codes = {rule.code for rule in all_rules()}
         for code in allowed:
             if code not in codes:
+                from difflib import get_close_matches
+
                 near = get_close_matches(code, codes, n=1)
                 remedy = f"did you mean {near[0]}?" if near else "`tilewright explain` lists the codes"
                 self.refuse(f"allow.{code}", "is no code of a finding", remedy)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.base.check_report import FileReport
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.driver.check.options import CheckOptions
 from tilewright.driver.check.text_file import read_text
 from tilewright.driver.launch.given_launch import LaunchFile

@@ -12,7 +12,9 @@ Checked by: tests/driver/check/test_time_for_file.py.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tilewright.base.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.base.check_report import Beside, FileReport, KernelReport
+from tilewright.base.value import dataclass
 
 _BYTES_MAX = 16 << 20
 SECONDS = 10.0

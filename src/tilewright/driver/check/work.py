@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+from tilewright.base.value import dataclass
 
 
 class WorkSpent(Exception):

@@ -16,7 +16,7 @@ from tilewright.targets import Target
 
 def predicted_microseconds(program: ProgramOp, decisions: Decisions, target: Target) -> float | None:
     """Of the whole program, None where the model is not of such programs."""
-    if not isinstance(decisions, PipelineDecisions) or decisions.grouping or decisions.promoted:
+    if not isinstance(decisions, PipelineDecisions) or decisions.promoted:
         return None
     if any(operand.materialized for operand in (decisions.a, decisions.b, *decisions.more_b)):
         return None

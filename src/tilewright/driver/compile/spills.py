@@ -20,6 +20,7 @@ from tilewright.driver.views.register_pressure import register_pressure
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
+from tilewright.synth.distribution.grouped import narrower_group_tiles
 from tilewright.synth.store.spill_slots import slots_to_try
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -49,6 +50,23 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
             yield replace(wanted, tile=tile, turns=False)
 
 
+def _narrower_sums(d: CascadeDecisions, wanted: Wanted) -> Iterator[Wanted]:
+    """Wishes for a walk that sums in registers, as `roomier` has them of a pipeline."""
+    if _is_fixed(wanted):
+        return
+    held, turns = d.unit_rows * d.tile_columns, bool(d.turns)
+    if d.grouping:
+        for shape in narrower_group_tiles(held):
+            yield replace(wanted, tile=(shape.rows, shape.columns), turns=shape.turns)
+        return
+    for fewer in _NARROWER:
+        if d.tile_columns - fewer >= _NARROWER[-1]:
+            yield replace(wanted, tile=(d.tile_rows, d.tile_columns - fewer), turns=turns)
+    for tile in _SMALL_TILES:
+        if tile[0] <= d.tile_rows and tile[0] * tile[1] < held:
+            yield replace(wanted, tile=tile, turns=False)
+
+
 def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, target: Target) -> Iterator[Wanted]:
     """Wishes for a kernel that spilled so many bytes of a thread's registers, in the order to try."""
     if isinstance(decisions, CascadeDecisions) and decisions.sum_slots:
@@ -56,6 +74,9 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
             # Fewer sums of a tile.
             for columns in range((decisions.tile_columns - 1) // _SUM_STEP * _SUM_STEP, 0, -_SUM_STEP):
                 yield replace(wanted, tile=(decisions.tile_rows, columns))
+        return
+    if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
+        yield from _narrower_sums(decisions, wanted)
         return
     if isinstance(decisions, CascadeDecisions) and wanted.depth is None:
         # Fewer values over the streamed axis at a time, where not fewer consumers do, which have more registers each.

@@ -21,6 +21,7 @@ from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
+from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.sum_tile import suits_its_tile
 from tilewright.synth.decide import decide
@@ -55,7 +56,8 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     found = streamed(program) if contractions(program) else None
     if found is None:
         # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
-        walks = wanted.walked or target.supports("tensor_memory") or not is_supported(program, target)
+        walks = wanted.walked or target.supports("tensor_memory") or grouping(program) is not None
+        walks = walks or not is_supported(program, target)
         return _summed(module, target, wanted) if walks else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
@@ -67,12 +69,16 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none."""
     program = the_program(module)
-    if (grouping(program) is not None or any(dot.scales for dot in dots(program))) and not target.supports(
-        "tensor_memory"
-    ):
+    if any(dot.scales for dot in dots(program)) and not target.supports("tensor_memory"):
         return module
+    if target.supports("tensor_memory") or grouping(program) is not None:
+        return as_walk(module) or module
+    products = shared_products(program)
+    if products is not None and len(products.products) > 1:
+        # What all products have is what has the rows.
+        return as_walk(module, swapped=products.shared == "right") or module
     found = as_walk(module)
-    if found is None or target.supports("tensor_memory") or suits_its_tile(the_program(found), target, wanted):
+    if found is None or suits_its_tile(the_program(found), target, wanted):
         return found or module
     return as_walk(module, swapped=True) or module
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,6 +27,7 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.base.value import dataclass
 from tilewright.driver.launch.launch_shapes import GivenShape, asks_for_grid, launch_shapes
 from tilewright.driver.launch.parameter_kinds import Member, members
 from tilewright.frontends.ptx.ast import Kernel, Module

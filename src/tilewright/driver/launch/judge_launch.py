@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ import numpy as np
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.judge.happens_before import HappensBefore, Interpretations
 from tilewright.contract.replay.unwritten import Contents
 from tilewright.contract.rules.replay_codes import CONFLICTS_KEPT, FINDINGS_KEPT
@@ -278,21 +279,22 @@ def _judge_once(
     contents: Sequence[BufferContents],
     identify: frozenset[Span],
 ) -> LaunchJudgement:
-    written = None if any_global_address else Contents()
-    judge = HappensBefore(
-        launch, interpretations, follows_values=True, any_global_address=any_global_address, contents=written
-    )
     whole, known = filled(buffers, contents)
-    turns = _Turns()
-
-    begun: Counter[tuple[int, int]] = Counter()
+    judge, turns = _witnesses(launch, interpretations, any_global_address)
+    begun: Counter[tuple[int, int, int]] = Counter()
 
     def at_back_edge(cluster: Cluster, warp: Warp, loop: int) -> bool:
         turns.turn(cluster, warp, loop)
         if symbolic is None or iterations_most is None or loop not in symbolic.loops:
             return False
-        begun[id(warp), loop] += 1
-        return begun[id(warp), loop] > iterations_most
+        begun[warp.cta.linear, warp.index, loop] += 1
+        return begun[warp.cta.linear, warp.index, loop] > iterations_most
+
+    def forget() -> None:
+        nonlocal judge, turns
+        judge.let_go()
+        begun.clear()
+        judge, turns = _witnesses(launch, interpretations, any_global_address)
 
     def observe(event: Event) -> None:
         judge.feed(event)
@@ -309,6 +311,7 @@ def _judge_once(
         whole,
         known_bytes=known,
         observe=observe,
+        forget=forget if watch is None else None,
         step_limit=steps_left(step_limit),
         clusters=clusters,
         at_back_edge=at_back_edge,
@@ -355,6 +358,8 @@ def _judge_once(
         findings = tuple(finding for finding in findings if finding not in open_errors)
     findings = (*findings, *(each.review for each in report.undefined))
     doubts += judge.doubts
+    repeated_stores = judge.repeated_stores
+    judge.let_go()
     return LaunchJudgement(
         findings,
         tuple(dict.fromkeys(doubts)),
@@ -368,10 +373,21 @@ def _judge_once(
         ),
         allowed=allowed,
         launch=launch,
-        repeated_stores=judge.repeated_stores,
+        repeated_stores=repeated_stores,
         awaited=turns.awaited(report),
         counts=frozenset(turns.counts),
     )
+
+
+def _witnesses(
+    launch: Launch, interpretations: Interpretations, any_global_address: bool
+) -> tuple[HappensBefore, _Turns]:
+    """Who has seen nothing of a launch yet."""
+    contents = None if any_global_address else Contents()
+    judge = HappensBefore(
+        launch, interpretations, follows_values=True, any_global_address=any_global_address, contents=contents
+    )
+    return judge, _Turns()
 
 
 def _unsized_copies(report: ProtocolReport) -> list[str]:
@@ -415,7 +431,8 @@ class _Turns:
         who = warp.cta.linear, warp.index
         if self.kept[*who, loop] < _SNAPSHOTS_KEPT:
             self.kept[*who, loop] += 1
-            self.log.setdefault(who, []).append((loop, (warp.current.mask, list(warp.r), _barriers(cluster))))
+            row = [None, *warp.r[1:]]  # without the warp, which would keep the whole run
+            self.log.setdefault(who, []).append((loop, (warp.current.mask, row, _barriers(cluster))))
         return False
 
     def _longest_visits(self, report: ProtocolReport) -> dict[tuple[int, int, int], list[_Row]]:

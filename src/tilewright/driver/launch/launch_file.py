@@ -15,12 +15,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn, cast, get_args
-
-import numpy as np
+from typing import TYPE_CHECKING, NoReturn, cast, get_args
 
 from tilewright.base.element import Element, parse_element
 from tilewright.base.error import TilewrightError
@@ -43,6 +41,7 @@ from tilewright.base.plan import (
 )
 from tilewright.base.plan_json import MAX_PARAMETER_BYTES
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.driver.launch.given_launch import (
     DEFAULT_ALIGNMENT_BYTES,
     BufferSize,
@@ -51,7 +50,10 @@ from tilewright.driver.launch.given_launch import (
     param_bytes,
     plain_bytes,
 )
-from tilewright.driver.launch.launch_buffers import CONTENT_BYTES_MOST, BufferContents, Bytes, Ranges, read_data
+from tilewright.driver.launch.launch_buffers import CONTENT_BYTES_MOST, BufferContents, Ranges
+
+if TYPE_CHECKING:
+    from tilewright.driver.launch.launch_buffers import Bytes
 
 Member = TensorMapParam | UnknownTensorMapParam | PointerParam | ScalarParam | NullPointerParam
 TOP_FIELDS = ("entry", "grid", "block", "cluster", "dynamic_smem", "params", "names", "note")
@@ -306,6 +308,8 @@ class _Reader:
             if name in self.data:
                 self.refuse(f"{where}.data", f"is the second of buffer {name}", "write a buffer's data once")
             dtype = self.text(fields["dtype"], f"{where}.dtype") if "dtype" in fields else None
+            from tilewright.driver.launch.launch_data import read_data  # few launches give any
+
             self.data[name] = read_data(fields["data"], dtype, where, self.folder, self.refuse)
             self.known[name] = ((0, self.data[name].size), *self.known.get(name, ()))
             self.grow(name, self.data[name].size)
@@ -336,6 +340,8 @@ class _Reader:
     def contents(self) -> Iterator[BufferContents]:
         """What buffers hold, of those of which it is said."""
         for name, known in self.known.items():
+            import numpy as np
+
             if self.sizes[name] > CONTENT_BYTES_MOST:
                 problem = f"buffer {name} has {self.sizes[name]} bytes, some of which are given"
                 self.refuse("params", problem, f"give contents of buffers of at most {CONTENT_BYTES_MOST} bytes")

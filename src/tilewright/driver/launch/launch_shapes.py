@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from math import gcd, prod
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,

@@ -15,9 +15,9 @@ Checked by: tests/driver/launch/test_parameter_kinds.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Immediate,

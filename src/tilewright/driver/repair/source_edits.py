@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.base.check_report import FileReport, KernelReport
 from tilewright.base.diagnostic import Diagnostic, Level, Repair, SourceEdit, SourcePlace
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.driver.check.origin import Origins, ptx_origins
 from tilewright.driver.check.source_text import SourceFiles
 from tilewright.driver.repair.source_terms import Language, language_of, source_term

@@ -6,8 +6,8 @@ its array lies along the axes that they say. Coordinates of a tensor map become 
 dimension is the axis of the array that has its stride, and where groups of rows stand in one line, one dimension is
 both the axis of groups and that of rows.
 
-Not handled (nothing is asked then): programs without products, and walks that do more than sum one; one array as two
-operands of the products.
+Not handled (nothing is asked then): programs without products, and walks that do more than sum products of one operand;
+one array as two operands of the products.
 Checked by: tests/driver/reproof/test_judge_sums.py.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import all_slot_sums
+from tilewright.ir.cascade_facts import shared_sums
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
@@ -192,17 +192,9 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
     given, by name: sizes of groups among them."""
     decisions = decisions_of(program.attributes["decisions"])
     if isinstance(decisions, CascadeDecisions):
-        return _of_walk(program, decisions)
+        return _of_walk(program, decisions, contents)
     if not isinstance(decisions, PipelineDecisions):
         return None
-    groups = grouping(program)
-    rows: GroupRows | None = None
-    if groups is not None:
-        if groups.bounds not in contents:
-            return None
-        bounds = tuple(int(each) for each in contents[groups.bounds].view(np.int32))
-        together = not any(each.pitch for each in decisions.grouping)
-        rows = GroupRows(groups.group, groups.ragged, bounds, together)
     arrays = _parameters(program)
     operands: dict[str, tuple[int, ArrayAxes]] = {}
     sides = (decisions.a, decisions.b, *decisions.more_b)
@@ -219,21 +211,32 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
         (decisions.columns, decisions.part_step if decisions.step_n else 0),
     )
     own = tuple((axis, step) for axis, step in steps if step)
-    return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, rows, own)
+    return ProgramSums(operands, result_arrays(program), decisions.contracted, program.extents, None, own)
 
 
-def _of_walk(program: tile.ProgramOp, d: CascadeDecisions) -> ProgramSums | None:
-    """Of walks that only sum the products of two arrays, in registers."""
-    products = () if d.tensor_columns else all_slot_sums(program)
-    if len(products) != 1:
+def _of_walk(
+    program: tile.ProgramOp, d: CascadeDecisions, contents: Mapping[str, NDArray[np.uint8]]
+) -> ProgramSums | None:
+    """Of walks that only sum products of one array with others, in registers."""
+    products = () if d.tensor_columns else shared_sums(program)
+    groups, rows = grouping(program), None
+    if groups is not None:
+        if groups.bounds not in contents:
+            return None
+        bounds = tuple(int(each) for each in contents[groups.bounds].view(np.int32))
+        rows = GroupRows(groups.group, groups.ragged, bounds, not any(each.pitch for each in d.grouping))
+    if not products:
         return None
-    held, brought = products[0].held.owner, products[0].brought
+    held = products[0].held.owner
     assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
-    arrays, names = _parameters(program), [access_of(each).tensor for each in (held, brought)]
+    listed = loads(program)
+    numbers = {listed[slot.load]: 1 + slot.which for slot in d.slots}
+    others = sorted((each.brought for each in products), key=lambda load: numbers[load])
+    arrays, names = _parameters(program), [access_of(each).tensor for each in (held, *others)]
     if len(set(names)) < len(names) or not arrays.keys() >= set(names):
         return None
     operands = {name: (number, arrays[name]) for number, name in enumerate(names)}
-    return ProgramSums(operands, result_arrays(program), d.streamed, program.extents, None)
+    return ProgramSums(operands, result_arrays(program), d.streamed, program.extents, rows)
 
 
 def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
@@ -262,7 +265,7 @@ def _parameters(program: tile.ProgramOp) -> dict[str, ArrayAxes]:
 
 def _workspace(operand: OperandDecision, decisions: PipelineDecisions, outer: str) -> ArrayAxes:
     inner = (decisions.contracted, outer) if operand.major == "K" else (outer, decisions.contracted)
-    apart = [each.axis for each in decisions.grouping] or list(decisions.batch)
+    apart = list(decisions.batch)
     tensor_map = operand.map.tensor_map()
     size = tensor_map.element.bytes
     names = (*inner, *apart)[: tensor_map.rank]

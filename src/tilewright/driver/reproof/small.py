@@ -33,9 +33,9 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from tilewright.driver.reproof.small_batch import moved_together, reached_by_maps
 from tilewright.driver.reproof.small_cascade import cascade_decisions, cascade_extents, cascade_quantities
 from tilewright.driver.reproof.small_cursors import tiles_that_show
-from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, compact_strides, group_tiles, small_rows
+from tilewright.driver.reproof.small_groups import CTAS, compact_strides
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
-from tilewright.driver.reproof.small_teams import TeamGrid, slices_of_teams
+from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
 from tilewright.frontends.ptx.ast import FloatImmediate, Immediate, Instruction, Kernel, Label, Module
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import (
@@ -135,18 +135,11 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     slices = min(2 * d.stages - 1, whole)
     if d.teams > 1:
         program = TeamGrid(d.teams, _tiles(d, extents), d.ctas // d.cluster_ctas)
-        small = TeamGrid(d.teams, min(_TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
+        small = TeamGrid(d.teams, min(TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
         slices = slices_of_teams(d.stages, whole, program, small)
-    if d.grouping:
-        return {
-            **{each.axis: min(extents[each.axis], GROUPS_MOST) for each in d.grouping},
-            d.rows: min(extents[d.rows], small_rows(d.tile_m)),
-            d.columns: reduced_extent(extents[d.columns], d.column_step, _across_groups(d, extents, slices)),
-            d.contracted: reduced_extent(extents[d.contracted], d.tile_k, slices),
-        }
     tiles = 2 if slices == 2 * d.stages - 1 else max(2, d.stages)
     if d.teams > 1:
-        tiles = _TILES_OF_TEAMS
+        tiles = TILES_OF_TEAMS
     if d.turns:
         # So many that one consumer takes a turn again after the other. Of tiles longer than the ring only those of
         # 2 stages - 1 slices will do: the second begins at the ring's last slot, and the first consumer's step over it
@@ -213,16 +206,6 @@ def _tiles_of_one(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
     return min(-(-tiles // clusters), _ROUNDS_MOST * d.stages)
 
 
-def _across_groups(d: PipelineDecisions, extents: Mapping[str, int], slices: int) -> int:
-    """Tiles along the columns of an instance whose rows stand in groups."""
-    (grouping,) = d.grouping
-    groups, rows = min(extents[grouping.axis], GROUPS_MOST), min(extents[d.rows], small_rows(d.tile_m))
-    # Consumers that take turns take two each, in each of two CTAs.
-    least = 4 if d.turns or slices < 2 * d.stages - 1 else 2
-    tiles = tiles_that_show(slices, d.stages, _units(d), least=least, most=_ROUNDS_MOST * d.stages)
-    return -(-tiles * CTAS // group_tiles(groups, rows, d.tile_m, apart=bool(grouping.pitch)))
-
-
 def _tiles(d: PipelineDecisions, extents: Mapping[str, int]) -> int:
     return -(-extents[d.rows] // d.row_step) * -(-extents[d.columns] // d.column_step)
 
@@ -232,11 +215,6 @@ def reduced_extent(extent: int, size: int, tiles: int) -> int:
     if extent <= size * tiles:
         return extent
     return size * (tiles - 1) + (extent % size or size)
-
-
-_TILES_OF_TEAMS = 2
-CTAS_OF_TEAMS = 3
-"""Clusters of an instance whose tiles teams share: two tiles' shares then fall to different ones."""
 
 
 def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> ModuleOp:
@@ -305,8 +283,6 @@ def small_instance(module: ModuleOp, found: Mapping[str, int] | None = None) -> 
 def _groups_of(decisions: Decisions) -> tuple[tuple[GroupDecision, ...], str]:
     """Groups of rows, and the axis of rows."""
     match decisions:
-        case PipelineDecisions():
-            return decisions.grouping, decisions.rows
         case CascadeDecisions():
             return decisions.grouping, decisions.row
         case _:
@@ -318,9 +294,7 @@ def _small_decisions(
 ) -> PipelineDecisions:
     """group_strides: bytes from one group's part to the next's, by parameter."""
     rows, columns, contracted = (extents[axis] for axis in (decisions.rows, decisions.columns, decisions.contracted))
-    grouping = tuple(replace(each, pitch=rows if each.pitch else 0) for each in decisions.grouping)
-    groups = [extents[each.axis] for each in grouping] + [extents[axis] for axis in decisions.batch]
-    in_line = sum((extents[each.axis] - 1) * each.pitch for each in grouping)
+    matrices = [extents[axis] for axis in decisions.batch]
 
     def operand(item: OperandDecision, outer: int) -> OperandDecision:
         dims = (contracted, outer) if item.major == "K" else (outer, contracted)
@@ -329,27 +303,26 @@ def _small_decisions(
         # A workspace is written at addresses that stand in the text.
         apart = item.map.strides_bytes[1] if item.materialized else group_strides[item.buffer]
         strides_bytes = (*item.map.strides_bytes[:1], apart)
-        return replace(item, map=replace(item.map, dims=(*dims, *groups), strides_bytes=strides_bytes))
+        return replace(item, map=replace(item.map, dims=(*dims, *matrices), strides_bytes=strides_bytes))
 
     def store(item: StoreDecision) -> StoreDecision:
         def reduced(one: MapDecision) -> MapDecision:
             if len(one.dims) == 2:
                 return replace(one, dims=(rows, columns) if item.turned else (columns, rows))
             strides_bytes = (one.strides_bytes[0], group_strides[item.parameter])
-            return replace(one, dims=(columns, rows, *groups), strides_bytes=strides_bytes)
+            return replace(one, dims=(columns, rows, *matrices), strides_bytes=strides_bytes)
 
         tail, cut = (tuple(map(reduced, maps)) for maps in (item.tail, item.cut))
         return replace(item, map=reduced(item.map), tail=tail, cut=cut)
 
     return replace(
         decisions,
-        a=operand(decisions.a, rows + in_line),
+        a=operand(decisions.a, rows),
         b=operand(decisions.b, columns),
         more_b=tuple(operand(item, columns) for item in decisions.more_b),
         stores=tuple(store(item) for item in decisions.stores),
-        ctas=CTAS if decisions.grouping else decisions.cluster_ctas * _clusters(decisions),
+        ctas=decisions.cluster_ctas * _clusters(decisions),
         fill_ctas=min(decisions.fill_ctas, CTAS),
-        grouping=grouping,
     )
 
 
@@ -401,9 +374,6 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             if d.teams > 1:
                 slots = (d.teams - 1) * tiles_m * tiles_n * d.cluster_ctas * d.consumers
                 found += [tiles_m, tiles_n, tiles_m * tiles_n * d.teams, slots]
-            for each in d.grouping:
-                groups = extents[each.axis]
-                found += [groups - 1, (groups - 1) * each.pitch + rows, each.pitch, -(-columns // d.column_step)]
             for operand, outer in ((d.a, rows), (d.b, columns), *((item, columns) for item in d.more_b)):
                 inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)

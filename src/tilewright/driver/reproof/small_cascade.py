@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.base.size import value_of
+from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, GROUPS_MOST, group_tiles, small_rows
 from tilewright.driver.reproof.small_streams import SmallStream, small_stream, stream_quantities
+from tilewright.driver.reproof.small_teams import CTAS_OF_TEAMS, TILES_OF_TEAMS, TeamGrid, slices_of_teams
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision, WalkRange, walked_part
 from tilewright.ir.cascade_facts import cascade_axes, map_dimensions
 from tilewright.ir.copy_decisions import MapDecision, StoreDecision
@@ -33,6 +35,8 @@ from tilewright.lower.distribution.turns import skip_quantities
 _TILES = 2
 _TILES_IN_TURN = 3
 """Then each of two CTAs has three, so that one consumer takes a turn again after the other."""
+_ROUNDS_MOST = 4
+"""Tiles of one CTA, by the ring's slots, after which two cursors stand where they stood, in the same phases."""
 _PLACES = 2
 _SLICES = 3
 """Of an axis that is taken by slices: a first, which begins the sum, and two that go on."""
@@ -43,9 +47,13 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
-    walked = (d.streamed, d.tile_streamed * d.walked_together, -(-(2 * deepest - 1) // d.walked_together))
+    together = d.walked_together * d.shares
+    walked = (d.streamed, d.tile_streamed * together, -(-(2 * deepest - 1) // d.walked_together))
     sizes = [(d.row, d.tile_rows * d.cluster[0], _TILES), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
+    if shown := _tiles_shown(d, extents):
+        # As many for one of two CTAs.
+        across = max(across, -(-(2 * shown - 1) // min(_TILES, -(-extents[d.row] // d.tile_rows))))
     sizes += [(d.column, d.tile_columns * d.cluster[1], across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     if d.stream is not None:
@@ -56,6 +64,18 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
             (d.column, d.tile_columns, across),
             (d.streamed, d.tile_streamed, small.slices),
         ]
+    if d.teams > 1:
+        down, side = -(-extents[d.row] // d.tile_rows), -(-extents[d.column] // d.tile_columns)
+        program = TeamGrid(d.teams, down * side, d.ctas // d.cluster_ctas)
+        small_one = TeamGrid(d.teams, min(TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
+        deep = d.tile_streamed * d.shares
+        slices = slices_of_teams(deepest, -(-extents[d.streamed] // deep), program, small_one)
+        across = _shortest(small_one.tiles, down, side)
+        sizes = [
+            (d.row, d.tile_rows, -(-small_one.tiles // across)),
+            (d.column, d.tile_columns, across),
+            (d.streamed, deep, slices),
+        ]
     for axis, size, tiles in sizes:
         # Of blocks two, where there are several: then numbers differ along the axis, and the text says so.
         blocks = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
@@ -63,15 +83,34 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     for each in d.grouping:
         found[each.axis] = min(extents[each.axis], GROUPS_MOST)
         found[d.row] = min(extents[d.row], small_rows(d.tile_rows))
-        # A CTA has tiles enough for the slots of its sums to come round.
+        # A CTA has tiles enough for the slots of its sums to come round, and for its cursors to do all that they do.
         tiles = group_tiles(found[each.axis], found[d.row], d.tile_rows, apart=bool(each.pitch))
-        across = max(_TILES, -(-CTAS * (1 + max(1, d.sum_slots)) // max(1, tiles)))
+        least = max(1 + max(1, d.sum_slots), _tiles_shown(d, extents))
+        across = max(_TILES, -(-CTAS * least // max(1, tiles)))
         found[d.column] = reduced(extents[d.column], d.tile_columns, across)
     for axis in d.batch if not d.grouping else ():
         # Of blocks, so many elements that there are two.
         largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
         found[axis] = min(extents[axis], _PLACES * largest)
     return found
+
+
+def _tiles_shown(d: CascadeDecisions, extents: Mapping[str, int]) -> int:
+    """Tiles of one CTA that show what its cursors do, of walks that sum slots in registers; 0 where nobody asks."""
+    shared = d.cluster_ctas > 1 or d.teams > 1 or d.stream is not None
+    if d.tensor_columns or shared or not any(each.joined for each in d.slots):
+        return 0
+    stages, whole = d.slots[0].slots, -(-extents[d.streamed] // d.tile_streamed)
+    slices, units = min(2 * stages - 1, whole), 2 if d.turns else 1
+    # Consumers that take turns take two each.
+    least = (4 if d.turns else 2) if d.grouping or slices < 2 * stages - 1 else 0
+    if not least:
+        return 0
+    tiles = -(-extents[d.row] // d.tile_rows) * (-(-extents[d.column] // d.tile_columns) if d.column else 1)
+    tiles *= math.prod(extents[axis] for axis in d.batch)
+    most = _ROUNDS_MOST * stages
+    most = most if d.grouping else min(-(-tiles // d.ctas), most)
+    return tiles_that_show(slices, stages, units, least=least, most=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +178,10 @@ def cascade_decisions(
         for each in d.stores
     )
     walked = tuple(_moved(each, rows, tiles_walked(program, d)) for each in d.walked)
-    slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices
+    slots, tiles = tuple(map(small, d.slots)), rows * columns * matrices * d.split
     together = math.gcd(d.together, matrices) if d.together else 0
     # Of run-time tiles the launch says how many CTAs there are, of groups memory how many tiles.
-    most = min(ctas * d.cluster_ctas, d.ctas)
+    most = min((CTAS_OF_TEAMS if d.teams > 1 else ctas) * d.cluster_ctas, d.ctas)
     ctas, cut = most if program.run_time or grouping else min(most, tiles), d.cut
     if cut:
         small_one = _small_stream(d, extents)
@@ -199,6 +238,8 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
     for each in d.grouping:
         groups, length = program.extents[each.axis], program.extents[d.row]
         found += [groups - 1, (groups - 1) * each.pitch + length, each.pitch, columns]
+    if d.teams > 1:
+        found += [rows, columns, (d.teams - 1) * rows * columns * d.cluster_ctas * d.consumers]
     for each in d.slots if d.turns else ():
         found += skip_quantities(most, each.slots)
     if d.together:

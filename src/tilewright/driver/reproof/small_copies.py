@@ -49,7 +49,7 @@ _ROUNDS = 2
 def copies_apart(program: tile.ProgramOp) -> bool:
     """Does a kernel of its own copy operands of this decided program first, and is it run apart?"""
     decisions = decisions_of(program.attributes["decisions"])
-    if not isinstance(decisions, PipelineDecisions) or decisions.grouping:
+    if not isinstance(decisions, PipelineDecisions):
         return False
     return any(item.materialized for item in (decisions.a, decisions.b, *decisions.more_b))
 

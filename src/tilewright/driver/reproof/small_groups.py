@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.decisions import PipelineDecisions, decisions_of
+from tilewright.ir.decisions import decisions_of
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.tile.facts import the_program
 from tilewright.ir.tile.types import TensorType
@@ -91,8 +91,6 @@ class _Grouped:
 
 def _decided(module: ModuleOp) -> _Grouped | None:
     match decisions_of(the_program(module).attributes["decisions"]):
-        case PipelineDecisions(grouping=(grouping,)) as d:
-            return _Grouped(grouping, (d.rows, d.tile_m), (d.columns, d.tile_n), d.ctas)
         case CascadeDecisions(grouping=(grouping,)) as d:
             return _Grouped(grouping, (d.row, d.tile_rows), (d.column, d.tile_columns), d.ctas)
         case _:

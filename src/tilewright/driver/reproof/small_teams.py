@@ -25,6 +25,9 @@ from dataclasses import dataclass
 
 from tilewright.driver.reproof.small_cursors import Happening, Kind, of_cta
 
+TILES_OF_TEAMS = 2
+CTAS_OF_TEAMS = 3
+"""Clusters of an instance whose tiles teams share: two tiles' shares then fall to different ones."""
 _ROUNDS_LEAST = 3
 _ROUNDS_TOLD_APART = 64
 """After so many shares a CTA of the program does nothing new."""

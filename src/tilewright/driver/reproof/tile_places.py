@@ -368,10 +368,10 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
     """How far apart clusters' tiles are along each axis of the grid; None where that is not asked."""
     d = decisions_of(program.attributes["decisions"])
     match d:
-        case PipelineDecisions() if not d.grouping and d.teams == 1:
+        case PipelineDecisions() if d.teams == 1:
             rows, columns = d.row_step * d.cluster_m, d.column_step * d.cluster_n
             return {d.rows: rows, d.columns: columns, **dict.fromkeys(d.batch, 1)}
-        case CascadeDecisions() if not d.together and not d.grouping:
+        case CascadeDecisions() if not d.together and not d.grouping and d.teams == 1:
             across = {d.column: d.tile_columns * d.cluster[1]} if d.column else {}
             return {d.row: d.tile_rows * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}
         case _:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from tilewright.base.value import dataclass
 
 MAGIC = 0xBA55ED50
 _HEADER = struct.Struct("<IHHQ")

@@ -8,10 +8,10 @@ Checked by: tests/frontends/test_ptx_reader.py and test_ptx_fuzz.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.base.span import Span
-from tilewright.base.value import value
+from tilewright.base.value import dataclass, value
 
 
 @value

@@ -10,10 +10,12 @@ Checked by: tests/frontends/test_ptx_grammar.py, test_ptx_reader.py and test_ptx
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,
@@ -78,13 +80,27 @@ def read_body(
     return _BodyReader(cursor, Names(symbols, parameters, cursor.span()), dialect).read()
 
 
+def _row_of(dialect: Dialect, opcode: str, shapes: tuple[OperandShape, ...], span: Span) -> tuple[str, tuple[str, ...]]:
+    """The key of an instruction's row and its modifiers; an empty key for what a tolerant reader does not know."""
+    if dialect.tolerant:
+        found = try_check(opcode, shapes)
+        if found is not None and (needed := later_target(opcode, shapes, dialect.target)):
+            raise TilewrightError(
+                f"{opcode} does not exist for {', '.join(dialect.target)}",
+                span=span,
+                remedy=f"it needs .target {needed} or later",
+            )
+        return found or ("", tuple(opcode.split(".")[1:]))
+    row, modifiers = check(opcode, shapes, dialect.version, dialect.target, span)
+    return row.key, modifiers
+
+
 class _BodyReader:
     def __init__(self, cursor: Cursor, names: Names, dialect: Dialect) -> None:
         self.cursor = cursor
         self.dialect = dialect
         self.names = names
-        self.operands = OperandReader(cursor, self.names, self._note)
-        self.statements = StatementReader(self.operands, self._row)
+        self.row = partial(_row_of, dialect)
         self.registers: list[RegisterDeclaration] = []
         self.variables: list[Variable] = []
         self.items: list[Instruction | Label] = []
@@ -94,10 +110,27 @@ class _BodyReader:
         self.call_targets: list[CallTargets] = []
         self.unread: list[Unread] = []
         # Items that name what was not declared when they were read: no others can name labels.
-        self.noted: set[int] = set()
+        noted: set[int] = set()
+        self.noted = noted
         # New names of labels, by the index of the item or the branch table that uses the old ones.
-        self.renamed_items: dict[int, dict[str, str]] = {}
+        renamed: dict[int, dict[str, str]] = {}
+        self.renamed_items = renamed
         self.renamed_tables: dict[int, dict[str, str]] = {}
+        items = self.items
+
+        def note(name: str, index: int) -> None:
+            """An operand of the instruction now being read names something that is not declared yet."""
+            position = len(items)
+            noted.add(position)
+
+            def patch(old: str, new: str) -> None:
+                renamed.setdefault(position, {})[old] = new
+
+            names.use(name, cursor.span(index), patch)
+
+        # These do not know the reader, so that it is freed with all that it read without a search for circles.
+        self.operands = OperandReader(cursor, names, note)
+        self.statements = StatementReader(self.operands, self.row)
 
     def read(self) -> Body:
         cursor, names = self.cursor, self.names
@@ -184,7 +217,7 @@ class _BodyReader:
         else:
             operands, shapes = self._operands(opcode, span)
         cursor.take()
-        row, modifiers = self._row(opcode, shapes, span)
+        row, modifiers = self.row(opcode, shapes, span)
         if row in SCALAR_ROWS:
             operands = scalars(operands)
         self.items.append(Instruction(opcode, row, modifiers, operands, guard, span))
@@ -206,31 +239,6 @@ class _BodyReader:
                 instruction_row(opcode, span)
                 cursor.refuse(f"`,` or `;` after an operand of {opcode}")
         return tuple(operands), tuple(shapes)
-
-    def _row(self, opcode: str, shapes: tuple[OperandShape, ...], span: Span) -> tuple[str, tuple[str, ...]]:
-        """The key of the instruction's row and its modifiers; an empty key for what a tolerant reader does not know."""
-        if self.dialect.tolerant:
-            found = try_check(opcode, shapes)
-            if found is not None and (needed := later_target(opcode, shapes, self.dialect.target)):
-                raise TilewrightError(
-                    f"{opcode} does not exist for {', '.join(self.dialect.target)}",
-                    span=span,
-                    remedy=f"it needs .target {needed} or later",
-                )
-            return found or ("", tuple(opcode.split(".")[1:]))
-        row, modifiers = check(opcode, shapes, self.dialect.version, self.dialect.target, span)
-        return row.key, modifiers
-
-    def _note(self, name: str, index: int) -> None:
-        """An operand of the instruction now being read names something that is not declared yet."""
-        renamed = self.renamed_items
-        position = len(self.items)
-        self.noted.add(position)
-
-        def patch(old: str, new: str) -> None:
-            renamed.setdefault(position, {})[old] = new
-
-        self.names.use(name, self.cursor.span(index), patch)
 
     def _rename(self) -> None:
         """Give every use of a label the label's flat name."""

@@ -12,11 +12,12 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Register, Symbol, Vector
 
 # What a name stands for. A vector register stands for its elements.

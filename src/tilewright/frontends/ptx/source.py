@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tilewright.base.diagnostic import SourcePlace
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Function, Instruction, Kernel, Label, Location, Module
 from tilewright.frontends.ptx.mangled import function_name
 

@@ -10,6 +10,7 @@ as wgmma wants its left operand in registers, so that a product's result, comput
 - `ac.fragment.fold` folds each row.
 - `ac.fragment.read` reads a unit's rows of a slot.
 - `ac.accumulator.start` makes an accumulator that begins as a fragment.
+- `ac.accumulator.parts` gives the accumulators that stand side by side in one.
 - `ac.wgmma.issue_fragment` multiplies a fragment with a slot's B.
 
 Source: PTX ISA, wgmma: register fragments of A and D. Checked by: tests/contract/typestate/steps/test_fragment.py and
@@ -126,6 +127,16 @@ class AccumulatorStartOp(AcOperation):
         return {"result": InflightType(kinds[0].m, kinds[0].n)} if kinds else {}
 
 
+@irdl_op_definition
+class AccumulatorPartsOp(AcOperation):
+    """The parts of a settled accumulator: as many of equal width, side by side, as there are results. They are its
+    registers."""
+
+    name = "ac.accumulator.parts"
+    accumulator = operand_def(ac.AccumulatorType)
+    parts = var_result_def(ac.AccumulatorType)
+
+
 def taken_over(op: AccumulatorStartOp) -> SSAValue | None:
     """The carried accumulator of a loop whose registers the operation writes: what is in flight at the end of a body
     cannot be moved. The sum that begins here is what the body yields in that one's place, and of the one carried
@@ -207,17 +218,13 @@ def region_axes(block: Block, arguments: Sequence[str]) -> dict[SSAValue, str]:
     return axes
 
 
+OPERATIONS = (
+    FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, AccumulatorPartsOp,
+    FragmentIssueOp,
+)  # fmt: skip
 Ac = Dialect(
     "ac",
-    [
-        *ac_register_operand.Ac.operations,
-        FragmentFullOp,
-        FragmentMapOp,
-        FragmentFoldOp,
-        FragmentReadOp,
-        AccumulatorStartOp,
-        FragmentIssueOp,
-    ],
+    [*ac_register_operand.Ac.operations, *OPERATIONS],
     list(ac_register_operand.Ac.attributes),
 )
 """The whole dialect: these operations with those of `ac`, `ac.promotion` and `ac.register_operand`."""

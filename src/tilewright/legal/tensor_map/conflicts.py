@@ -19,11 +19,12 @@ tests/legal/tensor_map/test_conflicts.py, against all assignments of small maps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, product
 from math import gcd
 from typing import Any
 
+from tilewright.base.value import dataclass
 from tilewright.legal.tensor_map.enumerations import (
     DATA_TYPES,
     INTERLEAVE_16B,

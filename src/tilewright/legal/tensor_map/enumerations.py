@@ -10,12 +10,12 @@ Checked by tests/legal/tensor_map/test_tensor_map.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import get_args
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Interleave, L2Promotion, OutOfBounds, Swizzle
+from tilewright.base.value import dataclass
 from tilewright.legal.argument import shown
 
 

@@ -10,12 +10,12 @@ Not handled: the 128 bytes that the driver makes of it. Checked by: tests/legal/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from tilewright.base import plan
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.legal.argument import integer, integers, shown
 from tilewright.legal.tensor_map.enumerations import (
     DATA_TYPE_NAMES,

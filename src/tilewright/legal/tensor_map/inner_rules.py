@@ -10,8 +10,8 @@ tests/legal/tensor_map/test_tensormap_driver.py and tests/legal/tensor_map/test_
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tilewright.base.value import dataclass
 from tilewright.legal.tensor_map.common_rules import fact_rule, in_rank
 from tilewright.legal.tensor_map.enumerations import DATA_TYPES, INTERLEAVE_NONE, PADDED_TYPES, SWIZZLE_NONE
 from tilewright.legal.tensor_map.rule import Fields, Rule, Term, Truth, each, one_of

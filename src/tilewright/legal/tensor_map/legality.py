@@ -17,10 +17,10 @@ test_im2col.py, against a driver.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tilewright.base import plan
+from tilewright.base.value import dataclass
 from tilewright.legal.argument import target_of
 from tilewright.legal.tensor_map.cautions import cautions_of
 from tilewright.legal.tensor_map.common_rules import Driver, driver_version

@@ -28,10 +28,11 @@ readings).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 from typing import Any
+
+from tilewright.base.value import dataclass
 
 Term = Any
 """A number of the domain: int, an array, a fact, a solver's term. `Any`, since the domains share no base class."""

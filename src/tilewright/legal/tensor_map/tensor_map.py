@@ -11,13 +11,13 @@ tests/legal/tensor_map/test_tensor_map.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from tilewright.base import plan
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.legal.argument import integer, integers
 from tilewright.legal.tensor_map.enumerations import (
     DATA_TYPE_NAMES,

@@ -38,11 +38,11 @@ from tilewright.ir.cascade import CascadeDecisions, slices_symbol
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     Product,
-    all_slot_sums,
     first_alike,
     is_of_slots,
     loads_of_walk,
     products_of,
+    shared_sums,
     slot_sums,
     sum_of,
 )
@@ -57,7 +57,7 @@ from tilewright.ir.tile.types import value_type
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.lower.build import INDEX, Build, affine, counted_loop
 from tilewright.lower.cascade import slot_product, tensor_product
-from tilewright.lower.cascade.place import Place, slot_elements
+from tilewright.lower.cascade.place import Place, slot_elements, tile_counts
 from tilewright.lower.cascade.plain_load import plain_load
 from tilewright.lower.cascade.point_values import (
     emit_exponentials,
@@ -67,7 +67,7 @@ from tilewright.lower.cascade.point_values import (
 )
 from tilewright.lower.cascade.remade import end_rooms, make_ahead, operand_phase, operand_ring, read_by, start_rooms
 from tilewright.lower.cascade.results import store_result
-from tilewright.lower.cascade.running import Room, Running
+from tilewright.lower.cascade.running import Postponed, Room, Running, flat, unflat
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import (
     Ring,
@@ -78,7 +78,9 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
+from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Share, meet
 from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
+from tilewright.lower.distribution.team_sum import sum_of_teams
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
@@ -92,22 +94,11 @@ _IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.in
 
 
 @dataclass(frozen=True, slots=True)
-class Postponed:
-    """A product over the streamed axis that the next iteration issues: what it is added to and its left operand, both
-    fragments, and its other operand's slot."""
-
-    op: ContractOp
-    start: SSAValue
-    held: SSAValue
-    phase: SSAValue
-
-
-@dataclass(frozen=True, slots=True)
 class Shared:
     """What units of the consumer share beside rings. rows: room for stores along rows; columns: for numbers of the
     streamed columns; staging: slots of results that leave in boxes; turns: barriers by which two units take tiles in
     turn; memory: tensor memory, where accumulators stand there; partials: arrays of partial sums of tiles that several
-    CTAs walk. None: not needed."""
+    CTAs walk; meeting: where the CTAs of a cluster add up what each has of a sum. None: not needed."""
 
     rows: SSAValue | None
     columns: SSAValue | None
@@ -115,6 +106,7 @@ class Shared:
     turns: SSAValue | None
     memory: SSAValue | None
     partials: PartialSums | None = None
+    meeting: Meeting | None = None
     rooms: dict[tile.LoadOp, Ring] = field(default_factory=dict[tile.LoadOp, Ring])
     """Of what consumers make of a load, as if rings guarded them."""
 
@@ -138,6 +130,10 @@ class Consumer:
     cursors: dict[tile.LoadOp, SSAValue]
     sums: tuple[Sums, SSAValue] | None = None
     """Where another role issues: the ring of its sums, and the cursor of the next."""
+    stored: Share = WHOLE_TILE
+    """What this CTA stores of a tile that several share."""
+    meetings: list[SSAValue] = field(default_factory=list[SSAValue])
+    """The cursor of the next sum of CTAs that share a tile, where they do."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     held: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
     left: dict[tile.LoadOp, int] = field(default_factory=dict[tile.LoadOp, int])
@@ -186,9 +182,9 @@ class Consumer:
             self.values |= dict(zip(op.outputs, found, strict=True))
             self.sums = sums, cursor
             return
-        summed = all_slot_sums(self.program) if self.memory is None else ()
-        if len(summed) == 1 and self.rings.keys() >= {*slot_product.multiplied(self, summed[0])}:
-            self.values[op.outputs[0]] = self.of_all_parts(slot_product.sum_of_walk(self, summed[0]))
+        summed = shared_sums(self.program) if self.memory is None else ()
+        if summed and self.rings.keys() >= {load for each in summed for load in slot_product.multiplied(self, each)}:
+            self.values |= slot_product.sums_of_walk(self, op, summed)
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -208,7 +204,7 @@ class Consumer:
             # The first iteration by itself: no product is left to it.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
         carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying)]
-        carried += [*(self.rooms[load] for load in roomed), *_flat(state)]
+        carried += [*(self.rooms[load] for load in roomed), *flat(state)]
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
@@ -222,13 +218,13 @@ class Consumer:
             rooms = dict(zip(roomed, values[len(passing) + len(staying) :], strict=False))
             rest = values[len(passing) + len(staying) + len(roomed) :]
             moved = replace(self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms)
-            return moved, _unflat(rest, state)
+            return moved, unflat(rest, state)
 
         body, entering = taken(block.args[1:])
         yielded = self.iterate(op, entering, late, inner, block.args[0], body)
         following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
         following += [body.rooms[load] for load in roomed]
-        inner.add(ac.YieldOp.create(operands=[*following, *_flat(yielded)]))
+        inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded)]))
         after, left = taken(list(loop.outputs))
         self.cursors, self.held, self.rooms = after.cursors, after.held, after.rooms
         for output, item in zip(op.outputs, left, strict=True):
@@ -239,9 +235,14 @@ class Consumer:
         self.settle()
 
     def of_all_parts(self, total: SSAValue) -> SSAValue:
-        """A tile's sum, of which this is a part where several CTAs walk it: a head's is handed over, and nothing is
-        made of it here."""
+        """A tile's sum, of which this is a part where several CTAs walk it: those of a cluster add up, and each goes on
+        with some of the columns; clusters do so through memory. A head's is handed over, nothing is made of it here."""
+        self.meetings, total = meet(self.build, self.d.split_sum, self.shared.meeting, self.meetings, total, self.unit)
         part, number, partials = self.place.section.part, self.place.number, self.shared.partials
+        if self.place.team is not None:
+            place = (self.place.indices[self.axes.row], self.place.indices[self.axes.column], self.place.team)
+            counts = tile_counts(self.program, self.d)
+            return sum_of_teams(self.build, self.d.team_sum, partials, counts, total, place, self.unit)
         if not part or number is None or partials is None:
             return total
         if part == "head":
@@ -400,7 +401,7 @@ class Consumer:
         if self.axes.streamed in kept:
             return self.d.tile_streamed, "mn"
         column = self.axes.column_of(kept)
-        return (self.d.columns_along(column), "mn") if column else (_LEAST_COLUMNS, "m")
+        return (self.d.stored_along(column), "mn") if column else (_LEAST_COLUMNS, "m")
 
     def kind(self, kept: frozenset[str], element: Element = Element.F32, *, operand: bool = False) -> ac.FragmentType:
         columns, axes = self.shape(kept)
@@ -473,15 +474,19 @@ class Consumer:
 
     def first_row(self) -> SSAValue:
         tile_row = self.place.indices[self.axes.row]
-        return affine(self.build, [(tile_row, self.place.step(self.axes.row, self.d)), *self.of_unit()], 0)
+        terms = [(tile_row, self.place.step(self.axes.row, self.d)), *self.of_unit(), *self.stored.rows]
+        return affine(self.build, terms, 0)
 
     def of_unit(self) -> list[tuple[SSAValue, int]]:
         """What the unit's number adds to the tile's first row."""
         return [(self.unit, self.d.unit_step)] if self.d.unit_step else []
 
     def first(self, axis: str) -> SSAValue:
-        """The first element of the tile along an axis of columns."""
-        return self.place.first(self.build, axis, self.d) or self.zero()
+        """The first element of the tile along an axis of columns, of those that this CTA stores."""
+        found = self.place.first(self.build, axis, self.d) or self.zero()
+        if axis == self.axes.streamed or not self.stored.columns:
+            return found
+        return affine(self.build, [(found, 1), *self.stored.columns], 0)
 
     # ------------------------------------------------------------ folds and products
 
@@ -596,7 +601,7 @@ class Consumer:
     def issue_types(self, ring: Ring, over: str) -> tuple[dict[str, Attribute], list[Attribute]]:
         """Of a product with a ring's slot: its shape, and what it gives."""
         rows, slot = IntAttr(self.d.unit_rows), ring.decision
-        columns = IntAttr(self.columns_of(ring, over))
+        columns = IntAttr(slot.among * self.columns_of(ring, over))
         properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(slot.element)}
         return properties, [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
 
@@ -774,18 +779,3 @@ class Consumer:
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value is computed once for several users."""
         return self.axes.row in self.axes.kept(value) and len(users(value)) > 1
-
-
-def _flat(state: Sequence[SSAValue | Postponed]) -> list[SSAValue]:
-    """A state as values that a loop carries."""
-    parts = [(item.start, item.held, item.phase) if isinstance(item, Postponed) else (item,) for item in state]
-    return [each for part in parts for each in part]
-
-
-def _unflat(values: Sequence[SSAValue], like: Sequence[SSAValue | Postponed]) -> list[SSAValue | Postponed]:
-    """The values that a loop carries as a state of the same form."""
-    left = iter(values)
-    return [
-        Postponed(item.op, next(left), next(left), next(left)) if isinstance(item, Postponed) else next(left)
-        for item in like
-    ]

@@ -49,16 +49,24 @@ from tilewright.lower.cascade.slots import (
     declare_rings,
     fill,
     leaders,
+    partials_address,
     rows_address,
     staging_address,
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
+from tilewright.lower.distribution.split_product import (
+    declare_meeting,
+    share_of_result,
+    split_index,
+    start_meetings,
+)
 from tilewright.lower.distribution.stream_product import (
     declare_partial_sums,
     sections,
     stream_symbols,
     stream_workspaces,
 )
+from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last, team_workspaces
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.prefetch import SliceBoxes, ask_ahead
 from tilewright.lower.program import Counts, map_dims, shape_of
@@ -70,15 +78,18 @@ _WARPGROUP = 128
 def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[ModuleOp, tuple[Buffer, ...]]:
     """The kernel of a program that walks an axis by tiles, and the workspaces that it takes besides."""
     walked = d.walked[0].longest if d.walked else tiles_walked(program, d)
-    in_all, least = most_tiles(program, d), LEAST_SLOTS if d.turns else 1
+    in_all, late = most_tiles(program, d), d.release_distance
+    # What stands before a walk's loop; a turn is passed on once a product is done.
+    least = max(LEAST_SLOTS, late + 1) if d.turns else max(1, late)
     left = value_of(in_all, program.extents) - (d.stream.tiles if d.stream else 0)
     # So many CTAs are there at most; of run-time tiles no more than one each.
-    ctas = d.ctas // d.cluster[1] if isinstance(in_all, int) else computed("min", in_all, d.ctas)
-    symbols = {"K": (walked // d.walked_together, least), "tiles": (-(-left // d.ctas), 0)}
+    launched = d.ctas // d.split
+    ctas = launched // d.cluster[1] if isinstance(in_all, int) else computed("min", in_all, launched)
+    symbols = {"K": (walked // d.walked_together, least), "tiles": (-(-left // launched), 0)}
     symbols |= stream_symbols(d.stream, walked, least)
     symbols |= {slices_symbol(axis): (-(-program.extents[axis] // d.slice_depth), 1) for axis in d.sliced}
     module, build = new_kernel(
-        program.sym_name.data, symbols, (ctas, d.cluster[1], 1), (*d.cluster, 1),
+        program.sym_name.data, symbols, (ctas, d.cluster[1], d.split), (*d.cluster, d.split),
         _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers, program.run_time,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
@@ -89,24 +100,30 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     staging_at, units = staging_address(d), d.consumers
     staging = declare_staging(build, d.stores, d.staging_slots, d.staging_slot_bytes, staging_at, units)
     turns = declare_turns(build, behind_barriers(d)) if d.turns else None
+    meeting = declare_meeting(build, d.split_sum, partials_address(d), behind_barriers(d))
     workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
+    workspaces = workspaces or team_workspaces(program, d.team_sum, tile_counts(program, d))
     partials = declare_partial_sums(build, workspaces)
     _ask_ahead(build, d, rings, tile_counts(program, d))
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
     allocated = memory if sums is None else sums.memory
     declared = [each.ring for each in rings.values() if not each.decision.joined]
-    for ring in (*declared, *([turns] if turns is not None else []), *([] if sums is None else [sums.ring])):
+    further = (turns, sums and sums.ring, meeting and meeting.ring)
+    for ring in (*declared, *(each for each in further if each is not None)):
         build.add(ac.BarrierInitOp.create(operands=[ring]))
     if allocated is not None:
         set_up(build, d, allocated)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if d.cluster_ctas == 1 else ac.ClusterSyncOp.create())
+    if d.programmatic and not d.waits_alone:
+        build.add(ac.GridWaitOp.create())
+        build.add(ac.GridReleaseOp.create())
     _add_producer(build, program, d, rings, arrays)
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
     _add_consumer(
-        build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials, rooms), arrays, sums
+        build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials, meeting, rooms), arrays, sums
     )
     if allocated is not None:
         take_down(build, allocated)
@@ -205,9 +222,11 @@ def _add_producer(
     role, _ = new_role(build, "producer", "thread1", 1, 0, d.producer_registers)
     led = leaders(rings)
     starts: Sequence[SSAValue] = [rings[load].start(role, "empty") for load in led]
+    share = split_index(role, d.split_sum)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, section=section, limits=limits_of(d, arrays))
-        if d.programmatic:
+        place = replace(place, share=share_in_tile(outer, d.team_sum, share, place.team))
+        if d.waits_alone:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
             outer.add(ac.GridWaitOp.create())
             outer.add(ac.GridReleaseOp.create())
@@ -324,15 +343,20 @@ def _add_consumer(
     led = leaders(rings) if sums is None else []
     starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
     starts = starts if sums is None else [sums.start(role, "full")]
+    starts = [*starts, *start_meetings(role, shared.meeting)]
+    stored = share_of_result(role, d.split_sum, split_index(role, d.split_sum))
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section, limits_of(d, arrays))
         cursors = dict(zip(led, carried, strict=False))
         reads = None if sums is None else (sums, carried[0])
+        kept = stored_by_last(outer, d.team_sum, stored, place.team)
         consumer = Consumer(
-            outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads
-        )
+            outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads, kept,
+            carried[len(led) :] if sums is None else [],
+        )  # fmt: skip
         consumer.run()
         left = [consumer.cursors[load] for load in led] if consumer.sums is None else [consumer.sums[1]]
+        left += consumer.meetings
         outer.add(ac.YieldOp.create(operands=left))
         starts = outer.results()
     if d.staging_slots:

@@ -22,7 +22,6 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
-from tilewright.lower.distribution.tile_place import group_rows_most
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
 from tilewright.lower.program import Counts
@@ -42,6 +41,10 @@ class Place:
     row_end: SSAValue | None = None
     """The row before which the tile ends, where rows stand in groups: then the index of the tile's rows is that of its
     first one."""
+    share: SSAValue | None = None
+    """Which of the CTAs that share what is walked this one is; None where it walks all of it."""
+    team: SSAValue | None = None
+    """Which of the clusters that share a tile goes through it; None where there is one."""
 
     def step(self, axis: str, d: CascadeDecisions) -> int:
         """Elements from one index along an axis to the next."""
@@ -58,11 +61,12 @@ class Place:
 
     def walking(self, build: Build, d: CascadeDecisions, index: SSAValue) -> Place:
         """The place in iteration `index` of the walk."""
-        return self.along(d.streamed, index if self.begin is None else affine(build, [(index, 1), (self.begin, 1)], 0))
+        terms = [(each, 1) for each in (self.begin, self.share) if each is not None]
+        return self.along(d.streamed, affine(build, [(index, d.shares), *terms], 0) if terms else index)
 
 
 def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
-    """Tiles along rows and columns, of whole clusters, and places along the batch's axes."""
+    """Tiles along rows and columns, of whole clusters, and places along the batch's axes, each once for every team."""
 
     def tiles(axis: str, extent: int, ctas: int) -> Size:
         clusters = settled(ceil_div(program.sizes[axis], extent * ctas), program.run_time)
@@ -74,13 +78,13 @@ def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
     return (
         tiles(d.row, d.tile_rows, d.cluster[0]),
         tiles(d.column, d.tile_columns, d.cluster[1]) if d.column else 1,
-        math.prod(program.extents[axis] for axis in d.batch),
+        d.teams * math.prod(program.extents[axis] for axis in d.batch),
     )
 
 
 def tiles_walked(program: tile.ProgramOp, d: CascadeDecisions) -> int:
-    """Tiles along the streamed axis."""
-    return -(-program.extents[d.streamed] // d.tile_streamed)
+    """Tiles along the streamed axis that a CTA walks: the last of some may lie past the axis's end."""
+    return -(-program.extents[d.streamed] // (d.tile_streamed * d.shares))
 
 
 def open_tiles(
@@ -97,8 +101,10 @@ def open_tiles(
     that says where groups of rows end."""
     tiles_m, tiles_n, _ = tile_counts(program, d)
     if d.grouping:
-        return _open_group_tiles(build, program, d, number_of(tiles_n), limits, carried)
-    indices = ac.TILE_INDICES + len(d.batch)
+        return _open_group_tiles(build, program, d, number_of(tiles_n), limits, carried, turns)
+    assert d.teams == 1 or not d.batch, "teams go through the tiles of one matrix"
+    rounds = [d.teams] if d.teams > 1 else [program.extents[axis] for axis in d.batch]
+    indices = ac.TILE_INDICES + len(rounds)
     order: dict[str, Attribute] = {"raster_group": IntAttr(d.raster_group)}
     if section.part:
         assert d.stream is not None and not d.batch, "parts are of tiles that are cut, of one matrix"
@@ -112,8 +118,7 @@ def open_tiles(
         inside, block, _ = turn_tiles_loop(build, turns, (tiles_m, tiles_n), matrices, order, carried)
         return inside, _placed(inside, program, d, block), list(block.args[indices:])
     block = Block(arg_types=[*([INDEX] * indices), *(value.type for value in carried)])
-    extents = [program.extents[axis] for axis in d.batch]
-    batch: dict[str, Attribute] = {"batch": int_array(extents)} if d.batch else {}
+    batch: dict[str, Attribute] = {"batch": int_array(rounds)} if rounds else {}
     batch |= {"together": IntAttr(d.together)} if d.together else {}
     op = ac.TilesOp.create(
         operands=list(carried),
@@ -139,23 +144,27 @@ def _open_group_tiles(
     tiles_n: int,
     limits: SSAValue | None,
     carried: Sequence[SSAValue],
+    turns: SSAValue | None,
 ) -> tuple[Build, Place, list[SSAValue]]:
     """The same where rows stand in groups."""
     assert limits is not None, "groups end where an array says"
     (grouping,) = d.grouping
     block = Block(arg_types=[*([INDEX] * ac.GROUP_INDICES), *(value.type for value in carried)])
-    op = ac.GroupTilesOp.create(
-        operands=[limits, *carried],
+    properties: dict[str, Attribute] = {
+        "symbol": StringAttr("tiles"),
+        "groups": IntAttr(program.extents[grouping.axis]),
+        "rows": IntAttr(program.extents[d.row]),
+        "pitch": IntAttr(grouping.pitch),
+        "tile_rows": IntAttr(d.tile_rows),
+        "tiles_n": IntAttr(tiles_n),
+        "raster_group": IntAttr(d.raster_group),
+        **({} if turns is None else {"skipped": StringAttr("K")}),
+    }
+    kind = ac.GroupTilesOp if turns is None else ac.TurnGroupTilesOp
+    op = kind.create(
+        operands=[limits, *([] if turns is None else [turns]), *carried],
         result_types=[value.type for value in carried],
-        properties={
-            "symbol": StringAttr("tiles"),
-            "groups": IntAttr(program.extents[grouping.axis]),
-            "rows": IntAttr(program.extents[d.row]),
-            "pitch": IntAttr(grouping.pitch),
-            "tile_rows": IntAttr(d.tile_rows),
-            "tiles_n": IntAttr(tiles_n),
-            "raster_group": IntAttr(d.raster_group),
-        },
+        properties=properties,
         regions=[Region(block)],
     )
     build.add(op)
@@ -169,8 +178,9 @@ def most_tiles(program: tile.ProgramOp, d: CascadeDecisions) -> Size:
     tiles_m, tiles_n, matrices = tile_counts(program, d)
     if d.grouping:
         (grouping,) = d.grouping
-        tiles_m = group_rows_most(program, grouping, d.row, d.tile_rows)
-        return product((tiles_m, tiles_n))
+        extent, groups = program.extents[d.row], program.extents[grouping.axis]
+        apart = groups * -(-extent // d.tile_rows)
+        return product((apart if grouping.pitch else extent // d.tile_rows + min(groups, extent), tiles_n))
     return product((tiles_m, tiles_n, matrices))
 
 
@@ -179,7 +189,8 @@ def _placed(build: Build, program: tile.ProgramOp, d: CascadeDecisions, block: B
     places = {d.row: block.args[0]} | ({d.column: block.args[1]} if d.column else {})
     behind = ac.TILE_INDICES + len(d.batch)
     places |= dict(zip(d.batch, block.args[ac.TILE_INDICES : behind], strict=True))
-    return Place(places, _begin(build, program, d, block.args[0]))
+    team = block.args[ac.TILE_INDICES] if d.teams > 1 else None
+    return Place(places, _begin(build, program, d, block.args[0]), team=team)
 
 
 def _begin(build: Build, program: tile.ProgramOp, d: CascadeDecisions, row: SSAValue) -> SSAValue | None:
@@ -270,7 +281,7 @@ def slot_coordinates(
             for number, axis in enumerate(slot.batch, start=2)
         ]
         for across in range(slot.spans):
-            offset = across * slot.span_bytes + down * slot.box_bytes
+            offset = slot.offset_bytes(across, down, d.streamed)
             coordinates[offset] = [_moved(build, inner, span * across + inner_shift), row, *further]
     return coordinates
 

@@ -65,9 +65,9 @@ def _in_boxes(consumer: Consumer, op: tile.StoreOp, held: SSAValue, decision: St
     """A result over rows and columns, as a fragment, through staging slots."""
     assert consumer.shared.staging is not None, "boxes are staged"
     (column,) = (axis for axis in consumer.axes.columns if axis in consumer.axes.kept(op.value))
-    size = consumer.d.columns_along(column)
-    number = consumer.place.indices.get(column)
-    columns = [(number, size)] if number is not None else []
+    number, size = consumer.place.indices.get(column), consumer.d.stored_along(column)
+    columns = [(number, consumer.d.columns_along(column))] if number is not None else []
+    columns += consumer.stored.columns
     axes = reversed(tensor_type(op.tensor).axis_names)
     further = [consumer.place.indices[axis] for axis in axes if axis in consumer.d.batch]
     kept = [decision.parameter, *(each for each, *_ in further_maps(consumer.program, decision))]

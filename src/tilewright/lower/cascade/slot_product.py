@@ -1,4 +1,4 @@
-"""Products whose operands both come out of slots, by wgmma: one at a time, or the sum of a walk's.
+"""Products whose operands both come out of slots, by wgmma: one at a time, or the sums of a walk's.
 
 A sum is the tensor core's alone, or has two levels (`lower.two_levels`); the decisions say which.
 Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py and test_walked_bytes.py.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
@@ -15,7 +16,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.fragment import FragmentMapOp
+from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
 from tilewright.ir.cascade import SPAN_BYTES
 from tilewright.ir.cascade_facts import Product, first_alike
 from tilewright.ir.copy_decisions import BLOCK_ROWS
@@ -40,12 +41,27 @@ def multiplied(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.
     return first_alike(consumer.program, product.held.owner), product.brought
 
 
-def sum_of_walk(consumer: Consumer, product: Product) -> SSAValue:
-    """The sum of the products of a walk's tiles, both operands of which are brought."""
-    loads = multiplied(consumer, product)
+def sums_of_walk(consumer: Consumer, walk: tile.LoopOp, products: Sequence[Product]) -> dict[SSAValue, SSAValue]:
+    """What a walk gives, where it sums products of one operand, by what the program calls the sums: the other operands
+    stand side by side in a slot, so that one product is that of all."""
+    product, loads = products[0], multiplied(consumer, products[0])
     if consumer.d.partials:
-        return _sum_in_two_levels(consumer, product, loads)
-    return sum_of_slots(consumer, product, loads, consumer.place.section.slices, [])
+        total = _sum_in_two_levels(consumer, product, loads)
+    else:
+        symbol, distance = consumer.place.section.slices, consumer.d.release_distance
+        total = sum_of_slots(consumer, product, loads, symbol, [], distance)
+    total = consumer.of_all_parts(total)
+    found = [total]
+    if len(products) > 1:
+        kind = total.type
+        assert isinstance(kind, ac.AccumulatorType)
+        part = ac.AccumulatorType(kind.m, IntAttr(kind.n.data // len(products)))
+        op = AccumulatorPartsOp.create(operands=[total], result_types=[part] * len(products))
+        consumer.build.add(op)
+        found = list(op.parts)
+    # Slots are in the order of the loads, sums in that of the products.
+    which = [consumer.rings[each.brought].decision.which for each in products]
+    return {output: found[at] for output, at in zip(walk.outputs, which, strict=True)}
 
 
 def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp]) -> SSAValue:
@@ -53,7 +69,7 @@ def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.L
     total. All are added at the iteration's end: an assembler gives up on products in flight round a loop whose
     registers are read."""
     led = [load for load in loads if load in consumer.cursors]
-    part = (consumer.d.unit_rows, consumer.d.tile_columns)
+    part = (consumer.d.unit_rows, consumer.rings[loads[1]].decision.among * consumer.d.tile_columns)
     carried = [*(consumer.cursors[load] for load in led), start_total(consumer.build, *part)]
     inner, block, loop = counted_loop(consumer.build, 0, carried, symbol=consumer.place.section.slices)
     *cursors, total = block.args[1:]
@@ -72,25 +88,58 @@ def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.L
 
 
 def sum_of_slots(
-    consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], symbol: str, starts: list[SSAValue]
+    consumer: Consumer,
+    product: Product,
+    loads: tuple[tile.LoadOp, tile.LoadOp],
+    symbol: str,
+    starts: list[SSAValue],
+    distance: int = 1,
 ) -> SSAValue:
-    """The sum of the products of slots that come one after the other; each is released when the next is issued.
-    symbol: the number of slots; starts: what the sum begins at, if not 0."""
+    """The sum of the products of slots that come one after the other. symbol: the number of slots; starts: what the sum
+    begins at, if not 0; distance: products that are issued after a slot's own before that one is waited for and the
+    slot is released."""
     consumer.settle()
     led = [load for load in loads if load in consumer.cursors]
-    inflight, *readings = issue(consumer, product, loads, consumer.next_slots(loads), starts)
-    carried = [*(consumer.cursors[load] for load in led), inflight, *readings]
-    inner, block, loop = counted_loop(consumer.build, 1, carried, symbol=symbol)
+    running, *readings = issue(consumer, product, loads, consumer.next_slots(loads), starts)
+    held = [readings]
+    while len(held) < distance:
+        running, *readings = issue(consumer, product, loads, consumer.next_slots(loads), [running])
+        held.append(readings)
+    if not distance:
+        _give_back(consumer, held.pop(), 0)
+    carried = [*(consumer.cursors[load] for load in led), running, *chain.from_iterable(held)]
+    inner, block, loop = counted_loop(consumer.build, max(1, distance), carried, symbol=symbol)
+    each = len(readings)
     cursors, (running, *before) = block.args[1 : 1 + len(led)], block.args[1 + len(led) :]
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
-    running, *readings = issue(body, product, loads, body.next_slots(loads), [running])
-    for (retired,) in [wgmma_wait(inner, reading, None, pending=1) for reading in before]:
-        body.release(retired)
-    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *readings]))
+    running, *newest = issue(body, product, loads, body.next_slots(loads), [running])
+    before += newest
+    _give_back(body, before[:each], distance)
+    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *before[each:]]))
     outputs = list(loop.outputs)
     consumer.cursors |= dict(zip(led, outputs, strict=False))
-    running, first, *others = outputs[len(led) :]
+    running, *left = outputs[len(led) :]
     pass_turn(consumer.build, consumer.shared.turns, consumer.unit)
+    if consumer.d.grouping:
+        # Its loads and divisions take as long as the last products, which are still running.
+        consumer.build.add(ac.NextGroupTileOp.create())
+    return _drained(consumer, running, [left[at : at + each] for at in range(0, len(left), each)])
+
+
+def _give_back(consumer: Consumer, readings: Sequence[SSAValue], pending: int) -> None:
+    """Release a slot once all but so many of the newest products are done. readings: what a product reads of it."""
+    for (retired,) in [wgmma_wait(consumer.build, reading, None, pending) for reading in readings]:
+        consumer.release(retired)
+
+
+def _drained(consumer: Consumer, running: SSAValue, held: Sequence[Sequence[SSAValue]]) -> SSAValue:
+    """The settled sum, once all products are done; held: the slots that they read, the oldest first."""
+    if not held:
+        (settled,) = wgmma_wait(consumer.build, None, running)
+        return settled
+    *older, (first, *others) = held
+    for number, readings in enumerate(older):
+        _give_back(consumer, readings, len(older) - number)
     retired, settled = wgmma_wait(consumer.build, first, running)
     for phase in [retired, *(wgmma_wait(consumer.build, other, None)[0] for other in others)]:
         consumer.release(phase, first=bool(consumer.d.releases_first))

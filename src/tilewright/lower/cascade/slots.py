@@ -86,9 +86,14 @@ def staging_address(d: CascadeDecisions) -> int:
     return columns_address(d) + d.columns_bytes * d.consumers
 
 
+def partials_address(d: CascadeDecisions) -> int:
+    """Of what CTAs that share a tile get of its sum from each other."""
+    return staging_address(d) + d.staging_slots * d.staging_slot_bytes * d.consumers
+
+
 def barriers_address(d: CascadeDecisions) -> int:
     """Of the first ring's barriers."""
-    return staging_address(d) + d.staging_slots * d.staging_slot_bytes * d.consumers
+    return partials_address(d) + d.split_sum.partial_bytes
 
 
 def behind_barriers(d: CascadeDecisions) -> int:
@@ -112,8 +117,11 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
             peers = max(one.peers for one in together(d.slots, each))
             ring = _declare_ring(build, ring_name, each.slots, units * peers, barrier)
             barrier += 2 * _BARRIER_BYTES * each.slots
+        if each.which and before is not None:
+            rings[listed[each.load]] = Ring(each, ring_name, ring, before.buffer, map_, peers)
+            continue
         kind = MemoryType(
-            StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.slot_bytes),
+            StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.among * each.slot_bytes),
             StringAttr(each.swizzle),
         )  # fmt: skip
         properties: dict[str, Attribute] = {
@@ -124,7 +132,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
         }
         buffer = build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
         rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_, peers)
-        address += each.slots * each.slot_bytes
+        address += each.slots * each.among * each.slot_bytes
     return rings
 
 
@@ -178,7 +186,7 @@ def matrix_layout(slot: SlotDecision, contracted: str, depth: int) -> tuple[str,
     steps = range(depth // rows)
     if slot.inner == contracted:
         spans = [divmod(_STEP_BYTES * step, SPAN_BYTES) for step in steps]
-        return "K", 16, 1024, [span * slot.span_bytes + within for span, within in spans]
+        return "K", 16, 1024, [span * slot.lines_bytes + within for span, within in spans]
     return "MN", slot.span_bytes, 1024, [SPAN_BYTES * rows * step for step in steps]
 
 
@@ -187,18 +195,22 @@ def step_elements(slot: SlotDecision) -> int:
     return _STEP_BYTES // slot.element_bytes
 
 
-def wgmma_wait(build: Build, reading: SSAValue, accumulator: SSAValue | None, pending: int = 0) -> tuple[SSAValue, ...]:
-    """Wait for all products but the newest `pending`; (the slot, and the accumulator if one is given)."""
-    kind = reading.type
-    assert isinstance(kind, ac.ReadingType)
-    results: list[Attribute] = [ac.PhaseType(kind.ring, StringAttr("retired"))]
+def wgmma_wait(
+    build: Build, reading: SSAValue | None, accumulator: SSAValue | None, pending: int = 0
+) -> tuple[SSAValue, ...]:
+    """Wait for all products but the newest `pending`; the slot, and the accumulator, of these what is given."""
+    results: list[Attribute] = []
+    if reading is not None:
+        kind = reading.type
+        assert isinstance(kind, ac.ReadingType)
+        results.append(ac.PhaseType(kind.ring, StringAttr("retired")))
     if accumulator is not None:
         shape = accumulator.type
         assert isinstance(shape, ac.InflightType)
         results.append(ac.AccumulatorType(shape.m, shape.n))
-    present = DenseArrayBase.from_list(i32, [1, int(accumulator is not None)])
+    present = DenseArrayBase.from_list(i32, [int(reading is not None), int(accumulator is not None)])
     op = ac.WgmmaWaitOp.create(
-        operands=[reading, *([accumulator] if accumulator is not None else [])],
+        operands=[each for each in (reading, accumulator) if each is not None],
         properties={"pending": IntAttr(pending), "operandSegmentSizes": present, "resultSegmentSizes": present},
         result_types=results,
     )
@@ -228,8 +240,10 @@ def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[in
     for ring, coordinates in filled:
         slot = ring.decision
         shared: dict[str, Attribute] = {}
+        if slot.read_once:
+            shared |= {"evict_first": IntAttr(1)}
         if slot.peers > 1:
-            shared = {"rank_dimension": IntAttr(1), "rank_elements": IntAttr(slot.rows // slot.peers)}
+            shared |= {"rank_dimension": IntAttr(1), "rank_elements": IntAttr(slot.rows // slot.peers)}
         for offset, place in coordinates.items():
             left -= slot.box_bytes * slot.peers
             tx = build.value(
@@ -237,7 +251,7 @@ def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[in
                     operands=[ring.map, ring.buffer, tx, *place],
                     properties={
                         "offset_bytes": IntAttr(offset),
-                        "rank_offset_bytes": IntAttr(slot.span_bytes // slot.peers if shared else 0),
+                        "rank_offset_bytes": IntAttr(slot.span_bytes // slot.peers if slot.peers > 1 else 0),
                         "box_bytes": IntAttr(slot.box_bytes),
                         "multicast": IntAttr(slot.peers),
                         **shared,

@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.split import SPARE_ROWS, SplitPartOp
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.split_sum import SplitSum
 from tilewright.ir.tier import MemoryType
 from tilewright.lower.build import INDEX, Build
 
@@ -46,24 +46,24 @@ class Share:
 WHOLE_TILE = Share([], [])
 
 
-def declare_meeting(build: Build, d: PipelineDecisions, address: int, barriers: int) -> Meeting | None:
+def declare_meeting(build: Build, s: SplitSum, address: int, barriers: int) -> Meeting | None:
     """None where no axis is split. address, barriers: bytes into shared memory."""
-    if d.split == 1:
+    if s.ctas == 1:
         return None
     ring = build.value(
         ac.RingOp.create(
             properties={
                 "sym_name": RING,
                 "stages": IntAttr(1),
-                "full_arrivals": IntAttr(d.consumers),
-                "empty_arrivals": IntAttr(d.split * d.consumers),
+                "full_arrivals": IntAttr(s.units),
+                "empty_arrivals": IntAttr(s.ctas * s.units),
                 "address": IntAttr(barriers),
             },
             result_types=[ac.RingType(RING, IntAttr(1))],
         )
     )
     kind = MemoryType(
-        StringAttr("SMEM"), StringAttr(Element.F32.value), IntAttr(1), IntAttr(d.partial_bytes), StringAttr("none")
+        StringAttr("SMEM"), StringAttr(Element.F32.value), IntAttr(1), IntAttr(s.partial_bytes), StringAttr("none")
     )
     buffer = build.value(
         ac.BufferOp.create(
@@ -79,20 +79,20 @@ def declare_meeting(build: Build, d: PipelineDecisions, address: int, barriers: 
     return Meeting(ring, buffer)
 
 
-def split_index(build: Build, d: PipelineDecisions) -> SSAValue | None:
+def split_index(build: Build, s: SplitSum) -> SSAValue | None:
     """Which of the CTAs that share a tile this one is; None where none do."""
-    return build.value(ac.SplitIndexOp.create(result_types=[INDEX])) if d.split > 1 else None
+    return build.value(ac.SplitIndexOp.create(result_types=[INDEX])) if s.ctas > 1 else None
 
 
-def share_of_result(build: Build, d: PipelineDecisions, index: SSAValue | None) -> Share:
+def share_of_result(build: Build, s: SplitSum, index: SSAValue | None) -> Share:
     """The part of each tile that this CTA stores. index: from `split_index`."""
     if index is None:
         return WHOLE_TILE
-    if d.sum_parts == d.split:
-        return Share([(index, d.part_step)], [])
-    op = SplitPartOp.create(properties={"parts": IntAttr(d.sum_parts)}, result_types=[INDEX, INDEX])
+    if s.parts == s.ctas:
+        return Share([(index, s.part_step)], [])
+    op = SplitPartOp.create(properties={"parts": IntAttr(s.parts)}, result_types=[INDEX, INDEX])
     build.add(op)
-    return Share([(op.part, d.part_step)], [(op.spare, SPARE_ROWS)])
+    return Share([(op.part, s.part_step)], [(op.spare, SPARE_ROWS)])
 
 
 def start_meetings(build: Build, meeting: Meeting | None) -> list[SSAValue]:
@@ -107,7 +107,7 @@ def start_meetings(build: Build, meeting: Meeting | None) -> list[SSAValue]:
 
 def meet(
     build: Build,
-    d: PipelineDecisions,
+    s: SplitSum,
     meeting: Meeting | None,
     cursors: list[SSAValue],
     accumulator: SSAValue,
@@ -122,7 +122,7 @@ def meet(
     op = ac.ClusterReduceOp.create(
         operands=[meeting.ring, cursor, accumulator, meeting.buffer, unit],
         properties={"first_barrier": IntAttr(_FIRST_BARRIER)},
-        result_types=[CURSOR, ac.AccumulatorType(kind.m, IntAttr(kind.n.data // d.sum_parts))],
+        result_types=[CURSOR, ac.AccumulatorType(kind.m, IntAttr(kind.n.data // s.parts))],
     )
     build.add(op)
     return [op.results[0]], op.results[1]

@@ -19,23 +19,23 @@ tests/lower/distribution/test_team_sum.py, and by `contract`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from tilewright.base.element import Element
 from tilewright.base.plan import Buffer
-from tilewright.base.size import number_of
+from tilewright.base.size import Size, number_of
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.split import SPARE_ROWS
 from tilewright.ir.ac.team import TeamAfterOp, TeamSumOp
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.split_sum import TeamSum
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers
-from tilewright.lower.build import INDEX, Build, affine, global_array
+from tilewright.lower.build import INDEX, Build, affine
 from tilewright.lower.distribution.split_product import Share
 from tilewright.lower.distribution.stream_product import PartialSums
-from tilewright.lower.distribution.tile_place import TilePlace
-from tilewright.lower.program import Counts, tile_counts
 from tilewright.lower.ptx.global_access import displaced_address
 from tilewright.lower.ptx.lowering import Lowering
 from tilewright.lower.ptx.places import AccumulatorPlace, GlobalPlace, IndexPlace
@@ -53,15 +53,16 @@ _WARP = 32
 _WARPS = 4
 
 
-def team_workspaces(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
-    """The arrays through which teams hand over partial sums; none where there is one team."""
-    if d.teams == 1:
+def team_workspaces(program: tile.ProgramOp, t: TeamSum, counts: Sequence[Size]) -> tuple[Buffer, ...]:
+    """The arrays through which teams hand over partial sums; none where there is one team. counts: of tiles along rows
+    and columns."""
+    if t.teams == 1:
         return ()
     taken = {buffer.name for buffer in buffers(program)}
     names = [_free(name, taken) for name in ("team_sums", "team_flags")]
-    tiles_m, tiles_n = (number_of(count) for count in tile_counts(program, d)[:2])
-    slots = (d.teams - 1) * tiles_m * tiles_n * d.split * d.consumers
-    values = d.unit_rows * d.part_n
+    tiles_m, tiles_n = (number_of(count) for count in counts[:2])
+    slots = (t.teams - 1) * tiles_m * tiles_n * t.ctas * t.units
+    values = t.rows * t.columns
     return (
         Buffer(names[0], Element.F32, (slots, values), (values, 1), "workspace"),
         Buffer(names[1], Element.U32, (slots,), (1,), "workspace", zeroed=True),
@@ -72,44 +73,41 @@ def _free(name: str, taken: set[str]) -> str:
     return name if name not in taken else _free(f"{name}_", taken)
 
 
-def declare_team_sums(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> PartialSums | None:
-    """None where there is one team."""
-    arrays = [global_array(build, buffer) for buffer in team_workspaces(program, d)]
-    return PartialSums(arrays[0], arrays[1]) if arrays else None
-
-
-def share_in_tile(build: Build, d: PipelineDecisions, share: SSAValue | None, place: TilePlace) -> SSAValue | None:
-    """Which of the slices of this tile are this CTA's. share: which CTA of its team it is, None where it is alone."""
-    if place.team is None:
+def share_in_tile(build: Build, t: TeamSum, share: SSAValue | None, team: SSAValue | None) -> SSAValue | None:
+    """Which of the slices of a tile are this CTA's. share: which CTA of its team it is, None where it is alone; team:
+    which one goes through the tile, None where there is one."""
+    if team is None:
         return share
-    return affine(build, [(place.team, d.split), *([(share, 1)] if share is not None else [])], 0)
+    return affine(build, [(team, t.ctas), *([(share, 1)] if share is not None else [])], 0)
 
 
-def stored_by_last(build: Build, d: PipelineDecisions, stored: Share, place: TilePlace) -> Share:
+def stored_by_last(build: Build, t: TeamSum, stored: Share, team: SSAValue | None) -> Share:
     """What is stored of the tile: by the last team what `stored` says, by others nothing."""
-    if place.team is None:
+    if team is None:
         return stored
-    op = TeamAfterOp.create(operands=[place.team], properties={"teams": IntAttr(d.teams)}, result_types=[INDEX])
+    op = TeamAfterOp.create(operands=[team], properties={"teams": IntAttr(t.teams)}, result_types=[INDEX])
     return Share(stored.columns, [*stored.rows, (build.value(op), SPARE_ROWS)])
 
 
 def sum_of_teams(
     build: Build,
-    d: PipelineDecisions,
+    t: TeamSum,
     sums: PartialSums | None,
-    counts: Counts,
+    counts: Sequence[Size],
     accumulator: SSAValue,
-    place: TilePlace,
+    place: tuple[SSAValue, SSAValue, SSAValue | None],
     unit: SSAValue,
 ) -> SSAValue:
-    """The tile's sum, in the last team's CTAs. counts: tiles along rows and columns."""
-    if sums is None or place.team is None:
+    """The tile's sum, in the last team's CTAs. counts: tiles along rows and columns; place: the tile's row and column,
+    and the team."""
+    row, column, team = place
+    if sums is None or team is None:
         return accumulator
     op = TeamSumOp.create(
-        operands=[accumulator, sums.partials, sums.flags, place.row, place.column, place.team, unit],
+        operands=[accumulator, sums.partials, sums.flags, row, column, team, unit],
         properties={
             "first_barrier": IntAttr(_FIRST_BARRIER),
-            "teams": IntAttr(d.teams),
+            "teams": IntAttr(t.teams),
             "tiles_m": IntAttr(number_of(counts[0])),
             "tiles_n": IntAttr(number_of(counts[1])),
         },

@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
+    AccumulatorPartsOp,
     AccumulatorStartOp,
     FragmentFoldOp,
     FragmentFullOp,
@@ -25,6 +26,7 @@ from tilewright.ir.ac.fragment import (
     FragmentReadOp,
     taken_over,
 )
+from tilewright.lower.fragment.epilogue import parts_of
 from tilewright.lower.fragment.map import lower_map
 from tilewright.lower.fragment.narrow_operand import exchanged
 from tilewright.lower.fragment.register_operand import (
@@ -52,7 +54,8 @@ _QUAD = (1, 2)
 _LAST_LANE = 31
 
 FragmentOp = (
-    FragmentFullOp | FragmentMapOp | FragmentFoldOp | FragmentReadOp | AccumulatorStartOp | FragmentIssueOp
+    FragmentFullOp | FragmentMapOp | FragmentFoldOp | FragmentReadOp | AccumulatorStartOp | AccumulatorPartsOp
+    | FragmentIssueOp
 )  # fmt: skip
 
 
@@ -68,6 +71,10 @@ def lower_fragment(lowering: Lowering, op: FragmentOp) -> None:
             _read(lowering, op)
         case AccumulatorStartOp():
             _start(lowering, op)
+        case AccumulatorPartsOp():
+            accumulator = lowering.place(op.accumulator)
+            assert isinstance(accumulator, AccumulatorPlace)
+            lowering.places.update(zip(op.parts, parts_of(accumulator, accumulator.n // len(op.parts)), strict=True))
         case FragmentIssueOp():
             _issue(lowering, op)
 

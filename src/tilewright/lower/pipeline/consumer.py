@@ -45,11 +45,11 @@ def add_consumer(
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
     p = replace(p, order=start_issue_order(role, d, unit))
     start = start_cursor(role, p.ring, "full")
-    share = split_index(role, d)
-    stored = share_of_result(role, d, share)
+    share = split_index(role, d.split_sum)
+    stored = share_of_result(role, d.split_sum, share)
     carried: Sequence[SSAValue] = [start, *start_meetings(role, p.meeting)]
     for section in sections(d.stream):
-        opened = open_tiles(role, d, p.groups, counts, carried, p.turns, section)
+        opened = open_tiles(role, d, counts, carried, p.turns, section)
         _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
         carried = opened[0].results()
     end_issue_order(role, p.order, unit)
@@ -73,7 +73,8 @@ def _consume(
     """A tile, or a part of a streamed one: its sum, and what is made of it. share: which of the tile's slices are this
     CTA's; stored: which part of its result. counts: of tiles along rows and columns."""
     outer, place, (cursor, *meetings) = opened
-    share, stored = share_in_tile(outer, d, share, place), stored_by_last(outer, d, stored, place)
+    share = share_in_tile(outer, d.team_sum, share, place.team)
+    stored = stored_by_last(outer, d.team_sum, stored, place.team)
     dot = dots(program)[0]
     ahead: dict[tile.LoadOp, SSAValue] = {}
     freed = False
@@ -87,19 +88,16 @@ def _consume(
         ahead = {} if section.part == "head" else load_ahead(outer, program, d, unit, place, arrays, stored)
         following, running, held = _summed(outer, d, p, unit, place, cursor, accumulator, first, operand)
         pass_turn(outer, p.turns, unit)
-        if d.grouping:
-            # Its loads and divisions take as long as the last products, which are still running.
-            outer.add(ac.NextGroupTileOp.create())
         if p.meeting is None and p.sums is None:
             freed = free_staging(outer, d, unit)
         last_cursor, settled = following, _drained(outer, d, running, held)
-    meetings, total = meet(outer, d, p.meeting, meetings, settled, unit)
+    meetings, total = meet(outer, d.split_sum, p.meeting, meetings, settled, unit)
     if section.part == "head" and p.sums is not None and place.number is not None:
         store_partial(outer, p.sums, total, place.number, unit)
     else:
         if p.sums is not None and place.number is not None:
             total = add_partial(outer, p.sums, total, place.number, unit)
-        total = sum_of_teams(outer, d, p.sums, counts, total, place, unit)
+        total = sum_of_teams(outer, d.team_sum, p.sums, counts, total, (place.row, place.column, place.team), unit)
         add_epilogue(outer, program, d, p, unit, place, total, arrays, stored, ahead, freed=freed)
     outer.add(ac.YieldOp.create(operands=[last_cursor, *meetings]))
 
@@ -175,7 +173,7 @@ def _promoted(
     round a loop whose registers are read). Turns of four or eight slots, in which the registers of two products come
     and go, were no quicker on an H200. Scales are loaded when those of an earlier slot have been used.
     """
-    row = affine(build, [(place.row, place.row_step), (unit, d.unit_step)], 0)
+    row = affine(build, [(place.row, d.row_step), (unit, d.unit_step)], 0)
     column = affine(build, [(place.column, d.column_step)], 0)
     per_slot = len(scale_loads(dot))
 

@@ -22,15 +22,14 @@ from tilewright.ir.tile.facts import buffers, dots, parameter_name, stores
 from tilewright.lower.build import Build, global_array, tensor_map
 from tilewright.lower.distribution.split_product import declare_meeting
 from tilewright.lower.distribution.stream_product import declare_partial_sums, stream_workspaces
-from tilewright.lower.distribution.team_sum import declare_team_sums
-from tilewright.lower.distribution.tile_place import GroupRows
+from tilewright.lower.distribution.team_sum import team_workspaces
 from tilewright.lower.distribution.turns import declare_turns
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.pipeline.register_product import computed_loads
 from tilewright.lower.pipeline.scaled_product import scale_loads
 from tilewright.lower.pipeline.slots import RING
-from tilewright.lower.program import map_dims, rows_in_line, shape_of, slot_bytes
+from tilewright.lower.program import map_dims, shape_of, slot_bytes, tile_counts
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
 from tilewright.lower.staged_store import declare_staging, further_maps
 
@@ -74,6 +73,11 @@ def stream_arrays(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer
     return stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.multiplied_columns))
 
 
+def team_arrays(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
+    """The arrays of partial sums that teams hand over; none where there is one team."""
+    return team_workspaces(program, d.team_sum, tile_counts(program, d))
+
+
 def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Pipeline, dict[str, SSAValue]]:
     memory = memory_of(d)
     a_bytes, b_bytes = slot_bytes(d)
@@ -104,13 +108,10 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
     used |= {store.parameter for store in d.stores if store.path == "direct"}
     used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
     used |= {parameter_name(program, load.tensor) for load in computed_loads(dots(program)[0], d)}
-    used |= {grouping.limits for grouping in d.grouping}
     used |= {operand.buffer for operand in operands if operand.piece_bytes}
     for buffer in buffers(program):
         if buffer.name in used:
-            lined = rows_in_line(program, buffer, d)
-            shape = shape_of(program, buffer.name) if lined is buffer else None
-            arrays[buffer.name] = global_array(build, lined, shape)
+            arrays[buffer.name] = global_array(build, buffer, shape_of(program, buffer.name))
     a_map, b_map, *more_b_maps = (
         arrays[operand.buffer] if map_ is None else map_ for operand, map_ in zip(operands, maps, strict=True)
     )
@@ -147,9 +148,6 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
     if d.rows_bytes:
         rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
     declare_spill_slots(build, d, memory.spilled)
-    groups = [
-        GroupRows(arrays[each.limits], program.extents[each.axis], program.extents[d.rows]) for each in d.grouping
-    ]
     return Pipeline(
         d,
         ring,
@@ -159,9 +157,8 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
         b_map,
         staging,
         rows,
-        groups[0] if groups else None,
         tuple(more_b_maps),
-        declare_meeting(build, d, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
+        declare_meeting(build, d.split_sum, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
         declare_turns(build, memory.barriers + _PAIR_BYTES * d.stages) if d.turns else None,
-        declare_partial_sums(build, stream_arrays(program, d)) or declare_team_sums(build, program, d),
+        declare_partial_sums(build, stream_arrays(program, d) or team_arrays(program, d)),
     ), arrays

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
-from tilewright.ir.group_rows import stands_in_line
 from tilewright.ir.sizes import size_array
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
@@ -22,7 +20,7 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build, affine
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Share
 from tilewright.lower.distribution.stream_product import PartialSums
-from tilewright.lower.distribution.tile_place import GroupRows, TilePlace
+from tilewright.lower.distribution.tile_place import TilePlace
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
 from tilewright.lower.pipeline.issue_order import IssueOrder
 from tilewright.lower.points.array_part import part_at, parts_of_batch
@@ -42,7 +40,6 @@ class Pipeline:
     b_map: SSAValue
     staging: SSAValue | None
     rows: SSAValue | None
-    groups: GroupRows | None
     more_b_maps: tuple[SSAValue, ...] = ()
     meeting: Meeting | None = None
     turns: SSAValue | None = None
@@ -93,11 +90,6 @@ def add_epilogue(
             store_boxes(
                 build, p.staging, unit, origin, fragment, decision, d.plan_of(decision), shape, descriptors, total
             )
-        elif place.row_end is not None:
-            assert p.rows is not None
-            operands = [fragment, arrays[decision.parameter], row, column, place.row_end, p.rows, unit]
-            vectors = any(decision.parameter in each.vectors for each in d.grouping)
-            build.add(ac.RowsStoreOp.create(operands=operands, properties={"vectors": IntAttr(int(vectors))}))
         else:
             destination = _oriented(build, program, store, d, place, arrays)
             through = [p.rows, unit] if decision.along_rows and p.rows is not None else []
@@ -140,7 +132,7 @@ def _origin(
 ) -> tuple[SSAValue, SSAValue]:
     """First row and column of what a unit stores of a tile."""
     part = [] if d.turns else [(unit, d.unit_step)]
-    row = affine(build, [(place.row, place.row_step), *part, *share.rows], 0)
+    row = affine(build, [(place.row, d.row_step), *part, *share.rows], 0)
     return row, affine(build, [(place.column, d.column_step), *share.columns], 0)
 
 
@@ -163,21 +155,14 @@ def _oriented(
         view.properties["shape"] = size_array(shape[:matrices] + shape[matrices:][::-1])
         strides = tensor.stride_elements
         view.properties["strides"] = int_array(strides[:matrices] + strides[matrices:][::-1])
-    return part_at(build, arrays[name], 0, place.group) if d.batch and place.group is not None else arrays[name]
+    return part_at(build, arrays[name], 0, place.matrix) if d.batch and place.matrix is not None else arrays[name]
 
 
 def _of_matrix(
     build: Build, program: tile.ProgramOp, d: PipelineDecisions, place: TilePlace, arrays: dict[str, SSAValue]
 ) -> dict[str, SSAValue]:
-    """The arrays that the epilogue reads: those of a batch as the part of this matrix, those of groups as the part of
-    this group, unless they have the rows of all groups in one line."""
-    axes = [*d.batch[:1], *(each.axis for each in d.grouping)]
-    if place.group is None or not axes:
+    """The arrays that the epilogue reads: those of a batch as the part of this matrix."""
+    if place.matrix is None or not d.batch:
         return arrays
-    loads = [load for store in stores(program) for load in loads_in(store.value)]
-    read = {
-        parameter_name(program, load.tensor)
-        for load in loads
-        if not stands_in_line(tensor_type(load.tensor).axis_names, d.grouping, d.rows)
-    }
-    return parts_of_batch(build, program, axes[0], place.group, arrays, read)
+    read = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
+    return parts_of_batch(build, program, d.batch[0], place.matrix, arrays, read)

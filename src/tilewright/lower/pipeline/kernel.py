@@ -6,7 +6,7 @@ barriers' start, `pipeline.producer`, `pipeline.consumer` with `pipeline.product
 cluster a slot is free only when the consumers of all its CTAs have released it.
 
 What is particular to a kind of product stands beside: `async_copy` (operands that threads copy), `tile_place` (tiles of
-batches and of groups of rows), `turns`, `split_product`, `stream_product` (tiles that two CTAs share),
+batches), `turns`, `split_product`, `stream_product` (tiles that two CTAs share),
 `scaled_product`, `register_product`, `prefetch`. Not handled, because nothing is decided so: several loops, dots
 without an operand in common.
 Checked by: tests/lower/test_ptx_text.py and test_values.py, and the tests of each kind.
@@ -24,7 +24,6 @@ from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import new_kernel
 from tilewright.lower.distribution.stream_product import stream_symbols
-from tilewright.lower.distribution.tile_place import most_group_tiles
 from tilewright.lower.distribution.turns import LEAST_SLOTS
 from tilewright.lower.pipeline.consumer import add_consumer
 from tilewright.lower.pipeline.declarations import declare
@@ -45,7 +44,7 @@ def pipeline_kernel(program: tile.ProgramOp, d: PipelineDecisions) -> ModuleOp:
     clusters = d.ctas // cluster_size
     matrices = d.teams * math.prod(program.extents[axis] for axis in d.batch)
     in_all = product((clusters_m, clusters_n, matrices))
-    all_tiles = most_group_tiles(program, d) if d.grouping else value_of(in_all, program.extents)
+    all_tiles = value_of(in_all, program.extents)
     most_tiles = -(-(all_tiles - d.streamed) // clusters)
     # So many CTAs are there at most; of run-time tiles no more than one each.
     launched = clusters if isinstance(in_all, int) else computed("min", in_all, clusters)

@@ -29,16 +29,16 @@ def add_producer(build: Build, program: tile.ProgramOp, d: PipelineDecisions, p:
     unit = "warpgroup128" if d.copies_by_threads else "thread1"
     role, _ = new_role(build, "producer", unit, 1, 0, d.producer_registers)
     start = start_cursor(role, p.ring, "empty")
-    share = split_index(role, d)
+    share = split_index(role, d.split_sum)
     for section in sections(d.stream):
-        outer, place, (cursor,) = open_tiles(role, d, p.groups, counts, [start], section=section)
+        outer, place, (cursor,) = open_tiles(role, d, counts, [start], section=section)
         if d.filler_waits:
             # At every tile, where it costs nothing any more: before the first it would come before the tile's place.
             outer.add(ac.GridWaitOp.create())
             outer.add(ac.GridReleaseOp.create())
         inner, loop, loop_op = counted_loop(outer, 0, [cursor], symbol=place.slices)
         k, position = loop.args
-        first = share_in_tile(inner, d, share, place) if place.first is None else place.first
+        first = share_in_tile(inner, d.team_sum, share, place.team) if place.first is None else place.first
         for slot in range(d.partials):
             # What comes before a part of a tile shifts its slices as the CTA's number shifts those of a shared one.
             _fill(inner, program, d, p, place, (k, slot), position, first)
@@ -74,7 +74,7 @@ def _fill(
     # CTAs along n share A's rows; along m, B's columns.
     a_step, b_step = d.box_steps
     filled = [
-        (d.a, p.a_map, p.a, place.row, (place.row_step, a_step), (0, 1)),
+        (d.a, p.a_map, p.a, place.row, (d.row_step, a_step), (0, 1)),
         *(
             (operand, descriptor, p.b, place.column, (d.column_step, b_step), (number, d.products))
             for number, (operand, descriptor) in enumerate(

@@ -70,7 +70,7 @@ def open_operand(
     """The operand of a tile that begins, with its rows' numbers loaded."""
     value = computed_value(dot, d)
     (raw,) = (load for load in loads_in(value) if len(axes_of(load.result)) == 2)
-    row = affine(build, [(place.row, place.row_step), (unit, d.unit_step)], 0)
+    row = affine(build, [(place.row, d.row_step), (unit, d.unit_step)], 0)
     column = affine(build, [(place.column, d.column_step)], 0)
     shape = Accumulated(d.rows, d.columns, d.unit_rows, d.multiplied_columns)
     sources = sources_of(program, arrays)

@@ -20,14 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.base.size import number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
-from tilewright.ir.ac.fragment import (
-    AccumulatorStartOp,
-    FragmentFoldOp,
-    FragmentFullOp,
-    FragmentIssueOp,
-    FragmentMapOp,
-    FragmentReadOp,
-)
+from tilewright.ir.ac.fragment import OPERATIONS as FRAGMENT_OPERATIONS
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
@@ -764,12 +757,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     **dict.fromkeys(UNIT_OPERATIONS, lower_tensor),
     **dict.fromkeys(REMADE_OPERATIONS, lower_remade),
     **dict.fromkeys(SLOT_OPERATIONS, lower_slots),
-    FragmentFullOp: lower_fragment,
-    FragmentMapOp: lower_fragment,
-    FragmentFoldOp: lower_fragment,
-    FragmentReadOp: lower_fragment,
-    AccumulatorStartOp: lower_fragment,
-    FragmentIssueOp: lower_fragment,
+    **dict.fromkeys(FRAGMENT_OPERATIONS, lower_fragment),
     VectorLoadOp: lower_register_operand,
     OperandReadOp: lower_register_operand,
     ComputedIssueOp: lower_register_operand,

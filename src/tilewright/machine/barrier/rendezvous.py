@@ -120,7 +120,7 @@ def _describe_named(cta: Cta, barrier: int) -> str:
 
 
 def _live_threads(cta: Cta) -> int:
-    return WARP_SIZE * sum(not warp.done for warp in cta.warps)
+    return WARP_SIZE * len([warp for warp in cta.warps if warp.strands])
 
 
 def _try_complete_named(cta: Cta, barrier: int, span: Span) -> bool:

@@ -6,10 +6,9 @@ offset: the bytes under a live object are not modelled. Checked by: tests/machin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.base.plural import counted
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.barrier import mbarrier
 from tilewright.machine.barrier.mbarrier import Mbarrier
 from tilewright.machine.core.event import BarrierArrive, BarrierComplete, BarrierExpect, CopyActor, PhaseEnd

@@ -21,7 +21,6 @@ Checked by: tests/machine/copy/test_copy_engine.py, test_copy_hardware.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
@@ -29,7 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import Swizzle, TensorMap
+from tilewright.base.value import dataclass
 from tilewright.machine.copy.swizzle import SPAN_BYTES, period_bytes, swizzled
+from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Ranges
 from tilewright.targets import Target
@@ -254,10 +255,10 @@ def merged(addresses: NDArray[np.int64]) -> Ranges:
     """Byte addresses, in any order and repeated or not, as sorted disjoint half-open ranges."""
     if addresses.size == 0:
         return ()
-    steps = np.diff(addresses)
+    steps = addresses[1:] - addresses[:-1]
     if steps.size and steps.min() <= 0:
-        addresses = np.unique(addresses)
-        steps = np.diff(addresses)
+        addresses = distinct(addresses)
+        steps = addresses[1:] - addresses[:-1]
     breaks = np.flatnonzero(steps != 1)
     starts = addresses[np.concatenate((np.zeros(1, np.int64), breaks + 1))]
     ends = addresses[np.concatenate((breaks, np.full(1, addresses.size - 1, np.int64)))] + 1

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.barrier import signals
 from tilewright.machine.copy import copy_engine
 from tilewright.machine.copy.box import merged, shifted
@@ -450,17 +450,21 @@ def _done(issued: Issue, state: BulkCopyState) -> None:
 
 def commit(warp: Warp, lane: int) -> tuple[int, tuple[CopyActor, ...]]:
     """`cp.async.bulk.commit_group` by one thread: number and copies of the new group."""
-    groups = warp.bulk.setdefault(lane, BulkGroups())
+    groups = warp.bulk.get(lane)
+    if groups is None:
+        groups = warp.bulk[lane] = BulkGroups()
+    groups.committed += 1
+    if not groups.open and not groups.groups:  # of nothing, before which nothing is waited for: most threads' are such
+        return groups.committed - 1, ()
     copies, groups.open = groups.open, []
     groups.groups.append(copies)
-    groups.committed += 1
     return groups.committed - 1, tuple(CopyActor(state.copy) for state in copies)
 
 
 def waited(warp: Warp, lane: int, pending: int, read: bool) -> bool:
     """Have all but the `pending` most recent groups of a thread completed (with `read`, been read)?"""
     groups = warp.bulk.get(lane)
-    if groups is None:
+    if groups is None or not groups.groups:
         return True
     keep = len(groups.groups) - pending
     if not all(state.done or (read and state.read_done) for group in groups.groups[: max(keep, 0)] for state in group):

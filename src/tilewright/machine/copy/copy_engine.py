@@ -22,7 +22,7 @@ an H200's shared memory, what they told its barriers, and what stores left in it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import ElementVariant, TensorMap
+from tilewright.base.value import dataclass
 from tilewright.machine.copy.box import (
     Box,
     Row,

@@ -15,13 +15,13 @@ Checked by: tests/machine/copy/test_copy_im2col.py; test_copy_hardware.py, again
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import Im2col, TensorMap
+from tilewright.base.value import dataclass
 from tilewright.machine.copy.box import SLICE_BYTES, Row, check_rank, check_size, row_of
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.targets import Target

@@ -17,12 +17,13 @@ map, which PTX does not have (`.tile` only). Checked by: tests/machine/copy/test
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from struct import Struct
 
 from tilewright.base.element import Element
 from tilewright.base.plan import ElementVariant, Im2col, Im2colMode, Interleave, OutOfBounds, Swizzle, TensorMap
+from tilewright.base.value import dataclass
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.targets import Target
 

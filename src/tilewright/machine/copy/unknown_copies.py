@@ -18,10 +18,10 @@ Checked by: tests/machine/copy/test_unknown_copies.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.barrier import signals
 from tilewright.machine.core.event import CopyActor
 

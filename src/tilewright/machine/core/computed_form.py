@@ -13,10 +13,10 @@ text, or on the instruction's place. Checked by: tests/machine/core/test_compute
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register
 from tilewright.machine.core.step import Plain, Step
 

@@ -9,7 +9,7 @@ Checked by: tests/machine/instruction/test_instructions.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     FloatImmediate,

@@ -11,7 +11,7 @@ sorted, merged and disjoint. Spans point into the PTX text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
-from tilewright.base.value import value
+from tilewright.base.value import dataclass, value
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]

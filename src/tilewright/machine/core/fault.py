@@ -6,12 +6,12 @@ Both carry the place in the PTX text and a code that `rules` explains: `MF` for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.event import value
 
 

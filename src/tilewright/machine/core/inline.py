@@ -15,9 +15,10 @@ executed, apart from `vprintf`, which prints nothing and returns 0. Checked by: 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,

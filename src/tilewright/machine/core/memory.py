@@ -16,7 +16,6 @@ tests/machine/core/test_memory.py.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.event import Ranges
 from tilewright.machine.core.fault import MachineFault
 
@@ -52,6 +52,8 @@ _WORDS: dict[int, np.dtype[Any]] = {
     8: np.dtype(np.uint64),
     16: np.dtype("V16"),
 }
+
+_ZEROS = {width: np.zeros((), dtype) for width, dtype in _WORDS.items()}
 
 RegionSpace = Literal["shared", "global", "const", "param", "local"]
 
@@ -111,6 +113,14 @@ def region(
     """A region over `data` (1-D, contiguous). Word views end at the last whole word."""
     words = {width: data[: data.size // width * width].view(dtype) for width, dtype in _WORDS.items()}
     return Region(name, base, data, words, cta, "shared" if cta >= 0 else space, reserved_bytes=reserved_bytes)
+
+
+def clear(where: Region, offsets: npt.NDArray[np.int64], size_bytes: int) -> None:
+    """Let the `size_bytes` at each of some offsets, which are multiples of it, be zeros."""
+    width = min(size_bytes, 16)
+    words, first = where.words[width], offsets // width
+    for index in range(size_bytes // width):
+        words[first + index] = _ZEROS[width]
 
 
 def virtual_region(name: str, base: int, buffer: VirtualBuffer) -> Region:

@@ -13,7 +13,6 @@ Not handled: parameters that lie in a buffer of the caller's choice. Checked by:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,7 @@ from tilewright.base.plan import (
     TensorMapParam,
     UnknownTensorMapParam,
 )
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Immediate,

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Instruction, Kernel, Label
 from tilewright.machine.core.decoder import Decoder, Modifiers, unsupported
 from tilewright.machine.core.lanes import poison

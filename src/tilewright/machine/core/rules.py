@@ -7,8 +7,7 @@ code that the machine's source raises has a row, and every row is raised).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.value import dataclass
 from tilewright.machine.copy.copy_rules import COPY_RULES
 from tilewright.machine.tensor_core.tensor_rules import TENSOR_RULES
 

@@ -11,7 +11,6 @@ Not handled: waits across clusters by other means than strong loads. Checked by:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from random import Random
@@ -23,6 +22,7 @@ import numpy.typing as npt
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Kernel, Module, Variable
 from tilewright.frontends.ptx.declaration import TYPE_BYTES
 from tilewright.machine.copy.unknown_copies import UnknownPhase, leave_unknown

@@ -12,9 +12,9 @@ test_calls.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import (
     Address,
     Arguments,

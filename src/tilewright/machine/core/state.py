@@ -11,12 +11,13 @@ Checked by: tests/machine/core/test_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tilewright.base.plan import Launch
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.barrier.mbarrier import Mbarrier
 from tilewright.machine.core.event import WarpActor
 from tilewright.machine.core.fault import NOTHING_NAMED, Awaited

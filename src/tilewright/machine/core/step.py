@@ -8,11 +8,12 @@ Checked by: tests/machine/core/test_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.lanes import FULL, UNINITIALISED, Lanes, Registers, merge, predicate_mask
 
 if TYPE_CHECKING:

@@ -16,13 +16,14 @@ Checked by: tests/machine/events_only/test_access_shapes.py, against addresses t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.base.value import dataclass
 from tilewright.machine.core.event import LaneRows, Places, Ranges
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.lanes import WARP_SIZE, Lanes, indices, to_bits

@@ -9,10 +9,11 @@ Checked by: tests/machine/events_only/test_value_slice.py.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.lanes import UNINITIALISED, Registers
 from tilewright.machine.core.memory import Region
 
@@ -67,8 +68,9 @@ def hull_of(where: Region, ranges: Ranges) -> tuple[int, int]:
 @dataclass(slots=True, eq=False)
 class MovedValues:
     """A load or store that may do without values. moved: registers (slots) that are stored, or that a load writes;
-    address: slot; strong: its values count in any case. keeps: whether it moves values, as `drop_values` says; dropped:
-    what is told of it. access: if its event may be told with others; waits: whether it is."""
+    address: slot; strong: its values count in any case. keeps: whether it moves values, as `drop_values` says, or a run
+    of the protocol, in which nobody asks for the others: they are zeros; dropped: what is told of it, else. access: if
+    its event may be told with others; waits: whether it is."""
 
     moved: tuple[int, ...]
     address: int

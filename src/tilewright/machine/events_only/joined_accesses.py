@@ -27,10 +27,10 @@ Checked by: tests/machine/events_only/test_joined_accesses.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.event import Access
 from tilewright.machine.core.lanes import UNINITIALISED, Lanes, Registers, to_bits
 from tilewright.machine.core.state import Warp

@@ -7,9 +7,10 @@ Checked by: tests/machine/instruction/test_memory_access.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import Modifiers, TypeName, expect_operands, unsupported
 from tilewright.machine.core.event import MemoryOrder

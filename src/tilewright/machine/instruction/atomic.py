@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import Decoder, Modifiers, TypeName, unsupported
+from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.event import MemoryOrder
 from tilewright.machine.core.lanes import FULL, UNINITIALISED, Lanes, Registers, of_lanes, poison
 from tilewright.machine.core.state import Warp
@@ -85,7 +86,7 @@ def _same(old: Lanes, b: Lanes) -> Lanes:
 
 def _turns(places: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
     """Indices of `places` in rounds, such that no place comes twice in a round and earlier indices come first."""
-    if np.unique(places).size == places.size:
+    if distinct(places).size == places.size:
         return [np.arange(places.size)]
     seen: dict[int, int] = {}
     turns: list[list[int]] = []

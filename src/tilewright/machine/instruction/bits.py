@@ -169,6 +169,9 @@ def _bfe(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pl
         decoder.source(instruction, length, WORD32),
     )
     width, signed = declared.width_bits, declared.is_signed
+    at, size = (decoder.static_value(source) for source in sources[1:])
+    if at is not None and size is not None:
+        return compute(_field(declared, at & 0xFF, size & 0xFF), to, sources[:1])
 
     def extract(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         found: list[int] = []
@@ -180,6 +183,21 @@ def _bfe(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pl
         return np.array(found, declared.raw)
 
     return compute(extract, to, sources)
+
+
+def _field(declared: TypeName, at: int, size: int) -> Callable[[Lanes], Lanes]:
+    """What `bfe` gives of a position and a length that the text fixes."""
+    bits, width = declared.raw.type, declared.width_bits
+    present = max(0, min(size, width - at))
+    inside = (1 << present) - 1
+    shift, kept, above = bits(min(at, width - 1)), bits(inside), bits((1 << width) - 1 - inside)
+    sign = bits(min(at + size - 1, width - 1)) if declared.is_signed and size else None
+
+    def field(a: Lanes) -> Lanes:
+        found = (a >> shift) & kept
+        return found if sign is None else found | ((a >> sign) & bits(1)) * above
+
+    return field
 
 
 def _bfi(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Plain:

@@ -8,12 +8,11 @@ lie in either CTA of a pair, and each destination's signal goes to the CTA of it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.plan import TensorMap
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Instruction, Operand, TensorAddress
 from tilewright.machine.barrier import signals
 from tilewright.machine.copy.copies import Destination

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction
 from tilewright.machine.core.decoder import Decoder, Modifiers, expect_operands, unsupported
+from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.event import FenceOrder, MemoryFence, ProxyFence, TensorMapFence
 from tilewright.machine.core.fault import MachineFault
 from tilewright.machine.core.lanes import FULL, Registers, indices, of_lanes, to_bits
@@ -109,7 +110,7 @@ def _fence_tensor_map(decoder: Decoder, instruction: Instruction, modifiers: Mod
     def acquire(r: Registers, mask: int) -> None:
         lanes = indices(mask)
         addresses = r[slot][lanes].astype(np.uint64) + np.uint64(offset & 0xFFFF_FFFF_FFFF_FFFF)
-        for item in np.unique(addresses).tolist():
+        for item in distinct(addresses).tolist():
             if item % _TENSOR_MAP_BYTES:
                 raise MachineFault(
                     "MF002", "misaligned-address",

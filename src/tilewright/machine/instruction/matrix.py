@@ -15,7 +15,7 @@ from tilewright.frontends.ptx.ast import Instruction
 from tilewright.machine.core.decoder import WORD32, Decoder, Modifiers, expect_operands, unsupported
 from tilewright.machine.core.event import TOGETHER, Access
 from tilewright.machine.core.lanes import WARP_SIZE, Lanes
-from tilewright.machine.core.memory import Located, locate, merge_ranges
+from tilewright.machine.core.memory import Located, clear, locate, merge_ranges
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Control
 from tilewright.machine.tensor_core.fragment import MatrixFragment, MatrixShape, matrix_fragment
@@ -109,6 +109,10 @@ def _stmatrix(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) 
         found = matrices.lines(warp, warp.r[matrices.slot])
         if not moved.keeps:
             for part in found:
+                if moved.dropped is None:
+                    moved.require_written(warp.r)
+                    clear(part.region, part.offsets, _LINE_BYTES)
+                    continue
                 first, last = int(part.offsets.min()), int(part.offsets.max())
                 moved.skip_store(warp.r, part.region, first, last + _LINE_BYTES)
             matrices.report(warp, found, True)

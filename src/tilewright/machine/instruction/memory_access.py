@@ -35,7 +35,7 @@ from tilewright.machine.core.lanes import (
     to_bits,
     zeros_of,
 )
-from tilewright.machine.core.memory import PARAM_WINDOW, Region, locate, merge_ranges
+from tilewright.machine.core.memory import PARAM_WINDOW, Region, clear, locate, merge_ranges
 from tilewright.machine.core.state import Warp
 from tilewright.machine.core.step import Plain
 from tilewright.machine.events_only.access_shapes import AccessShapes
@@ -155,17 +155,27 @@ def _event_alone(
     polls = decoder.polls or {}
     shapes: dict[int, AccessShapes] = {}
 
-    def tell_by_shape(warp: Warp, access: WaitingAccess, addresses: Lanes, mask: int) -> bool:
+    by_shape = (
+        (dropped is None or dropped.joins)
+        and place.space in JOINABLE_SPACES
+        and place.strength.order == "weak"
+        and not (polls and place.span in polls)
+    )
+
+    def tell_by_shape(warp: Warp, addresses: Lanes, mask: int) -> bool:
         cluster = warp.cta.cluster
         if cluster.observe is None or cluster.memory.forgiving:
             return False
         if mask not in shapes:
-            shapes[mask] = AccessShapes((access,), (mask,), access.space, {}, apart=False)
+            shapes[mask] = AccessShapes((place,), (mask,), place.space, {}, apart=False)
         found = shapes[mask].find(warp.cta, (addresses,))
         if found is None:
             return False
         region, ranges, places = found
-        if write and dropped is not None:
+        if write and dropped is None:
+            (row,) = places.rows
+            clear(region, row.begins + (places.at - (0 if region.cta >= 0 else region.base)), place.size_bytes)
+        elif write and dropped is not None:
             dropped.drop(region, *hull_of(region, ranges))
         lanes = to_bits(mask)
         cluster.observe(
@@ -177,11 +187,12 @@ def _event_alone(
         return True
 
     def tell(warp: Warp, addresses: Lanes, mask: int) -> None:
-        if moved.access is not None and tell_by_shape(warp, moved.access, addresses, mask):
+        if by_shape and tell_by_shape(warp, addresses, mask):
             return
         for region, offsets, lanes in place.located(warp, addresses, mask):
-            if write:
-                assert dropped is not None, "stores are left undone only where that is noted"
+            if write and dropped is None:
+                clear(region, offsets, place.size_bytes)
+            elif write and dropped is not None:
                 dropped.drop(region, int(offsets.min()), int(offsets.max()) + place.size_bytes)
             chosen = of_lanes(lanes, mask)
             report_access(
@@ -190,13 +201,7 @@ def _event_alone(
 
     read_only = place.strength.read_only
     slot = place.slot
-    if (
-        dropped is not None
-        and dropped.joins
-        and place.space in JOINABLE_SPACES
-        and place.strength.order == "weak"
-        and not (polls and place.span in polls)
-    ):
+    if by_shape and dropped is not None:
         moved.access = WaitingAccess(
             place.span, place.space, write, place.size_bytes, read_only, constant, slot, place.offset, tell
         )

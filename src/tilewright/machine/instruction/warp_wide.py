@@ -8,7 +8,7 @@ lane of the mask. Checked by: tests/machine/instruction/test_instructions.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,12 @@ def _collective(
     return Control(act)
 
 
+@lru_cache(maxsize=WARP_SIZE)
+def _elected(mask: int) -> tuple[Lanes, Lanes]:
+    """The number of a lane, and where it is."""
+    return np.full(WARP_SIZE, indices(mask)[0], np.uint32), selector(mask)
+
+
 def _elect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Control:
     modifiers.flag("sync")
     target, operand = expect_operands(instruction, 2)
@@ -62,13 +68,7 @@ def _elect(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> 
     elected = decoder.destination(instruction, target.second, PREDICATE)
     members = decoder.source(instruction, operand, WORD32)
 
-    def choose(_warp: Warp, mask: int) -> tuple[Lanes, ...]:
-        lane = int(indices(mask)[0])
-        chosen = np.zeros(WARP_SIZE, np.bool_)
-        chosen[lane] = True
-        return np.full(WARP_SIZE, lane, np.uint32), chosen
-
-    return _collective(decoder, instruction, members, (leader, elected), choose)
+    return _collective(decoder, instruction, members, (leader, elected), lambda _warp, mask: _elected(mask & -mask))
 
 
 def lanes_read(mode: str, b: Lanes, c: Lanes) -> tuple[Lanes, Lanes]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,15 +23,20 @@ from tilewright.machine.numbers.rounding import Bits, FloatKind, narrowed, widen
 NarrowKind = Literal["e4m3", "e5m2", "e2m3", "e3m2", "e2m1"]
 
 LARGEST: dict[NarrowKind, float] = {"e4m3": 448.0, "e5m2": 57344.0, "e2m3": 7.5, "e3m2": 28.0, "e2m1": 6.0}
-_DTYPES: dict[NarrowKind, type[Any]] = {
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "e2m3": ml_dtypes.float6_e2m3fn,
-    "e3m2": ml_dtypes.float6_e3m2fn,
-    "e2m1": ml_dtypes.float4_e2m1fn,
-}
 _WITH_NAN: tuple[NarrowKind, ...] = ("e4m3", "e5m2")
 _SCALE_NAN = 0xFF
+
+
+def _dtype(kind: NarrowKind) -> type[Any]:
+    import ml_dtypes  # most kernels convert to none of these
+
+    return {
+        "e4m3": ml_dtypes.float8_e4m3fn,
+        "e5m2": ml_dtypes.float8_e5m2,
+        "e2m3": ml_dtypes.float6_e2m3fn,
+        "e3m2": ml_dtypes.float6_e3m2fn,
+        "e2m1": ml_dtypes.float4_e2m1fn,
+    }[kind]
 
 
 def from_float(target: NarrowKind, source: FloatKind, a: Bits, *, relu: bool = False) -> NDArray[np.uint8]:
@@ -44,7 +48,7 @@ def from_float(target: NarrowKind, source: FloatKind, a: Bits, *, relu: bool = F
     if source == "f64":
         raise EngineFault("MF007", "conversion", f"there is no conversion from f64 to {target}")
     clamped = np.clip(np.where(is_nan, largest, value), 0.0 if relu else -largest, largest).astype(np.float32)
-    bits = clamped.astype(_DTYPES[target]).view(np.uint8)
+    bits = clamped.astype(_dtype(target)).view(np.uint8)
     if relu:
         bits = np.where(value <= 0, np.uint8(0), bits)
     return np.where(is_nan, np.uint8(0x7F), bits) if target in _WITH_NAN else bits
@@ -52,7 +56,7 @@ def from_float(target: NarrowKind, source: FloatKind, a: Bits, *, relu: bool = F
 
 def to_float(target: Literal["f16", "bf16"], source: NarrowKind, a: NDArray[np.uint8], *, relu: bool = False) -> Bits:
     """One element of `cvt.rn[.relu].{target}x2.{source}x2`: exact; NaN becomes the target's canonical NaN."""
-    value = a.view(_DTYPES[source]).astype(np.float64)
+    value = a.view(_dtype(source)).astype(np.float64)
     if relu:
         value = np.where(value <= 0, 0.0, value)
     return narrowed(value, target)

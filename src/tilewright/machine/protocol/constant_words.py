@@ -8,11 +8,11 @@ names the variable (`constants_kept`). Checked by: tests/machine/protocol/test_c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Instruction, Module, Register, Symbol
 from tilewright.machine.core.lanes import UNINITIALISED, Registers, indices
 from tilewright.machine.core.memory import GlobalMemory

@@ -17,9 +17,9 @@ tests/machine/protocol/test_ending_loops.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register
 from tilewright.machine.protocol.slice_flow import Flow, NaturalLoop
 from tilewright.machine.protocol.slice_operands import Facts

@@ -24,9 +24,10 @@ Checked by: tests/driver/check/test_peeks.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.event import BarrierPeek, BarrierWait
 from tilewright.machine.core.lanes import FULL, Registers, predicate_mask
 from tilewright.machine.core.state import Strand, Warp

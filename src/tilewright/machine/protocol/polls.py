@@ -17,9 +17,9 @@ from __future__ import annotations
 import operator
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Immediate, Instruction, Kernel, Label, Register, Symbol
 from tilewright.machine.protocol.facts_as_needed import FactsAsNeeded
 from tilewright.machine.protocol.slice_flow import Flow, NaturalLoop, flow_of

@@ -13,16 +13,14 @@ Checked by: tests/machine/protocol/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
-from tilewright.frontends.ptx.ast import Instruction, Label
+from tilewright.base.value import dataclass
+from tilewright.frontends.ptx.ast import Instruction, Label, Register, Vector
 from tilewright.machine.core.decoder import Decoder
-from tilewright.machine.core.lanes import SINK_SLOT, WARP_SIZE, Registers
+from tilewright.machine.core.lanes import SINK_SLOT, Registers, zeros_of
 from tilewright.machine.core.parameters import ParameterPlaces, parameter_places
 from tilewright.machine.core.program import Program, assemble, decode_one, end_of
 from tilewright.machine.core.state import Warp
@@ -102,6 +100,8 @@ def assemble_slice(
             continue
         try:
             decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
+            if decoder.moved is not None and not decoder.moved.strong and _is_for_its_event(sliced, position):
+                decoder.moved.keeps = False
         except TilewrightError as error:
             failures[position] = error
     # Tensor cores move no values in this run, and nobody knows those of several devices.
@@ -207,6 +207,22 @@ def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: 
     return not (taint.registers.isdisjoint(facts.writes) and taint.registers.isdisjoint(facts.reads))
 
 
+_LOADS, _STORES = ("ld", "ldu", "ldmatrix"), ("st", "stmatrix")
+
+
+def _is_for_its_event(sliced: Slice, position: int) -> bool:
+    """Whether an access is in the slice for its event alone, so that it need move nothing: all that it moves between
+    memory and registers are zeros that stand for what the slice leaves out."""
+    facts, instruction = sliced.text.facts[position], sliced.text.flow.instructions[position]
+    if instruction.row in _LOADS:
+        return position not in sliced.loads and sliced.registers.isdisjoint(facts.writes)
+    if instruction.row not in _STORES or position in sliced.stores or position in sliced.data:
+        return False
+    stored = instruction.operands[1]
+    items = stored.items if isinstance(stored, Vector) else (stored,)
+    return all(isinstance(item, Register) and item.name not in sliced.registers for item in items)
+
+
 def _latches(sliced: Slice) -> frozenset[int]:
     """Positions after which a loop begins anew because control falls through to its head."""
     return frozenset(edge for loop in sliced.text.flow.loops for edge in loop.back_edges if edge + 1 == loop.head)
@@ -264,7 +280,7 @@ def _touch(decoder: Decoder, sliced: Slice, position: int, slots: Mapping[str, i
 
     def full(r: Registers) -> None:
         for slot, zeros in fresh:
-            r[slot] = zeros.copy()
+            r[slot] = zeros
 
     guard = instruction.guard
     known = certain and guard is not None and guard.register.name in sliced.registers
@@ -276,7 +292,7 @@ def _touch(decoder: Decoder, sliced: Slice, position: int, slots: Mapping[str, i
 
 
 def _zeros(decoder: Decoder, slot: int) -> Any:
-    return np.zeros(WARP_SIZE, decoder.type_of(slot).raw)
+    return zeros_of(decoder.type_of(slot).raw)
 
 
 def _unreadable(

@@ -5,8 +5,9 @@ nothing, yet every access and every synchronization yields its event. What the r
 taints registers and shared memory; choices that depend on it are reported as `TaintedDecision`s, and what the machine
 does not understand as unknown reasons: with either, nothing is proven. Faults and hangs are reported, not raised.
 
-Stores whose data the slice reads back are found by a rehearsal: one cluster is first run without an observer, and again
-with every store that turns out to matter, until none is missing. What the run itself then still misses is unknown.
+Stores whose data the slice reads back are found by a rehearsal: the first cluster is run, and again with every store
+that turns out to matter, until none is missing. Who can forget what he has observed observes the rehearsal, which is
+the run itself unless a store is missing. What the other clusters then still miss is unknown.
 
 Not handled: clusters that wait for one another through global memory; a poll on a flag is left as if it had been set.
 Checked by: tests/machine/protocol/test_protocol_run.py, which compares event streams with the full run's.
@@ -15,7 +16,6 @@ Checked by: tests/machine/protocol/test_protocol_run.py, which compares event st
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +25,7 @@ from tilewright.base.collector import collect_young, collector_paused
 from tilewright.base.error import TilewrightError
 from tilewright.base.plan import Launch, OpaqueParam
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Module
 from tilewright.machine.copy.unknown_copies import UnknownPhase, UnknownStore, leave_unknown
 from tilewright.machine.core.engine_fault import EngineFault
@@ -127,6 +128,7 @@ def run_protocol(
     buffers: Buffers,
     *,
     observe: Observer | None = None,
+    forget: Callable[[], None] | None = None,
     step_limit: int = STEP_LIMIT,
     schedule: Literal["canonical", "seeded"] = "canonical",
     seed: int = 0,
@@ -145,6 +147,7 @@ def run_protocol(
 ) -> ProtocolReport:
     """Run the protocol of one launch.
 
+    forget: called where the run begins anew; who gives none is not called in rehearsals.
     buffers: by name, bytes or `VirtualBuffer`s; known_buffers: those whose contents count as known; known_bytes: byte
     ranges of others that do. clusters: linear
     indices of the clusters to run (all). schedule: "canonical" makes no choices, "seeded" plays the adversary of
@@ -161,11 +164,13 @@ def run_protocol(
     unknown = _unspecified(module, launch) if unknown_parameters is None else unknown_parameters
 
     def once(
-        chosen: Slice, running: Sequence[int] | None, watch: Observer | None, hook: AtBackEdge | None, rehearsing: bool
-    ) -> ProtocolReport:
+        chosen: Slice, running: Sequence[int] | None, watch: Observer | None, hook: AtBackEdge | None, rehearsing: bool,
+        *, alone: bool = False,
+    ) -> ProtocolReport:  # fmt: skip
+        """One run. rehearsing: the first cluster raises `ReadBack`; alone: nobody follows it."""
         run = _Run(
             module, launch, buffers, chosen, watch, known_buffers, unknown, hook, seed, schedule, rehearsing,
-            peeks, peeks_fail, contested, None if rehearsing else symbolic, not any_global_address,
+            peeks, peeks_fail, contested, None if alone else symbolic, not any_global_address,
         )  # fmt: skip
         if taken is not None:
             run.answer_requests(taken)
@@ -175,7 +180,7 @@ def run_protocol(
             run.tracker.known += [(base + begin, base + end) for begin, end in ranges]
         memory.forgiving = any_global_address
         memory.solid = tuple(memory.by_name[name] for name in known_bytes or ())
-        if not any_global_address and not rehearsing and run.assembly.astray:
+        if not any_global_address and not alone and run.assembly.astray:
             from tilewright.machine.taint.addresses import UnknownAddresses
 
             run.tracker.addresses = UnknownAddresses(run.prepared.memory, everyone=running is None)
@@ -190,10 +195,14 @@ def run_protocol(
         first = (0,) if clusters is None else tuple(clusters)[:1]
         while sliced.loads and _left_out(sliced):
             try:
-                once(sliced, first, None, None, True)
+                if forget is not None and symbolic is None:
+                    return once(sliced, clusters, observe, at_back_edge, True)
+                once(sliced, first, None, None, True, alone=True)
             except ReadBack as found:
                 stores = sliced.stores | found.positions
                 sliced = protocol_slice(text.kernel, text=text, stores=stores, data=data)
+                if forget is not None:
+                    forget()
                 continue
             break
     return once(sliced, clusters, observe, at_back_edge, False)
@@ -262,14 +271,19 @@ class _Run:
             known.append((region.base, region.base + region.size_bytes))
         self.prepared.decoder.mathematics = False
         self.sliced = sliced
-        self.hook = hook
         self.canonical = schedule == "canonical"
         self.random = Canonical(seed) if self.canonical else Random(seed)
-        self.trips = _Trips(sliced)
+        trips = self.trips = _Trips(sliced)
         self.work: list[tuple[int, int, int]] = []
+
+        def at_back_edge(warp: Warp, position: int) -> None:
+            number = trips.turn(warp, position)
+            if hook is not None and hook(warp.cta.cluster, warp, number):
+                raise _Stop
+
         global_known = bool(buffers) and known_buffers >= set(buffers) and not _writes_global(sliced)
         self.assembly: Assembly = assemble_slice(
-            self.prepared.decoder, sliced, self.tracker, self._back_edge, unknown, global_known=global_known,
+            self.prepared.decoder, sliced, self.tracker, at_back_edge, unknown, global_known=global_known,
             contested=contested, symbolic=symbolic, iterations=self.trips.iteration,
             open_constants=bool(self.prepared.memory.open_constants), launch_given=given,
         )  # fmt: skip
@@ -314,12 +328,17 @@ class _Run:
                     stopped = True
                 except _Stop:
                     stopped = True
+                except ReadBack:
+                    cluster.let_go()
+                    raise
                 for span, why in cluster.undefined.items():
                     self.assembly.doubts.setdefault(span, UnknownReason(span, why))
                 self.trips.leave_all()
                 leave_unknown(cluster)
                 unknown += cluster.unknown_phases
                 stores += cluster.unknown_stores
+                cluster.let_go()
+                self.tracker.rehearsing = False
                 if fault is not None or stopped:
                     break
                 if len(ran) >= collected + _CTAS_KEPT:
@@ -332,11 +351,6 @@ class _Run:
             tuple(self.assembly.undefined.found.values()),
             self.tracker.identities is None or self.tracker.identities.is_covered,
         )  # fmt: skip
-
-    def _back_edge(self, warp: Warp, position: int) -> None:
-        number = self.trips.turn(warp, position)
-        if self.hook is not None and self.hook(warp.cta.cluster, warp, number):
-            raise _Stop
 
 
 class _Trips:
@@ -379,6 +393,7 @@ class _Trips:
     def leave_all(self) -> None:
         for key, number in list(self.now):
             self._leave(key, number)
+        self.visits.clear()  # the next cluster's warps are others, whatever their numbers
 
     def loops(self) -> tuple[Loop, ...]:
         flow, facts = self.sliced.text.flow, self.sliced.text.facts

@@ -17,8 +17,8 @@ Checked by: tests/machine/protocol/test_slice.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Kernel, Vector
 from tilewright.machine.instruction.carry import FLAG
 from tilewright.machine.protocol.ending_loops import Ending, ending_of, exits_of

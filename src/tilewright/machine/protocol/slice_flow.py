@@ -12,9 +12,9 @@ Not handled: calls, which are read as instructions that return. Checked by: test
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import BranchTable, Instruction, Kernel, Label, Symbol
 
 _LEADING = frozenset({"bra", "brx.idx", "exit", "ret", "trap"})

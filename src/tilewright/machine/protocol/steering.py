@@ -9,8 +9,7 @@ are the ones worth exploring. Checked by: tests/driver/explore/test_judge_unlaun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.value import dataclass
 from tilewright.machine.protocol.slice import Sink, Slice, closure, parameters_read
 
 _ALWAYS = frozenset({"branch", "shared address", "generic address", "barrier", "descriptor", "sync"})

@@ -14,11 +14,12 @@ tests/machine/protocol/test_undefined_registers.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilewright.base.diagnostic import Diagnostic, Level
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.program import Program
 from tilewright.machine.core.state import Warp
 from tilewright.machine.protocol.slice import SINK_ROLES, Slice

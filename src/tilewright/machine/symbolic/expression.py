@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, Negated, Operand, Register, Vector
-from tilewright.machine.core.lanes import WARP_SIZE, selector
+from tilewright.machine.core.lanes import FULL, WARP_SIZE, selector
 from tilewright.machine.core.step import FullFunction
 from tilewright.machine.symbolic.addresses import Bases, bases_of_result, joined
 
@@ -231,10 +231,9 @@ def _key(source: Source) -> object:
 
 def constant(lanes: Array, mask: int) -> Array:
     """A register that depends on no input, as a source: one element where the lanes of `mask` agree."""
-    inside = lanes[selector(mask)]
-    if inside.size and (inside == inside[0]).all():
-        return np.ascontiguousarray(inside[:1])
-    return lanes
+    inside = lanes if mask == FULL else lanes[selector(mask)]
+    raw = inside.tobytes()  # bits are compared sooner than NumPy compares a few numbers
+    return inside[:1] if raw and raw == raw[: inside.itemsize] * inside.size else lanes
 
 
 # ---------------------------------------------------------------- evaluation

@@ -169,6 +169,7 @@ class _Wrapper:
         sliced = recording.sliced
         facts = self.facts = sliced.text.facts[position]
         self.instruction: Instruction = sliced.text.flow.instructions[position]
+        self.asks_for_work = names_taken_work(self.instruction)
         self.counts = is_protocol(sliced, position)
         self.private = changes_private_memory(sliced, position)
         self.decides = facts.kept or self.private
@@ -319,7 +320,7 @@ class _Wrapper:
             return
         if watched and seen is not None:
             results = self._moved(warp, r, held, chosen, seen, local or [], places) or results
-        if chosen and names_taken_work(self.instruction):
+        if chosen and self.asks_for_work:
             results = self._taken_work(warp, r, chosen)
         if not self.writes or (not held and not results):
             return

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.machine.core.event import Access
+from tilewright.machine.core.event import Access, WarpActor
 from tilewright.machine.core.lanes import SINK_SLOT, UNINITIALISED, Lanes, Registers, indices
 from tilewright.machine.core.state import Warp
 from tilewright.machine.symbolic.expression import Input, Leaf, Node, Pointer, Source, Table, constant, inputs_of
@@ -113,7 +113,7 @@ class SymbolicRun:
         self.issued: dict[Input, tuple[int, bool]] = {}
         self.seen: list[Access] | None = None
         self.local_seen: list[LocalAccess] | None = None
-        self._registers: dict[int, dict[int, Pieces]] = {}
+        self._registers: dict[WarpActor, dict[int, Pieces]] = {}
         self._shared: dict[int, dict[tuple[int, int], Node | None]] = {}
         self._written: dict[int, set[int]] = {}
         self._local: dict[int, dict[int, tuple[Node, int, int, int]]] = {}
@@ -134,9 +134,9 @@ class SymbolicRun:
     # Registers
 
     def of(self, warp: Warp) -> dict[int, Pieces]:
-        found = self._registers.get(id(warp))
+        found = self._registers.get(warp.actor)
         if found is None:
-            found = self._registers[id(warp)] = {}
+            found = self._registers[warp.actor] = {}
         return found
 
     def node(self, held: Mapping[int, Pieces], r: Registers, slot: int, mask: int) -> Node | None:

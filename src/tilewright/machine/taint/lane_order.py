@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Instruction, Register, Vector
 from tilewright.machine.core.lanes import UNINITIALISED, Registers, indices
 from tilewright.machine.protocol.slice_operands import Facts

@@ -11,11 +11,11 @@ origins. Checked by: tests/machine/taint/test_taint_local.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.base.value import dataclass
+from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.lanes import Lanes
 from tilewright.machine.core.state import Cta
 
@@ -53,5 +53,5 @@ class LocalShadow:
 
     def numbers(self, access: LocalAccess) -> list[int]:
         """The numbers that the bytes of an access have, each once."""
-        found: list[int] = np.unique(self._numbers[access.cta][access.offsets]).tolist()
+        found: list[int] = distinct(self._numbers[access.cta][access.offsets]).tolist()
         return found

@@ -60,6 +60,7 @@ class StepFacts:
         self.silent = silent_access(sliced, position)
         self.unvalued = unvalued
         self.by_chance = is_by_chance(self.instruction)
+        self.asks_for_work = names_taken_work(self.instruction)
         # Of an atomic operation: what it leaves in shared memory is the same, whoever comes first.
         self.in_any_order = in_any_order
         self.unknown_parameter = unknown_parameter
@@ -103,6 +104,12 @@ class StepFacts:
         )
         steering = self.guard or self.shared or self.generic or self.elsewhere or any(each for _, each in self.sinks)
         controlled = facts.kept and self.controllers
+        # Where all that a warp knows is known, it hands on nothing.
+        self.quiet = not (
+            self.loads or self.stores or self.volatile or self.constant is not None or self.atomic
+            or (self.writes and (unvalued or self.by_chance or facts.kind in ("matrix", "unknown")
+                                 or self.asks_for_work))
+        )  # fmt: skip
         self.concerned = bool(self.writes or steering or self.region or controlled or (self.stores and shadowed))
 
     def acting(self, r: Registers, mask: int) -> int:
@@ -151,11 +158,19 @@ def _holds(r: Registers, slot: int, negated: bool) -> int:
 def _plain(facts: StepFacts, body: Plain, tracker: Tracker) -> Plain:
     inner_full, inner_masked = body.full, body.masked
 
+    quiet, all_known = facts.quiet, tracker.all_known
+
     def full(r: Registers) -> None:
-        _carry(facts, tracker, r[0], FULL, lambda: inner_full(r))
+        if quiet and all_known(r[0]):
+            inner_full(r)
+        else:
+            _carry(facts, tracker, r[0], FULL, lambda: inner_full(r))
 
     def masked(r: Registers, mask: int) -> None:
-        _carry(facts, tracker, r[0], mask, lambda: inner_masked(r, mask))
+        if quiet and all_known(r[0]):
+            inner_masked(r, mask)
+        else:
+            _carry(facts, tracker, r[0], mask, lambda: inner_masked(r, mask))
 
     return Plain(full, masked)
 
@@ -179,7 +194,11 @@ def _free_access(facts: StepFacts, body: Plain, slot: int, negated: bool, tracke
 
 
 def _around_control(facts: StepFacts, act: _BODIES, tracker: Tracker) -> _BODIES:
+    quiet, all_known = facts.quiet, tracker.all_known
+
     def carried(warp: Warp, mask: int) -> int | Signal | None:
+        if quiet and all_known(warp):
+            return act(warp, mask)
         result: list[int | Signal | None] = [None]
 
         def run() -> None:
@@ -255,8 +274,7 @@ def _reads_constants(address: LoadAddress, warp: Warp, mask: int) -> bool:
 
 def _is_any_work(facts: StepFacts, tracker: Tracker, warp: Warp, mask: int) -> bool:
     """Whether an instruction names a cluster that other launches, or other runs, do not take over."""
-    asks = names_taken_work(facts.instruction) and tracker.symbolic is not None
-    return asks and bool(facts.acting(warp.r, mask))
+    return facts.asks_for_work and tracker.symbolic is not None and bool(facts.acting(warp.r, mask))
 
 
 def _finish(
@@ -296,6 +314,8 @@ def _finish(
             taint.local |= origin
         content = left if facts.joined or space in ("local", "param") else facts.position
         tracker.mark(seen, local, tracker.identity(content))
+    else:
+        tracker.mark(seen, [], tracker.identity(KNOWN))
     if not facts.writes:
         return
     registers = taint.registers

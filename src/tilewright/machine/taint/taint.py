@@ -14,11 +14,12 @@ tests/machine/protocol/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from re import fullmatch
 from typing import Literal
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Address, Instruction, Symbol
 from tilewright.machine.core.parameters import ParameterPlaces, parameter_places, place_of
 from tilewright.machine.protocol.slice import Slice, reads_call_parameter

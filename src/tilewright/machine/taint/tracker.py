@@ -12,13 +12,15 @@ barriers' objects. Checked by: tests/machine/protocol/test_protocol_run.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
+from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.event import (
     Access,
     AsyncCopyIssue,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 SPIN_LIMIT = 4
 """Turns of a loop that polls unknown data, after which the run goes on as if the data had come."""
 
+_NOTED = frozenset({Access, CopyIssue, AsyncCopyIssue, BarrierPeek, BarrierWait})
 _CLEAN = 0
 _NEVER_WRITTEN = 1
 _FIRST = 2
@@ -130,6 +133,10 @@ class Tracker:
             found = self._warps[key] = WarpTaint()
         return found
 
+    def all_known(self, warp: Warp) -> bool:
+        """Whether nothing that is unknown reaches any register of a warp, and no branch has depended on it."""
+        return not self.branch_origins and not self.of(warp).registers
+
     def forget(self, warp: Warp, slots: Sequence[int]) -> None:
         """These registers now hold what the launch gives."""
         registers = self.of(warp).registers
@@ -161,19 +168,17 @@ class Tracker:
 
     def observe(self, event: Event) -> None:
         """Take note of an event and pass it on."""
-        match event:
-            case Access():
-                event = self._access(event)
-            case CopyIssue(copy=copy):
-                if self.uncertain:
-                    self._uncertain_copies[copy] = self.astray
-            case AsyncCopyIssue(copy=copy):
-                if self.uncertain:
-                    self._uncertain_copies[copy] = self.astray
-            case BarrierPeek() | BarrierWait() if self.outcomes is not None:
-                self.outcomes.note(event)
-            case _:
-                pass
+        if type(event) in _NOTED:  # most are not
+            match event:
+                case Access():
+                    event = self._access(event)
+                case CopyIssue(copy=copy) | AsyncCopyIssue(copy=copy):
+                    if self.uncertain:
+                        self._uncertain_copies[copy] = self.astray
+                case BarrierPeek() | BarrierWait() if self.outcomes is not None:
+                    self.outcomes.note(event)
+                case _:
+                    pass
         self.forward(event)
 
     def _access(self, event: Access) -> Access:
@@ -200,8 +205,8 @@ class Tracker:
             if event.actor in self._uncertain_copies and event.space == "global":
                 return replace(event, uncertain=True)
             return event
-        if event.write and event.space == "shared" and isinstance(event.actor, WarpActor):
-            self._mark(event, _CLEAN)
+        if event.write and event.space == "shared" and self.seen is None and isinstance(event.actor, WarpActor):
+            self._mark(event, _CLEAN)  # what a step accesses whose data may be unknown is marked after it
         return replace(event, uncertain=True) if self.uncertain else event
 
     def _local_access(self, cta: Cta, offsets: Lanes, size_bytes: int, write: bool) -> None:
@@ -265,7 +270,7 @@ class Tracker:
                 found |= self.sources.origin(span, "data in shared memory")
                 continue
             for begin, end in access.ranges:
-                numbers: list[int] = np.unique(shadow[begin:end]).tolist()
+                numbers: list[int] = distinct(shadow[begin:end]).tolist()
                 found |= self._held(numbers, span, "shared", left_out)
         for each in local:
             if not each.write:

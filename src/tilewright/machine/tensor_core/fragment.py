@@ -18,13 +18,13 @@ Checked by: `tests/machine/tensor_core/test_tensor_core.py` (bijections, and the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.base.value import dataclass
 from tilewright.machine.core.engine_fault import EngineFault
 
 MatrixShape = Literal["m8n8", "m16n16", "m16n8"]

@@ -21,10 +21,9 @@ Checked by: tests/machine/tensor_core/test_tensor_operand.py.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +37,7 @@ from tilewright.legal.descriptor.tensor_core_descriptor import (
 )
 from tilewright.machine.copy.box import merged
 from tilewright.machine.copy.swizzle import SPAN_BYTES, swizzled
+from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Ranges
 from tilewright.machine.tensor_core import wgmma as tensor_core
@@ -148,7 +148,7 @@ def tile_ranges(descriptor: int, rows: int, depth: int, element: OperandElement,
 
 def chunk_ranges(chunks: NDArray[np.int64]) -> Ranges:
     """The bytes of some chunks, merged."""
-    return tuple((begin << 4, end << 4) for begin, end in merged(np.unique(chunks >> 4)))
+    return tuple((begin << 4, end << 4) for begin, end in merged(distinct(chunks >> 4)))
 
 
 def load_chunks(shared: NDArray[np.uint8], chunks: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -204,7 +204,7 @@ def values(bits: NDArray[np.unsignedinteger], element: OperandElement) -> NDArra
     """Bit images of operand elements (low bits) as float32; tf32 loses its low 13 bits, every other type nothing."""
     match element:
         case "e2m3" | "e3m2" | "e2m1":
-            return _NARROW_VALUES[element][bits]
+            return _narrow_values(element)[bits]
         case _:
             return tensor_core.exact(bits, element)
 
@@ -212,12 +212,17 @@ def values(bits: NDArray[np.unsignedinteger], element: OperandElement) -> NDArra
 def scale_values(codes: NDArray[np.uint8], scale: ScaleElement) -> NDArray[np.float64]:
     """Scale factors: UE8M0 is 2 to the power (code - 127), 255 is NaN; UE4M3 is E4M3 without its sign bit."""
     if scale == "ue4m3":
+        import ml_dtypes
+
         return (codes & 0x7F).view(ml_dtypes.float8_e4m3fn).astype(np.float64)
     return np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(np.int32) - 127))
 
 
-_NARROW_VALUES: dict[str, NDArray[np.float32]] = {
-    "e2m3": np.arange(64, dtype=np.uint8).view(ml_dtypes.float6_e2m3fn).astype(np.float32),
-    "e3m2": np.arange(64, dtype=np.uint8).view(ml_dtypes.float6_e3m2fn).astype(np.float32),
-    "e2m1": np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float32),
-}
+@cache
+def _narrow_values(element: Literal["e2m3", "e3m2", "e2m1"]) -> NDArray[np.float32]:
+    """Of each bit image."""
+    import ml_dtypes  # a run that moves no values needs none
+
+    kinds = {"e2m3": ml_dtypes.float6_e2m3fn, "e3m2": ml_dtypes.float6_e3m2fn, "e2m1": ml_dtypes.float4_e2m1fn}
+    count = 16 if element == "e2m1" else 64
+    return np.arange(count, dtype=np.uint8).view(kinds[element]).astype(np.float32)

@@ -10,7 +10,7 @@ What operations do with registers: `wgmma_registers`. Checked by: tests/machine/
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Access, Ranges, SharedMatrix, TensorCoreActor
 from tilewright.machine.core.fault import MachineFault

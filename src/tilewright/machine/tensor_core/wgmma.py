@@ -25,7 +25,6 @@ all kinds, and against tiles that the copy engine's model wrote.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -33,8 +32,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.base.plan import Swizzle
+from tilewright.base.value import dataclass
 from tilewright.machine.copy.box import merged
 from tilewright.machine.copy.swizzle import SPAN_BYTES, swizzled
+from tilewright.machine.core.distinct import distinct
 from tilewright.machine.core.engine_fault import EngineFault
 from tilewright.machine.core.event import Ranges
 
@@ -104,7 +105,7 @@ def operand_ranges(descriptor: int, rows: int, depth: int, element_bytes: int, m
     """The shared bytes that an operand tile covers, merged."""
     addresses = operand_addresses(descriptor, rows, depth, element_bytes, major)
     # All 16 bytes of a chunk are read, so chunks are told apart instead of bytes.
-    chunks = merged(np.unique(addresses >> 4))
+    chunks = merged(distinct(addresses >> 4))
     return tuple((start << 4, end << 4) for start, end in chunks)
 
 
@@ -114,7 +115,7 @@ def row_ranges(
 ) -> Ranges:
     """The shared bytes of rows [begin, end) of an operand tile, merged."""
     addresses = operand_addresses(descriptor, rows, depth, element_bytes, major)[begin:end]
-    chunks = merged(np.unique(addresses >> 4))
+    chunks = merged(distinct(addresses >> 4))
     return tuple((first << 4, last << 4) for first, last in chunks)
 
 

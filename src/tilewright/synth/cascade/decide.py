@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.plural import counted
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import (
     RASTER_GROUP,
     SPAN_BYTES,
@@ -65,8 +66,9 @@ from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
-from tilewright.synth.cascade.groups import group_decision, tile_count, tiles_of
+from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
+from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.remade import (
     chunks_of,
@@ -83,6 +85,7 @@ from tilewright.synth.cascade.tensor_columns import SUM_SLOTS, slot_sums, summed
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_stores, check_values
 from tilewright.synth.cascade.walk_range import walk_range
+from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
@@ -177,7 +180,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
                 load, name, f"{name} is gathered, and no product multiplies it as it is", "gather it in a kernel before"
             )
     if sums and not target.supports("tensor_memory"):
-        return _of_sum(program, axes, brought, sums[0], target, wanted)
+        return _of_sum(program, axes, brought, sums, target, wanted)
     in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
     shared = _shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
@@ -256,39 +259,50 @@ def _of_sum(
     program: tile.ProgramOp,
     axes: CascadeAxes,
     brought: tuple[tile.LoadOp, ...],
-    product: Product,
+    sums: tuple[Product, ...],
     target: Target,
     wanted: Wanted,
 ) -> CascadeDecisions:
-    """Of a program that is a product with an epilogue, whose accumulators are registers."""
+    """Of a program that is a product with an epilogue, or several of one operand, whose accumulators are registers."""
     reasons: list[str] = []
-    chosen = choose_sum_tile(program, axes, product, target, wanted, reasons)
+    chosen = choose_sum_tile(program, axes, sums, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
     cluster = chosen.cluster
     choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster)
     slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
-    slots = joined_slots(program, product, brought, slots)
+    slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
     tiles = _tiles_along(program, axes.row, shape.rows * cluster[0])
     tiles *= _tiles_along(program, axes.column, shape.columns * cluster[1])
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
-    together = math.prod(cluster)
-    ctas = together * min(tiles, target.limit("device.multiprocessors") // together)
-    ctas = chosen.stream.ctas if chosen.stream else ctas
-    tiles *= together
-    chunks = sum(len(store.boxes(chosen.unit_rows, shape.columns)) for store in chosen.stores)
+    together = math.prod(cluster) * shape.split
+    at_once = target.limit("device.multiprocessors") // together
+    at_once = clusters_at_once(together, target) if shape.teams > 1 else at_once
+    ctas = together * min(tiles * shape.teams, at_once)
+    ctas = chosen.stream.ctas if chosen.stream else chosen.ctas or ctas
+    tiles *= together * shape.teams
+    stored = shape.columns // sum_parts(shape.columns, shape.split)
+    chunks = sum(len(store.boxes(chosen.unit_rows, stored)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
-    reasons.append(f"tiles of {shape.rows}x{shape.columns}: {tiles} on {ctas} CTAs")
+    vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
+    grouping, prefetch = group_decision(program, axes, slots, vectors, summed=True), (0, 0)
     early = _begins_early(program, brought, wanted)
-    prefetch = _prefetch(program, axes, slots, shape, ctas, target, wanted) if early and not chosen.stream else (0, 0)
+    if grouping:
+        tiles = tile_count(program, (axes.row, shape.rows), (axes.column, shape.columns), axes.batch)
+        early = begins_early_in_groups(wanted, read_once=chosen.read_once)
+    elif early and not chosen.stream:
+        prefetch = _prefetch(program, axes, slots, shape, ctas, target, wanted)
+    reasons.append(f"tiles of {shape.rows}x{shape.columns}: {'about ' if grouping else ''}{tiles} on {ctas} CTAs")
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, chosen.unit_rows, shape.consumers, shape.columns, shape.depth,
         0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
         raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
-        programmatic=early, releases_first=int(tiles > ctas),
+        programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
         partials=chosen.partials, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
+        grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
+        teams=shape.teams,
     )  # fmt: skip
 
 
@@ -306,8 +320,8 @@ def _prefetch(
     if axes.row not in of_axis or axes.column not in of_axis:
         return 0, 0
     maps = [of_axis[axis].dims for axis in (axes.row, axes.column)]
-    beside = shape.resident > 1 or ctas <= target.limit("device.multiprocessors") // 2
-    walked = _tiles_along(program, axes.streamed, shape.depth)
+    beside = shape.resident > 1 or shape.teams > 1 or ctas <= target.limit("device.multiprocessors") // 2
+    walked = _tiles_along(program, axes.streamed, shape.depth * shape.shares)
     return prefetched_slices(maps, slots[0].slots, walked, wanted, beside=beside)
 
 
@@ -662,18 +676,6 @@ def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, 
         barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
     own = ROWS_BYTES + room_bytes(slots)
     return sum(each.slots * each.slot_bytes for each in slots) + own * consumers + barriers
-
-
-def joined_slots(
-    program: tile.ProgramOp, product: Product, brought: tuple[tile.LoadOp, ...], slots: tuple[SlotDecision, ...]
-) -> tuple[SlotDecision, ...]:
-    """The slots of the two loads of a sum, which nothing else reads, under one barrier; as they are where it does."""
-    alike = [load for load in loads(program) if first_alike(program, load) in brought]
-    alone = all(use.operation is product.op for load in alike for use in load.result.uses)
-    if len(slots) != len((product.held, product.brought)) or not alone:
-        return slots
-    first, second = slots
-    return first, replace(second, joined=1)
 
 
 def _legal_slot(

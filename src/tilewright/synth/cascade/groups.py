@@ -15,11 +15,12 @@ import math
 from collections.abc import Sequence
 
 from tilewright.ir.cascade import CascadeDecisions, SlotDecision
-from tilewright.ir.cascade_facts import CascadeAxes, refuse_at
+from tilewright.ir.cascade_facts import CascadeAxes, refuse_at, refuse_map
 from tilewright.ir.group_rows import GroupDecision, group_pitches
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grouping, index_offset, loads, parameter_name, stores
 from tilewright.ir.tile.types import axes_text, tensor_type
+from tilewright.synth.tile.wanted import Wanted
 
 
 def group_decision(
@@ -55,7 +56,12 @@ def group_decision(
         if any(index_offset(index) for index in load.indices):
             name = parameter_name(program, load.tensor)
             refuse_at(load, f"{name} is displaced in groups", "displace it in a kernel before")
+    listed = loads(program)
     for slot in slots:
+        if slot.inner == axes.row:
+            # The engine takes coordinates along it in multiples of 16 bytes.
+            words = f"{slot.buffer} is contiguous along {axes.row}, whose groups begin at any row"
+            refuse_map(listed[slot.load], slot.buffer, words, f"give it rows along {axes.streamed}", axes.streamed)
         if slot.page or slot.lookups:
             refuse_at(program, f"{slot.buffer} is read in groups where integers say", "gather it in a kernel before")
     (pitch,) = pitches
@@ -75,6 +81,15 @@ def _check_rows(program: tile.ProgramOp, axes: CascadeAxes, store: tile.StoreOp,
             f"{name} over {shown} is not contiguous along {axes.column}, behind rows in groups",
             f"give a result over {axes_text(expected)}, whose columns are contiguous",
         )
+
+
+def begins_early_in_groups(wanted: Wanted, *, read_once: bool) -> int:
+    """1 where a kernel begins before the one before it ends.
+
+    CTAs that begin as others end are spread over the multiprocessors anyhow, and neighbours no longer fetch the same
+    weights side by side (measured: up to 20 % longer, and no more than 1 % shorter). Weights that one tile of rows
+    reads have no neighbours, and begin to come sooner (1 to 2 % shorter, in a race by the wish)."""
+    return int(read_once if wanted.programmatic is None else wanted.programmatic)
 
 
 def tile_count(

@@ -7,7 +7,7 @@ of `synth.tile.scaled_tile`. So is the question how shared memory is divided amo
 (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
 for that suits the tile (`suits_its_tile`).
 
-Not handled: slices that the CTAs of a cluster share, global split-K. Checked by: tests/synth/cascade/test_sum_tile.py.
+Not handled: tiles that overlap in what they load. Checked by: tests/synth/cascade/test_sum_tile.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.base.error import TilewrightError
+from tilewright.base.size import ceil_div, settled
+from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
 from tilewright.ir.copy_decisions import StoreDecision
+from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import gathers, stores
 from tilewright.ir.tile.types import tensor_type
@@ -28,6 +31,8 @@ from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
 from tilewright.synth.distribution.cluster_shape import choose_cluster
+from tilewright.synth.distribution.grouped import GroupRows, choose_group_tile
+from tilewright.synth.distribution.split import require_split, require_teams
 from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
 from tilewright.synth.distribution.turns import (
     EVERY_STAGE,
@@ -40,15 +45,17 @@ from tilewright.synth.distribution.turns import (
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
+from tilewright.synth.schedule.walk_schedule import release_distance, shortest_walk
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
 from tilewright.synth.tile import few_rows
 from tilewright.synth.tile.accumulation import level_depth
+from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
-from tilewright.synth.tile.thin_product import FEW_ROWS
+from tilewright.synth.tile.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -61,7 +68,8 @@ class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
     group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
     cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are."""
+    any are; release_distance: products late that slots are released. Where rows stand in groups: read_once, whether no
+    byte of the columns' operands is expected to be read a second time; ctas, how many there are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
@@ -70,6 +78,9 @@ class SumTile:
     partials: int
     cluster: tuple[int, int]
     stream: TileStream | None
+    release_distance: int
+    read_once: bool = False
+    ctas: int = 0
 
     @property
     def unit_rows(self) -> int:
@@ -83,35 +94,52 @@ def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> b
     axes, (product, *others) = cascade_axes(program), products_of(program)
     if others or gathers(program):
         return True
-    question = _question(program, axes, product, target, wanted)
+    question = _question(program, axes, [product], target, wanted)
     return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
 
 
 def choose_sum_tile(
-    program: tile.ProgramOp, axes: CascadeAxes, product: Product, target: Target, wanted: Wanted, reasons: list[str]
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
 ) -> SumTile:
-    """Raises TilewrightError for a wish that no tile grants."""
+    """sums: products of one operand with the rows. Raises TilewrightError for a wish that no tile grants."""
+    if axes.group:
+        return _of_groups(program, axes, sums, target, wanted, reasons)
     turned = _lies_along_rows(program, axes)
-    question = _question(program, axes, product, target, wanted)
+    question = _question(program, axes, sums, target, wanted)
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:
         # Of a form that nobody asked for: with the rows that it gives.
-        large = _chosen(replace(question, orientations=(turned,), turnable=False), target, wanted, reasons)
+        question = replace(question, orientations=(turned,), turnable=False)
+        large = _chosen(question, target, wanted, reasons)
+    known = _is_known(program, axes, large.shape)
+    if not known:
+        # Tiles that are cut, summed through memory or taken by clusters are numbered in advance.
+        large = _chosen(question, target, wanted, reasons, alone=True)
     shape, widths = large.shape, _stored_widths(program)
     rates = rates_of(target, question.element_bytes)
     cluster = choose_cluster(rates, shape, question, wanted, reasons)
+    require_split(shape, cluster, len(sums) == 1, target)
+    plain = len(sums) == 1 and not (axes.batch or question.scaled_depth or large.turns)
+    require_teams(shape, cluster, plain and known)
     if large.turns:
-        require_turns(shape, cluster, not question.scaled_depth, target)
+        require_turns(shape, cluster, not question.scaled_depth, target, question.products)
     step = question.loaded_steps[0 if turned else 1]
     columns = -(-shape.columns // step) * step
-    slot_bytes = (shape.rows + columns) * shape.depth * question.element_bytes
-    row = turn_row(shape.columns, widths, slot_bytes, target) if large.turns else staged_row(shape.columns, widths)
+    slot_bytes = (shape.rows + question.products * columns) * shape.depth * question.element_bytes
+    stored = shape.columns // sum_parts(shape.columns, shape.split)
+    row = turn_row(stored, widths, slot_bytes, target) if large.turns else staged_row(stored, widths)
     unit = unit_shape(shape, large.turns)
     if turned:
-        leaving = turned_results(program, axes, shape.columns, target, wanted)
+        leaving = turned_results(program, axes, stored, target, wanted)
     else:
         leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
-    needed = slots_wanted(_loop(question, shape, columns, target, turns=large.turns), target)
+    loop = _loop(question, shape, columns, target, turns=large.turns)
+    needed = slots_wanted(loop, target)
     enough, most = EVERY_STAGE if large.turns else needed, needed + SPARE_SLOTS
     by_threads = len(leaving) < len(widths)
     memory = divide_shared_memory(
@@ -126,13 +154,50 @@ def choose_sum_tile(
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
         "CTAs of a cluster share what they load": cluster != (1, 1),
+        "CTAs of a cluster share what is walked": shape.split > 1,
+        "several clusters share what is walked": shape.teams > 1,
+        "how many tiles there are only a launch knows": not known,
         "a batch has several matrices": bool(axes.batch),
+        "products share an operand": len(sums) > 1,
         "an iteration of a sum in two levels has two slots": partials > 1,
     }
     obstacle = next((why for why, stands in obstacles.items() if stands), "")
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
-    return SumTile(large, leaving, memory, group, partials, cluster, stream)
+    name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
+    late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
+    return SumTile(large, leaving, memory, group, partials, cluster, stream, late)
+
+
+def _of_groups(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    target: Target,
+    wanted: Wanted,
+    reasons: list[str],
+) -> SumTile:
+    """Where rows stand in groups. Results leave along rows, which end where a group does."""
+    question = _question(program, axes, sums, target, wanted)
+    extents = program.extents
+    in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
+    rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
+    along = all(_is_along(each.brought, axes.streamed) for each in sums)
+    found = choose_group_tile(rows, question, target, wanted, reasons, along=along)
+    shape = found.shape
+    memory = SharedMemory(found.stages, 0, 0, ROWS_BYTES, found.smem_bytes)
+    loop = _loop(question, shape, shape.columns, target, turns=found.turns)
+    partials = _partials(question, shape, target)
+    name = program.sym_name.data
+    late = release_distance(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
+    group = raster_group(rates_of(target), shape.rows, shape.columns)
+    tile_ = LargeTile(shape, found.turns)
+    return SumTile(tile_, (), memory, group, partials, (1, 1), None, late, found.read_once, found.ctas)
+
+
+def _is_along(load: tile.LoadOp, axis: str) -> bool:
+    tensor = tensor_type(load.tensor)
+    return dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))[axis] == 1
 
 
 def _cut_tiles(
@@ -180,8 +245,8 @@ def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
     if not question.scaled_depth:
         return 0
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
-    part = (shape.rows // shape.consumers, shape.columns)
-    return promoted_together(part, math.ceil(question.extents[2] / shape.depth), registers)
+    part = (shape.rows // shape.consumers, question.products * shape.columns)
+    return promoted_together(part, math.ceil(question.extents[2] / (shape.depth * shape.shares)), registers)
 
 
 def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
@@ -191,11 +256,11 @@ def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target
         (shape.rows, shape.columns, shape.depth),
         (shape.rows, columns),
         question.element_bytes,
-        1,
+        question.products,
         bool(question.scaled_depth),
         1 if turns else shape.consumers,
         registers,
-        math.ceil(question.extents[2] / shape.depth),
+        math.ceil(question.extents[2] / (shape.depth * shape.shares)),
     )
 
 
@@ -211,43 +276,67 @@ def _lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
 
 
 def _question(
-    program: tile.ProgramOp, axes: CascadeAxes, product: Product, target: Target, wanted: Wanted
+    program: tile.ProgramOp, axes: CascadeAxes, sums: Sequence[Product], target: Target, wanted: Wanted
 ) -> TileQuestion:
-    """What is asked of a tile, with the axis along which results are contiguous as that of the columns."""
+    """What is asked of a tile, with the axis along which results are contiguous as that of the columns. Of several
+    products, the operand that all have has the rows of the tile."""
+    product, turned = sums[0], _lies_along_rows(program, axes)
     sides = [(axes.row, product.held), (axes.column, product.brought.result)]
-    if _lies_along_rows(program, axes):
+    if turned:
         sides.reverse()
     (rows, left), (columns, right) = sides
     extents = (program.extents[rows], program.extents[columns], program.extents[axes.streamed])
     steps = (loaded_step(left, axes.streamed, target), loaded_step(right, axes.streamed, target))
     element_bytes = tensor_type(product.brought.tensor).element_kind.bytes
-    turnable = not axes.batch and wanted.swapped is None and is_turnable(program, columns, wanted.misaligned)
+    free = not axes.batch and wanted.swapped is None and len(sums) == 1
+    turnable = free and is_turnable(program, columns, wanted.misaligned)
+    orientations = (turned,) if len(sums) > 1 else (False, True) if turnable and extents[0] <= FEW_ROWS else (False,)
     return TileQuestion(
         extents,
         element_bytes,
         sum(_stored_widths(program)),
-        (False, True) if turnable and extents[0] <= FEW_ROWS else (False,),
+        orientations,
         steps,
+        len(sums),
         scaled_depth=level_depth(element_bytes, extents[2], wanted),
-        batch=math.prod(program.extents[axis] for axis in axes.batch),
+        batch=math.prod(program.extents[axis] for axis in axes.batch if axis != axes.group),
         turnable=turnable,
     )
 
 
-def _chosen(question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str]) -> LargeTile:
+def _is_known(program: tile.ProgramOp, axes: CascadeAxes, shape: TileShape) -> bool:
+    """Whether there are as many tiles at every extent."""
+    sides = ((axes.row, shape.rows), (axes.column, shape.columns))
+    counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
+    return all(isinstance(count, int) for count in counts)
+
+
+def _chosen(
+    question: TileQuestion, target: Target, wanted: Wanted, reasons: list[str], *, alone: bool = False
+) -> LargeTile:
+    """alone: whether clusters share nothing: neither what is walked of a tile nor loads."""
     rates = rates_of(target, question.element_bytes)
-    shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
-    shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
+    if is_thin(question, wanted):
+        shape = thin_shape(question, target, reasons)
+    else:
+        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
+        shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons, {})
+    if not alone:
+        summed = long_sum_shape(question, large.shape, target, wanted, reasons)
+        large = large if summed == large.shape else LargeTile(summed, turns=False)
     if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
     stages = few_rows.stages_of(large.shape, question, target)
     given = few_rows.row_cycles(few_rows.parameters_of(target), rates, question, large.shape, stages, target)
-    best, cycles = min(_alone(question, target), key=lambda pair: pair[1], default=(large.shape, given))
-    return large if cycles > (1 - _LEAST_GAIN) * given else LargeTile(best, turns=False)
-
-
-def _alone(question: TileQuestion, target: Target) -> list[tuple[TileShape, float]]:
-    """Tiles of few rows that no CTAs share, with their estimated cycles."""
     found = few_rows.estimated(question, target)
-    return [(shape, cycles) for shape, cycles in found if shape.shares == 1]
+    left = [pair for pair in found if not alone or (pair[0].teams == 1 and not pair[0].paired)]
+    best, cycles = min(left, key=lambda pair: pair[1], default=(large.shape, given))
+    if cycles > (1 - _LEAST_GAIN) * given:
+        return large
+    shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
+    reasons.append(
+        f"tile {best.rows}x{best.columns}x{best.depth}{shared}: about {cycles:.0f} cycles by the small-M model, "
+        f"against {given:.0f} of {large.shape.rows}x{large.shape.columns}"
+    )
+    return LargeTile(replace(best, steps=(0, 0)), turns=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.ir.cascade_facts import CascadeAxes, Product, all_slot_sums, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, Product, all_slot_sums, products_of, shared_sums
 from tilewright.ir.cascade_facts import slot_sums as sums_of_walk
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads, loops
@@ -26,12 +26,11 @@ SUM_SLOTS = 2
 
 def slot_sums(program: tile.ProgramOp, target: Target) -> tuple[Product, ...]:
     """The products of a program all of whose walks do nothing but sum products of two slots; where sums are registers,
-    only of one product, and of arrays as they lie."""
-    found = all_slot_sums(program)
+    only of those of one operand, and of arrays as they lie."""
     if target.supports("tensor_memory"):
-        return found
+        return all_slot_sums(program)
     gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
-    return found if len(found) == 1 and not gathered else ()
+    return () if gathered else shared_sums(program)
 
 
 def summed_columns(program: tile.ProgramOp, axes: CascadeAxes, wide: Mapping[str, int]) -> int:

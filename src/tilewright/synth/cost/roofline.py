@@ -112,7 +112,7 @@ def program_roofline(program: tile.ProgramOp, decisions: Decisions, target: Targ
         banks = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
         read = _shared_bytes(decisions, shape, target)
         tiers.append(Resource("shared memory", "bytes", read, banks * everywhere))
-        if not decisions.grouping and not decisions.promoted:
+        if not decisions.promoted:
             predicted = predicted_time(decisions, extents, target).microseconds
     return ProgramRoofline((*units, *tiers), predicted)
 

@@ -179,7 +179,6 @@ def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
         "CTAs of a cluster share the contracted axis": d.split > 1,
         "several clusters share the contracted axis": d.teams > 1,
         "a batch has several matrices": bool(d.batch),
-        "rows stand in groups": bool(d.grouping),
         "the product is scaled in its loop": d.partials > 1 or any(dot.scales for dot in dots(program)),
         "several products share an operand": d.products > 1,
         "an operand is computed in registers": bool(d.computed),

@@ -40,8 +40,8 @@ def begins_early(copied: bool, tiles: int, ctas: int, wanted: Wanted, reasons: l
 
 def with_waiter(d: PipelineDecisions, wanted: Wanted) -> PipelineDecisions:
     """The decisions, with who waits for the launch before."""
-    # Rows of groups are counted, and factors loaded, before the first slot; threads that copy wait each for itself.
-    early = d.grouping or d.promoted or d.computed or d.copies_by_threads
+    # Factors are loaded before the first slot; threads that copy wait each for itself.
+    early = d.promoted or d.computed or d.copies_by_threads
     return replace(d, filler_waits=int(bool(d.programmatic) and not early and wanted.filler_waits is not False))
 
 

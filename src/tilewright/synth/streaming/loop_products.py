@@ -105,7 +105,7 @@ def _is_sum(program: tile.ProgramOp) -> bool:
         return False
     scaling = {op for each in products for scale in each.scales for op in _made(scale)}
     transposes = [op for op in inside if isinstance(op, tile.TransposeOp) and op not in scaling]
-    if not all(any(_feeds(op.result, each) for each in products) for op in transposes):
+    if not all(_feeds(op.result, products) for op in transposes):
         return False
     return all(_is_taken(each) for each in products)
 
@@ -170,10 +170,11 @@ def _scales(block: Block, dot: tile.DotOp) -> list[SSAValue]:
     return [at_block(scale) for scale in dot.scales]
 
 
-def _feeds(value: SSAValue, dot: tile.DotOp) -> bool:
-    """Whether a transposed value is used by the product alone, transposed again or not."""
+def _feeds(value: SSAValue, products: Sequence[tile.DotOp]) -> bool:
+    """Whether a transposed value is used by products alone, transposed again or not."""
     return all(
-        use.operation is dot or (isinstance(use.operation, tile.TransposeOp) and _feeds(use.operation.result, dot))
+        use.operation in products
+        or (isinstance(use.operation, tile.TransposeOp) and _feeds(use.operation.result, products))
         for use in value.uses
     )
 

@@ -12,6 +12,7 @@ from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.typestate.steps.group import ASSUMPTION
 from tilewright.contract.typestate.typestate import protocol_claims, verify
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.tier import int_array
@@ -35,8 +36,8 @@ def apart(x: tw.Tensor["G", "M", "K"], w: tw.Tensor["G", "K", "N"], ends: tw.Ten
 def lowered(kernel: tw.Kernel = consecutive, turns: bool | None = None) -> ModuleOp:
     elements = {parameter.name: Element.BF16 for parameter in kernel.parameters} | {"ends": Element.S32}
     rows = {"T": 1000} if kernel is consecutive else {"M": 500}
-    module = trace(kernel, {**rows, "G": 8, "K": 512, "N": 512}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=(128, 128), turns=turns))
+    module = walked(trace(kernel, {**rows, "G": 8, "K": 512, "N": 512}, elements), HOPPER)
+    decide(the_program(module), HOPPER, Wanted(tile=(128, 128), turns=turns))
     return only_kernel(module)
 
 

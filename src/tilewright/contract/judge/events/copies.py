@@ -17,7 +17,7 @@ from tilewright.contract.history.shadow_memory import Completion, Record
 from tilewright.contract.judge import phase_ledger
 from tilewright.contract.judge.launch_state import TENSOR_MAP_BYTES, LaunchState
 from tilewright.contract.judge.race import describe_race
-from tilewright.contract.judge.run_state import BulkThread, ClusterState, CopyState, WarpState, is_ordered, name_of
+from tilewright.contract.judge.run_state import ClusterState, CopyState, WarpState, is_ordered, name_of
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.machine.core.event import (
     BarrierComplete,
@@ -51,7 +51,10 @@ def _issue_store(
 ) -> None:  # fmt: skip
     copy.constant = _name_of_store(warp, event)
     copy.reads, copy.written = Completion(), Completion()
-    thread = _bulk_thread(cluster, warp, event.lane)
+    thread = warp.bulk_thread(event.lane)
+    if thread.read_track < 0:
+        thread.read_track = cluster.tracks.of(("bulk read", warp.actor, event.lane))
+        thread.write_track = cluster.tracks.of(("bulk write", warp.actor, event.lane))
     thread.uncommitted.append(copy)
     thread.last_span = event.span
     record = copy.record(("bulk", warp.track, event.lane), False, event.shared, copy.reads)
@@ -193,37 +196,31 @@ def complete(state: LaunchState, event: BarrierComplete) -> None:
     phase_ledger.complete(copy.cluster, copy, event, state.findings)
 
 
-def _bulk_thread(cluster: ClusterState, warp: WarpState, lane: int) -> BulkThread:
-    thread = warp.bulk.get(lane)
-    if thread is None:
-        thread = warp.bulk[lane] = BulkThread(
-            cluster.tracks.of(("bulk read", warp.actor, lane)), cluster.tracks.of(("bulk write", warp.actor, lane))
-        )
-    return thread
-
-
 def commit(state: LaunchState, event: BulkCommit) -> None:
     """cp.async.bulk.commit_group."""
-    cluster, warp = state.step(event.actor)
-    thread = _bulk_thread(cluster, warp, event.lane)
-    members = {copy.copy for copy in event.copies}
-    for copy in thread.uncommitted:
-        if copy.actor.copy in members:
-            copy.reads.track, copy.reads.value = thread.read_track, event.group + 1
-            copy.written.track, copy.written.value = thread.write_track, event.group + 1
-    thread.uncommitted = [copy for copy in thread.uncommitted if copy.actor.copy not in members]
+    _, warp = state.step(event.actor)
+    thread = warp.bulk_thread(event.lane)
+    if event.copies:  # most threads of a warp commit groups of nothing
+        members = {copy.copy for copy in event.copies}
+        for copy in thread.uncommitted:
+            if copy.actor.copy in members:
+                copy.reads.track, copy.reads.value = thread.read_track, event.group + 1
+                copy.written.track, copy.written.value = thread.write_track, event.group + 1
+        thread.uncommitted = [copy for copy in thread.uncommitted if copy.actor.copy not in members]
     thread.groups = event.group + 1
     thread.waited_after = False
 
 
 def wait(state: LaunchState, event: BulkWait) -> None:
     """cp.async.bulk.wait_group, and .read."""
-    cluster, warp = state.step(event.actor)
-    thread = _bulk_thread(cluster, warp, event.lane)
+    _, warp = state.step(event.actor)
+    thread = warp.bulk_thread(event.lane)
     thread.waits += 1
     thread.waited_after = True
     done = thread.groups - event.pending
-    if done > 0:
+    if done > 0 and thread.read_track < 0:
+        thread.read_waited = max(thread.read_waited, done)
+    elif done > 0:
         for known in (thread.known_read,) if event.read else (thread.known_read, thread.known_done):
             if not known or known[-1][0] < done:
                 known.append((done, warp.epoch))

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.history.shadow_memory import Record
 from tilewright.contract.judge.order import lane_order
 from tilewright.contract.judge.order.global_order import WORD_BYTES, GlobalOrder, words_in

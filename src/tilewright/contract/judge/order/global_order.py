@@ -16,10 +16,10 @@ Source: PTX ISA 8.9. Checked by: tests/contract/judge/test_strong_accesses.py, t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass
 from operator import itemgetter
 
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.history.granules import Footprints
 from tilewright.contract.history.shadow_memory import COARSE_GLOBAL_BYTES, FORGOTTEN, Record, ShadowMemory
 from tilewright.contract.judge.race import IF_BOTH_HAPPEN, overlap

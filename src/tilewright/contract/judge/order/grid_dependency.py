@@ -9,10 +9,11 @@ Source: PTX ISA 9.7.13.13 (griddepcontrol). Checked by: tests/contract/judge/ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.base.diagnostic import Level
 from tilewright.base.span import Span
+from tilewright.base.value import dataclass
 from tilewright.contract.rules.replay_codes import RunFindings
 
 _PLACES_KEPT = 64

@@ -5,8 +5,7 @@ Plain values; `events.accesses` fills and reads them. Checked by: tests/contract
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.base.value import dataclass
 from tilewright.contract.judge.order.global_order import WORD_BYTES, Publication
 from tilewright.contract.judge.vector_clock import VectorClock
 from tilewright.machine.core.event import WarpActor

@@ -49,6 +49,7 @@ from tilewright.contract.typestate.token import (
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import (
+    AccumulatorPartsOp,
     AccumulatorStartOp,
     FragmentFoldOp,
     FragmentFullOp,
@@ -82,6 +83,8 @@ def fragment_step(walk: RoleWalk, op: Operation) -> bool:
             _read(walk, op)
         case AccumulatorStartOp():
             _start(walk, op)
+        case AccumulatorPartsOp():
+            _parts(walk, op)
         case FragmentIssueOp():
             _issue(walk, op)
         case _:
@@ -284,6 +287,24 @@ def _start(walk: RoleWalk, op: AccumulatorStartOp) -> None:
     if (fragment.axes, fragment.element) != ("mn", _FLOAT):
         walk.findings.doubt(f"begins with a fragment of {fragment.element} over {fragment.axes!r}", op)
     walk.give(op, op.result, Accumulating(fragment.m, fragment.n, state.count("groups") - 1, idle=True))
+
+
+def _parts(walk: RoleWalk, op: AccumulatorPartsOp) -> None:
+    """They are read where they are used, as the accumulator would be."""
+    accumulator, kinds = walk.take(op, op.accumulator), [type_of(part) for part in op.parts]
+    if accumulator is not None and not isinstance(accumulator, Settled):
+        walk.report("WG003", op, f"touches {describe(accumulator)}")
+        accumulator = None
+    count = len(kinds)
+    if accumulator is not None and (count < 1 or accumulator.n % (_COLUMNS * count)):
+        walk.findings.doubt(f"{count} parts of {accumulator.n} columns", op)
+        accumulator = None
+    made = None if accumulator is None else Settled(accumulator.m, accumulator.n // count)
+    for part, kind in zip(op.parts, kinds, strict=True):
+        fits = isinstance(kind, ac.AccumulatorType) and made == Settled(kind.m.data, kind.n.data)
+        if made is not None and not fits:
+            walk.findings.doubt("a part that is no equal one of its accumulator", op)
+        walk.give(op, part, made if fits else None)
 
 
 def _issue(walk: RoleWalk, op: FragmentIssueOp) -> None:
