@@ -40,6 +40,7 @@ _BENCHES = {
     "model": "model",
     "merge": "parts",
     "mutants": "mutants",
+    "narrow-attention": "narrow_attention",
     "operands": "operand_suite",
     "paged": "paged",
     "platforms": "platforms",

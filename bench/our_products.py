@@ -35,6 +35,7 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
     from bench.cliffs import Case
     from bench.fused import FusedCase
     from bench.kernel_kinds import Computed
+    from bench.narrow_attention import NarrowForm
     from bench.paged import PagedCase
     from bench.row_ranges import RowsCase
     from bench.rows import RowCase
@@ -51,6 +52,8 @@ def arguments_of(case: object) -> tuple[Kernel, dict[str, Any]]:
             return _backward(case)
         case PagedCase():
             return case.program, {"dims": dict(case.dims), "dtype": "bf16"}
+        case NarrowForm():
+            return case.program
         case Case():
             return _views(case)
         case Product(dtype="bf16" | "f16"):

@@ -140,6 +140,14 @@ _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
         matmul_kernel,
         {"dims": {"M": tw.dynamic(0, 1000), "N": 256, "K": 256}, "wanted": Wanted(tile=(64, 64), prefetch=2)},
     ),
+    "values of 8 bits turned by threads": (
+        causal,
+        {
+            "dims": {"M": 64, "T": 64, "E": 64, "F": 64},
+            "dtype": {**dict.fromkeys("qkv", "f8e4m3"), "o": "f32"},
+            "wanted": Wanted(unmapped="threads"),
+        },
+    ),
     "element by element": (dequantized, {"dims": {"M": 40, "N": 49}, "dtype": "f32"}),
     "keys in pages": (in_pages, {"dims": {"M": 64, "T": 96, "E": 16, "F": 16, "P": 9, "S": 16}}),
     "rows by number": (rows_by_number, {"dims": {"M": 40, "N": 48, "R": 9}}),

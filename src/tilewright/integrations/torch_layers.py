@@ -47,7 +47,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """PyTorch's function of the same name, in Tilewright's kernels. Raises TilewrightError for a mask or dropout."""
+    """PyTorch's function of the same name, in Tilewright's kernels; also of keys and values of 8 bits, without
+    gradients of them (`tilewright.attention` takes their factors). Raises TilewrightError for a mask or dropout."""
     if attn_mask is not None:
         raise tw.TilewrightError("attention takes no attn_mask", remedy="pass is_causal=True")
     if dropout_p != 0:
@@ -69,7 +70,8 @@ def _fake_attention(
     require(query.dim() == key.dim() == value.dim() and 2 <= query.dim() <= 4, "tilewright: attention of", query.shape)
     require(query.shape[-1] == key.shape[-1], "tilewright: attention of", query.shape, "and", key.shape)
     require(key.shape[:-1] == value.shape[:-1], "tilewright: keys", key.shape, "and values", value.shape)
-    out = query.new_empty((*query.shape[:-1], value.shape[-1]))
+    narrow = query.dtype in (torch.float8_e4m3fn, torch.float8_e5m2)
+    out = query.new_empty((*query.shape[:-1], value.shape[-1]), dtype=torch.bfloat16 if narrow else query.dtype)
     return out, query.new_empty(query.shape[:-1], dtype=torch.float32)
 
 

@@ -10,8 +10,10 @@ Checked by: tests/synth/cascade and tests/lower/cascade.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
@@ -23,6 +25,8 @@ RASTER_GROUP = 8
 """Tiles of rows in a band of the order of tiles."""
 WARP_ROWS = 16
 """Of a consumer's 64 rows, that each warp has."""
+CHUNK_BYTES = 16
+"""Of a row, that the swizzle moves as one."""
 SPAN_BYTES = 128
 """Of a row in shared memory: what the swizzle of every slot spans."""
 
@@ -53,7 +57,8 @@ class SlotDecision:
     by how many elements along the inner and the outer axis, and by how many places along each of the batch's dimensions
     where it is displaced along one. among: loads that stand side by side in one slot, so that one product takes them
     all; which: of them this one is. read_once: 1 if no byte is expected to be read a second time, so that the L2 cache
-    need not keep any.
+    need not keep any. remade: how each consumer makes an operand of it (`ir.ac.remade`), "" where the slot is
+    multiplied as it is; remade_element: of that operand; remade_chunks: of 16 bytes, that it takes of each row.
     """
 
     load: int
@@ -81,6 +86,28 @@ class SlotDecision:
     among: int = 1
     which: int = 0
     read_once: int = 0
+    remade: Literal["", "turned", "widened"] = ""
+    remade_element: str = ""
+    remade_chunks: int = 0
+
+    @property
+    def multiplied(self) -> SlotDecision:
+        """What products take: the slot, or the room in which it is made anew."""
+        if not self.remade:
+            return self
+        made, elements = parse_element(self.remade_element), CHUNK_BYTES * self.remade_chunks // self.element_bytes
+        assert made is not None
+        whole = replace(self, remade="", element=made.value, element_bytes=made.bytes, resident=1, slots=1)
+        if self.remade == "widened":
+            return replace(whole, inner_elements=elements)
+        span = SPAN_BYTES // made.bytes
+        along = -(-self.rows // span) * span
+        return replace(whole, inner=self.outer, outer=self.inner, inner_elements=along, rows=elements)
+
+    @property
+    def room_bytes(self) -> int:
+        """Of each consumer, for what it makes of it."""
+        return self.multiplied.slot_bytes if self.remade else 0
 
     @property
     def map(self) -> MapDecision:
@@ -196,7 +223,8 @@ class CascadeDecisions:
     computed of them in the walk. release_distance: products of a sum of slots that are issued after a slot's own before
     that one is waited for and the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
-    it too, and add up through memory (`ir.ac.team`)."""
+    it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
+    add up in float32, and to what the program adds them to."""
 
     row: str
     column: str
@@ -241,6 +269,7 @@ class CascadeDecisions:
     prefetch: int = 0
     prefetch_columns: int = 0
     grouping: tuple[GroupDecision, ...] = ()
+    added: tuple[int, ...] = ()
     bounded_once: tuple[int, ...] = ()
     release_distance: int = 1
     split: int = 1

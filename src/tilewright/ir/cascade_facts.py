@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir.function import Function
@@ -28,6 +29,9 @@ from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, read_type, value_type
 from tilewright.ir.tile.unedited import remembered
+
+_WIDENED_BYTES = 2
+"""Of an element that is multiplied for one of 8 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,22 @@ class CascadeAxes:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """held: the operand with the rows; brought: the other one, a load. A load stands for all that are like it."""
+    """held: the operand with the rows; brought: the other one, a load. A load stands for all that are like it. widened:
+    whether what is brought has 8 bits and is multiplied as what `element` says."""
 
     op: ContractOp
     held: SSAValue
     brought: tile.LoadOp
+    element: Element
+
+    @property
+    def element_bytes(self) -> int:
+        """Of what the tensor core multiplies."""
+        return self.element.bytes
+
+    @property
+    def widened(self) -> bool:
+        return read_type(self.brought.tensor).element_kind is not self.element
 
 
 def contractions(program: tile.ProgramOp) -> tuple[ContractOp, ...]:
@@ -116,15 +131,28 @@ def products_of(program: tile.ProgramOp) -> tuple[Product, ...]:
         sides = [(op.left, op.right), (op.right, op.left)]
         if over != streamed:
             sides = [pair for pair in sides if streamed in value_type(pair[1]).axis_names]
-        chosen = next((pair for pair in sides if isinstance(pair[1].owner, tile.LoadOp)), None)
+        known = [pair for pair in sides if isinstance(pair[1].owner, tile.LoadOp)]
+        known += [pair for pair in sides if widened_load(pair[1]) is not None]
+        chosen = known[0] if known else None
         if chosen is None or (over != streamed and not isinstance(chosen[0].owner, tile.LoadOp)):
             refuse_at(op, f"a product over {over} of computed operands", "compute one of them in a kernel before")
         held, brought = chosen
-        assert isinstance(brought.owner, tile.LoadOp)
+        load = brought.owner if isinstance(brought.owner, tile.LoadOp) else widened_load(brought)
+        assert load is not None
         if over != streamed and isinstance(held.owner, tile.LoadOp):
             held = first_alike(program, held.owner).result
-        found.append(Product(op, held, first_alike(program, brought.owner)))
+        found.append(Product(op, held, first_alike(program, load), value_type(brought).element_kind))
     return tuple(found)
+
+
+def widened_load(value: SSAValue) -> tile.LoadOp | None:
+    """The load of 8-bit elements that a value has as 16-bit ones, which have every number of those."""
+    owner = value.owner
+    if not isinstance(owner, tile.CastOp) or value_type(value).element_kind.bytes != _WIDENED_BYTES:
+        return None
+    load = owner.operand.owner
+    narrow = isinstance(load, tile.LoadOp) and read_type(load.tensor).element_kind.is_float8
+    return load if narrow and isinstance(load, tile.LoadOp) else None
 
 
 def first_alike(program: tile.ProgramOp, load: tile.LoadOp) -> tile.LoadOp:

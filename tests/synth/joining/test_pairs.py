@@ -121,3 +121,15 @@ def test_results_of_heads_alone_and_numbers_of_heads_in_groups_stay():
 
     assert only_obstacle(attention(4, numbered)) == "a number along H, of which 2 blocks join"
     assert only_obstacle(attention(8, numbered)) == ""
+
+
+def test_a_number_for_the_one_head_of_keys_keeps_heads_apart():
+    """Over the blocks of heads, of which there is one: nothing of its axes would be left."""
+
+    def scaled(q, k, s, o):
+        b, h, i, t, e = tw.axes("B H Q T E")
+        o[b, h, i, t] = tw.dot(q[b, h, i, e], k[b, h // 8, t, e], over=e) * s[h // 8]
+
+    tensors = {"q": ("B", "H", "Q", "E"), "k": ("B", "H/8", "T", "E"), "s": ("H/8",), "o": ("B", "H", "Q", "T")}
+    scaled.__annotations__ = {name: tw.Tensor[each] for name, each in tensors.items()}
+    assert only_obstacle(tw.kernel(scaled)) == "s would have no axis"

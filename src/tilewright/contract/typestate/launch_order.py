@@ -38,6 +38,7 @@ from tilewright.ir.ac.fragment import (
 )
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp
+from tilewright.ir.ac.remade import OPERATIONS as REMADE_OPERATIONS
 from tilewright.ir.ac.split import SplitPartOp
 from tilewright.ir.ac.stream import StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.team import TeamAfterOp
@@ -51,6 +52,7 @@ _LEAVE_GLOBAL_ALONE = (
     ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
     TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
     AccumulatorPartsOp, PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS,
+    *REMADE_OPERATIONS,
 )  # fmt: skip
 _LOOPS = (ac.TilesOp, ac.TurnTilesOp, ac.LoopOp, StreamPartOp, TurnStreamPartOp)
 """Whose own steps read nothing of global memory."""

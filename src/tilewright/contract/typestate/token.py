@@ -109,7 +109,7 @@ class TensorSettled:
 
 @dataclass(frozen=True, slots=True)
 class TensorOperand:
-    """A left operand in tensor memory, two elements in a cell, that is to be multiplied."""
+    """A left operand in tensor memory, as many elements in a cell as fit, that is to be multiplied."""
 
     m: int
     k: int

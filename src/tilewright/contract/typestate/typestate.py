@@ -16,8 +16,8 @@ depends on nothing else, so all interleavings reach the same states and one run 
 Types and operation names are not trusted: everything is derived again from operations and their properties. Anything
 not understood is a doubt, and a doubt is `Unknown`.
 
-Not handled: conditionals, generic reads of ring slots but for operands (`steps.register_operand`), roles that fill by
-plain stores (copies by threads, `steps.async_copy`, are).
+Not handled: conditionals, generic reads of ring slots but for operands (`steps.register_operand`, `steps.remade`),
+roles that fill by plain stores (copies by threads, `steps.async_copy`, are).
 Checked by: tests/contract/typestate/test_typestate*.py (correct kernels proven, each mutant refuted by its code), and
 by the second proof of the emitted text, which shares none of this code.
 """
@@ -47,6 +47,7 @@ from tilewright.contract.typestate.steps.index_load import index_load_step
 from tilewright.contract.typestate.steps.issue_order import issue_order_step
 from tilewright.contract.typestate.steps.promotion import promotion_step
 from tilewright.contract.typestate.steps.register_operand import register_operand_step
+from tilewright.contract.typestate.steps.remade import remade_step
 from tilewright.contract.typestate.steps.ring import ring_step
 from tilewright.contract.typestate.steps.split import meeting_claims, split_step
 from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
@@ -136,6 +137,7 @@ _STEPS = (
     issue_order_step,
     register_operand_step,
     fragment_step,
+    remade_step,
     array_step,
     index_load_step,
     epilogue_step,

@@ -37,6 +37,7 @@ from tilewright.contract.words.token_program import (
     Look,
     Loop,
     Multiply,
+    Own,
     PassIssue,
     PassTurn,
     Reduce,
@@ -69,6 +70,10 @@ class _Slot(NamedTuple):
     ring: str
     position: int
     group: int = -1
+
+
+_OWN = _Slot("", 0)
+"""Memory of a unit's own: nobody else waits for it."""
 
 
 @dataclass(slots=True)
@@ -198,6 +203,10 @@ class _Unit:
                 env[step.result] = self._slot(step.slot)
             elif isinstance(step, Look):
                 env[step.result] = machine.look(self, self._slot(step.slot), step)
+                if step.made >= 0:
+                    env[step.made] = _OWN
+            elif isinstance(step, Own):
+                env[step.result] = _OWN
             elif isinstance(step, Reduce):
                 yield from self._reduce(step)
             elif isinstance(step, PassTurn):
@@ -410,6 +419,8 @@ class _Machine:
 
     def look(self, unit: _Unit, slot: _Slot, step: Look) -> _Slot:
         """The unit's threads begin to read a slot."""
+        if slot is _OWN:
+            raise _NotRunnable
         state, stage = self._at(unit.cta, slot)
         reads_already = unit.name in state.readers[stage]
         self._begin_reading(unit, slot, step.op, "reads")
@@ -418,6 +429,8 @@ class _Machine:
         return slot
 
     def read(self, unit: _Unit, slot: _Slot, step: Multiply) -> _Slot:
+        if slot is _OWN:
+            return slot
         self._begin_reading(unit, slot, step.op, "wgmma reads")
         reading = _Slot(slot.ring, slot.position, unit.committed)
         unit.running.append((unit.committed, reading))
@@ -446,6 +459,8 @@ class _Machine:
         unit.running = left
 
     def release(self, unit: _Unit, slot: _Slot, step: Release) -> None:
+        if slot is _OWN:
+            raise _NotRunnable
         if step.by_products:
             # The tensor core may be as quick as that; when it arrives, no wait's outcome depends on.
             self._end_reading(unit, slot)

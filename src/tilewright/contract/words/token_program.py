@@ -22,6 +22,7 @@ from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, Asy
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
+from tilewright.ir.ac.remade import RoomStartOp, SlotRemakeOp
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
 from tilewright.ir.ac.tensor_memory import (
     TensorCommitOp,
@@ -95,12 +96,21 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """By the unit's threads. ends: whether they have read when it is over."""
+    """By the unit's threads. ends: whether they have read when it is over; made: the unit's own memory that they then
+    have written, or -1."""
 
     op: Operation
     slot: int
     result: int
     ends: bool
+    made: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Memory that is a unit's own, so that no barrier guards it."""
+
+    result: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +224,7 @@ Step = (
     | CopyByThreads
     | Fence
     | Look
+    | Own
     | Multiply
     | HandOver
     | Commit
@@ -296,6 +307,12 @@ class TokenProgram:
 
     def read_fragment(self, op: FragmentReadOp) -> Look:
         return Look(op, self.number(op.phase), self.number(op.held), ends=True)
+
+    def start_room(self, op: RoomStartOp) -> Own:
+        return Own(self.number(op.result))
+
+    def remake(self, op: SlotRemakeOp) -> Look:
+        return Look(op, self.number(op.phase), self.number(op.held), ends=True, made=self.number(op.made))
 
     def multiply(self, op: ac.WgmmaIssueOp) -> Multiply:
         slots = self.number(op.phase), self.number(op.reading)
@@ -416,6 +433,8 @@ _READ = cast(
         AsyncCopyFenceOp: TokenProgram.fence,
         OperandReadOp: TokenProgram.look,
         FragmentReadOp: TokenProgram.read_fragment,
+        RoomStartOp: TokenProgram.start_room,
+        SlotRemakeOp: TokenProgram.remake,
         FragmentIssueOp: TokenProgram.multiply_fragment,
         ac.WgmmaIssueOp: TokenProgram.multiply,
         ComputedIssueOp: TokenProgram.multiply_computed,

@@ -5,7 +5,7 @@ of it is not taken is refused. The programs are `kernels_attention`'s, compiled 
 Arrays without keys, or without queries, need no program: there is nothing to attend to, or nobody who does.
 
 Not handled: dropout, masks other than the causal one, elements that tensor cores do not multiply, head sizes that are
-no multiple of 8.
+no multiple of 8, or of 16 where keys have 8 bits; gradients of arrays of 8 bits.
 Checked by: tests/driver/compile/test_attention.py on the CPU machine; tests/gpu/test_attention_gpu.py.
 """
 
@@ -18,18 +18,20 @@ from typing import Any
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import kernels_attention as kernels
+from tilewright.driver.compile.kernels_narrow_attention import narrow_forward_kernel
 from tilewright.driver.compile.specialised import require_elements, run_into
 from tilewright.runtime.arrays import ArrayView, UnsupportedElement, empty_like_device, view_array
 
 _AXES = 4
-_MULTIPLE = 8
-"""Of elements along a head: with two bytes each, tensor maps reach rows of a multiple of 16 bytes."""
+_ROW_BYTES = 16
+"""Of whose multiple a head's row is, so that tensor maps reach it."""
 _MULTIPLIED = (Element.BF16, Element.F16)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is asked of arrays over (batch, heads, rows, head size). like: an array of the caller's, for results."""
+    """What is asked of arrays over (batch, heads, rows, head size). element: of queries; cached: of keys and values;
+    like: an array of the caller's, for results."""
 
     batch: int
     heads: int
@@ -41,14 +43,20 @@ class _Question:
     scale: float
     causal: bool
     element: Element
+    cached: Element
     like: ArrayView
 
     @property
     def program(self) -> tuple[float, bool, int]:
         return self.scale, self.causal, self.heads // self.shared_heads
 
+    @property
+    def result(self) -> Element:
+        """Of what is computed."""
+        return Element.BF16 if self.element.is_float8 else self.element
+
     def made(self, shape: tuple[int, ...], element: Element | None = None) -> Any:
-        return empty_like_device(self.like, shape, element or self.element)
+        return empty_like_device(self.like, shape, element or self.result)
 
 
 def attention(
@@ -61,19 +69,24 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
+    key_scale: Any = None,
+    value_scale: Any = None,
     return_lse: bool = False,
 ) -> Any:
     """softmax(query @ key.T * scale) @ value for every head in one kernel, as PyTorch's function of the same arguments.
 
     Args:
-        query: (batch, heads, queries, head size); the batch, and the heads before it, may be absent. bf16 or f16.
-        key: (batch, heads, keys, head size).
+        query: (batch, heads, queries, head size); the batch, and the heads before it, may be absent. bf16 or f16;
+            f8e4m3 or f8e5m2 if keys and values have these elements too, and then the result is bf16.
+        key: (batch, heads, keys, head size), of the query's element, or of 8 bits.
         value: (batch, heads, keys, value size).
         attn_mask: None.
         dropout_p: 0.
         is_causal: Whether query i attends to keys 0 to i alone.
         scale: Of the scores; 1 / sqrt(head size) by default.
         enable_gqa: Whether keys and values may have fewer heads, each for as many consecutive heads of queries.
+        key_scale: Factors of keys that have 8 bits: a number, or float32 ones for each of their heads.
+        value_scale: The same of values.
         return_lse: Return (result, logarithm of the sum of each row's exponentials in float32), which
             `attention_backward` takes.
 
@@ -82,14 +95,21 @@ def attention(
     """
     _require_taken(attn_mask, dropout_p)
     arrays = [_of_four(each, name) for each, name in ((query, "query"), (key, "key"), (value, "value"))]
-    asked = _question(*arrays, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    asked = _question(*arrays, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, narrow=True)
+    if not asked.cached.is_float8 and (key_scale is not None or value_scale is not None):
+        raise TilewrightError("factors of keys and values that have 16 bits", remedy="multiply scale and the result")
     rows = (asked.batch, asked.heads, asked.queries)
     out, lse = asked.made((*rows, asked.value_size)), asked.made(rows, Element.F32)
     if asked.keys == 0:
         out[...], lse[...] = 0.0, -math.inf
     elif 0 not in rows:
         named: dict[str, Any] = dict(zip(("query", "key", "value"), arrays, strict=True))
-        run_into(kernels.forward_kernel(*asked.program), named, {"out": out, "lse": lse})
+        kernel = kernels.forward_kernel(*asked.program)
+        if asked.cached.is_float8:
+            kernel = narrow_forward_kernel(*asked.program, asked.element)
+            named["key_scale"] = _factors(asked, key_scale, "key_scale")
+            named["value_scale"] = _factors(asked, value_scale, "value_scale")
+        run_into(kernel, named, {"out": out, "lse": lse})
     leading = tuple(int(extent) for extent in query.shape[:-1])
     out = out.reshape((*leading, asked.value_size))
     return (out, lse.reshape(leading)) if return_lse else out
@@ -166,6 +186,21 @@ def _of_keys(asked: _Question, named: dict[str, Any], of_key: Any, of_value: Any
             run_into(kernels.sum_of_groups, {"parts": parts}, {"total": total.reshape((groups, -1))})
 
 
+def _factors(asked: _Question, given: Any, name: str) -> Any:
+    """One float32 number for each head of keys."""
+    if given is not None and not isinstance(given, int | float):
+        view = view_array(given, name=name)
+        require_elements(view, name, Element.F32)
+        if view.shape != (asked.shared_heads,):
+            raise TilewrightError(
+                f"{name} has shape {view.shape}", remedy=f"give a number, or one for each of {asked.shared_heads} heads"
+            )
+        return given
+    found = asked.made((asked.shared_heads,), Element.F32)
+    found[...] = 1.0 if given is None else float(given)
+    return found
+
+
 def _run(made: Any, asked: _Question, named: dict[str, Any], results: dict[str, Any]) -> None:
     """Run the program that `made` gives, with the arrays that it has."""
     kernel = made(*asked.program)
@@ -200,7 +235,7 @@ def _view(array: Any, name: str) -> ArrayView:
         view = view_array(array, name=name)
     except UnsupportedElement as error:
         raise TilewrightError(f"{error.message}, which attention does not take", remedy="convert it to bf16") from None
-    if view.element not in _MULTIPLIED:
+    if view.element not in _MULTIPLIED and not view.element.is_float8:
         raise TilewrightError(
             f"{name} has elements {view.element.value}, which attention does not take",
             remedy="convert it to bf16 or f16",
@@ -208,14 +243,22 @@ def _view(array: Any, name: str) -> ArrayView:
     return view
 
 
-def _question(query: Any, key: Any, value: Any, *, is_causal: bool, scale: float | None, enable_gqa: bool) -> _Question:
-    """What is asked. Raises TilewrightError for arrays that do not fit each other."""
+def _question(
+    query: Any, key: Any, value: Any, *, is_causal: bool, scale: float | None, enable_gqa: bool, narrow: bool = False
+) -> _Question:
+    """What is asked. narrow: whether arrays may have 8 bits. Raises TilewrightError for arrays that do not fit each
+    other."""
     q, k, v = (_view(each, name) for each, name in ((query, "query"), (key, "key"), (value, "value")))
     batch, heads, queries, size = q.shape
     shapes = f"query {q.shape}, key {k.shape} and value {v.shape}"
-    if not q.element == k.element == v.element:
+    widened = k.element.is_float8 and not q.element.is_float8
+    if k.element is not v.element or (q.element is not k.element and not widened):
         raise TilewrightError(
             f"attention of {q.element.value}, {k.element.value} and {v.element.value}", remedy="convert two of them"
+        )
+    if k.element.is_float8 and not narrow:
+        raise TilewrightError(
+            f"gradients of keys and values of {k.element.value}", remedy="convert them to bf16 or f16"
         )
     if k.shape[:3] != v.shape[:3] or k.shape[0] != batch or k.shape[3] != size:
         raise TilewrightError(
@@ -226,15 +269,16 @@ def _question(query: Any, key: Any, value: Any, *, is_causal: bool, scale: float
     if heads != shared and not (enable_gqa and shared and heads % shared == 0):
         remedy = "pass enable_gqa=True" if not enable_gqa else "let the number of heads be a multiple of the keys'"
         raise TilewrightError(f"attention of {shapes}: {heads} heads for {shared}", remedy=remedy)
+    multiple = _ROW_BYTES // k.element.bytes
     for extent, name in ((size, "query and key"), (v.shape[3], "value")):
-        if extent % _MULTIPLE or extent == 0:
+        if extent % multiple or extent == 0:
             raise TilewrightError(
-                f"{name} have {extent} elements in a head, no multiple of {_MULTIPLE}",
-                remedy=f"pad heads with zeros to {-(-max(extent, 1) // _MULTIPLE) * _MULTIPLE}, and give scale",
+                f"{name} have {extent} elements in a head, no multiple of {multiple}",
+                remedy=f"pad heads with zeros to {-(-max(extent, 1) // multiple) * multiple}, and give scale",
             )
     by = 1.0 / math.sqrt(size) if scale is None else float(scale)
     return _Question(
-        batch, heads, shared, queries, k.shape[2], size, v.shape[3], by, bool(is_causal), q.element, q
+        batch, heads, shared, queries, k.shape[2], size, v.shape[3], by, bool(is_causal), q.element, k.element, q
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -41,6 +42,7 @@ from tilewright.synth.cut.laid_out import laid_out
 from tilewright.synth.cut.operand_before import operand_before
 from tilewright.synth.cut.split import splits
 from tilewright.synth.cut.time import busy_multiprocessors, least_microseconds, microseconds
+from tilewright.synth.cut.widened_before import widened_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.joining.row_axis import with_rows
@@ -82,6 +84,44 @@ def sequence(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ..
     """The parts of a traced program, in launch order: behind operands that no walk takes, and copies of arrays that no
     tensor map describes, but those that the author wants described. Raises TilewrightError, at the author's line, where
     there is no such sequence: what a single kernel is refused for."""
+    found = _with_copies(module, target, wanted)
+    if wanted.unmapped is not None or wanted.cut is False:
+        return found
+    forms = [found]
+    with suppress(TilewrightError):
+        if _remade(found, "turned"):
+            forms.append(_with_copies(module, target, replace(wanted, unmapped="workspace")))
+    with suppress(TilewrightError):
+        forms += _widened_first(module, target, wanted, _remade(found, "widened"))
+    return min(forms, key=lambda parts: _microseconds(parts, target))
+
+
+def _remade(parts: Sequence[Part], how: str) -> list[str]:
+    """The arrays of which consumers make operands anew, which a kernel before could have made."""
+    decided = [part.decisions for part in parts if isinstance(part.decisions, CascadeDecisions)]
+    return list(dict.fromkeys(slot.buffer for each in decided for slot in each.slots if slot.remade == how))
+
+
+def _widened_first(
+    module: ModuleOp, target: Target, wanted: Wanted, names: Sequence[str]
+) -> Iterator[tuple[Part, ...]]:
+    """The parts of a program whose arrays of these names are widened by kernels before, where all can be."""
+    copies: list[Part] = []
+    for name in names:
+        found = widened_before(module, name)
+        if found is None:
+            return
+        copy, module = found
+        copies.append(decided(copy, target, wanted))
+    if copies:
+        yield (*copies, *sequence(module, target, wanted))
+
+
+def _microseconds(parts: Sequence[Part], target: Target) -> float:
+    return sum(microseconds(the_program(part.module), part.decisions, target) for part in parts)
+
+
+def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, ...]:
     # A loop's operands are computed by its own generator where there is one.
     found = operand_before(module) if target.supports("tensor_memory") else None
     if found is not None:

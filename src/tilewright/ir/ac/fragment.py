@@ -3,7 +3,8 @@
 A `!ac.fragment` that these operations make is held in registers, spread over a warpgroup's threads as wgmma spreads an
 accumulator. Axes "mn": a number at each place; "m": one for each row, the same in the four threads that share the row.
 So it is a plain value: it may be read as often as one likes and be carried round loops. 16-bit fragments over "mn" lie
-as wgmma wants its left operand in registers, so that a product's result, computed on, is the next one's operand.
+as wgmma wants its left operand in registers, so that a product's result, computed on, is the next one's operand. Axes
+"mk" are those of 8-bit elements that are such an operand and nothing else.
 
 - `ac.fragment.map` computes fragments, element by element, of accumulators, other fragments, and the places' numbers.
 - `ac.fragment.fold` folds each row.
@@ -169,12 +170,14 @@ def _only_user(value: SSAValue) -> Operation | None:
 
 @irdl_op_definition
 class FragmentIssueOp(AcOperation):
-    """Multiply a fragment of 16-bit elements over "mn", as A in registers, with a slot's B.
+    """Multiply a fragment of 16-bit elements over "mn", or of 8-bit ones over "mk", as A in registers, with a slot's B.
 
-    The fragment is k columns wide, steps of 16. It is moved to A's registers, which are those of every product of the
-    kernel of this shape and bank, and `wgmma.fence` follows; so no product of the bank may be in flight, and no
-    fragment of 16-bit elements is computed while any is. bank: a set of A's registers, 0 by default. What B's
-    properties mean is said at `ac.wgmma.issue`.
+    The fragment is k columns wide, steps of 32 bytes. It is moved to A's registers, which are those of every product of
+    the kernel of this shape and bank, and `wgmma.fence` follows; so no product of the bank may be in flight, and no
+    operand is computed while any is. bank: a set of A's registers, 0 by default. exchanged: 1 if the threads of a row
+    exchange 8-bit elements before, so that k counts columns as they are; else it counts them in the order in which
+    threads have them (`lower.fragment.narrow_operand`), and so must B's slot. What B's properties mean is said at
+    `ac.wgmma.issue`.
     """
 
     name = "ac.wgmma.issue_fragment"
@@ -187,6 +190,7 @@ class FragmentIssueOp(AcOperation):
     b_stride_bytes = prop_def(IntAttr)
     b_step_bytes = prop_def(ArrayAttr[IntAttr])
     bank = opt_prop_def(IntAttr)
+    exchanged = opt_prop_def(IntAttr)
     a = operand_def(FragmentType)
     phase = operand_def(ac.PhaseType)
     b = operand_def(MemoryType)
@@ -201,6 +205,10 @@ class FragmentIssueOp(AcOperation):
     @property
     def bank_number(self) -> int:
         return 0 if self.bank is None else self.bank.data
+
+    @property
+    def is_exchanged(self) -> bool:
+        return self.exchanged is not None and self.exchanged.data != 0
 
 
 def region_axes(block: Block, arguments: Sequence[str]) -> dict[SSAValue, str]:

@@ -39,6 +39,7 @@ from xdsl.irdl import (
 from tilewright.ir.ac import async_copy as ac_async_copy
 from tilewright.ir.ac import issue_order as ac_issue_order
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac import remade as ac_remade
 from tilewright.ir.ac import split as ac_split
 from tilewright.ir.ac import team as ac_team
 from tilewright.ir.ac import tensor_memory as ac_tensor_memory
@@ -142,6 +143,7 @@ Ac = Dialect(
     [
         *ac_async_copy.Ac.operations,
         *(StreamPartOp, TurnStreamPartOp, PartialStoreOp, PartialAddOp),
+        *ac_remade.OPERATIONS,
         ac_split.SplitPartOp,
         *ac_team.OPERATIONS,
         *ac_issue_order.OPERATIONS,

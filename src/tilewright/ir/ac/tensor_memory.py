@@ -240,8 +240,9 @@ class TensorIssueOp(AcOperation):
 
 @irdl_op_definition
 class TensorStoreOp(AcOperation):
-    """The unit's threads write a fragment of 16-bit elements over "mn" to tensor memory, from `column` of the unit's
-    part on, and wait until it is there."""
+    """The unit's threads write a fragment of 16-bit elements over "mn", or of 8-bit ones over "mk", to tensor memory,
+    from `column` of the unit's part on, and wait until it is there. Those of 8 bits are exchanged before, so that the
+    columns are in order."""
 
     name = "ac.tensor.store"
     column = prop_def(IntAttr)

@@ -20,7 +20,6 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -67,7 +66,10 @@ from tilewright.lower.cascade.point_values import (
     position_at,
     value_inside,
 )
+from tilewright.lower.cascade.remade import end_rooms, make_ahead, operand_phase, operand_ring, read_by, start_rooms
 from tilewright.lower.cascade.results import store_result
+from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, flat, unflat
+from tilewright.lower.cascade.shared import Shared
 from tilewright.lower.cascade.slot_sums import Sums, columns_of_sums, read_sums
 from tilewright.lower.cascade.slots import (
     Ring,
@@ -78,61 +80,20 @@ from tilewright.lower.cascade.slots import (
     step_elements,
     wgmma_wait,
 )
-from tilewright.lower.cascade.tensor_product import Staying
 from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operands
-from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Share, meet
-from tilewright.lower.distribution.stream_product import PartialSums, add_partial, store_partial
+from tilewright.lower.distribution.split_product import WHOLE_TILE, Share, meet
+from tilewright.lower.distribution.stream_product import add_partial, store_partial
 from tilewright.lower.distribution.team_sum import sum_of_teams
 from tilewright.lower.expression import constant, point_value, scalar_function
 from tilewright.lower.staged_store import SlotCounter
 
 _SCALAR = ac.ScalarType()
-_STEP = 16
+_NARROW_OPERAND = "mk"
+"""The axes of a fragment of 8-bit elements that a product takes for A."""
 _LEAST_COLUMNS = 8
 """Of a fragment's type, where it has a number for each row alone."""
 _FIRST_BARRIER = 1
 _IDENTITIES = {Function.ADD: 0.0, Function.MAX: -math.inf, Function.MIN: math.inf}
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """A product over the streamed axis that the next iteration issues: what it is added to and its left operand, both
-    fragments, and its other operand's slot."""
-
-    op: ContractOp
-    start: SSAValue
-    held: SSAValue
-    phase: SSAValue
-
-
-State: TypeAlias = "SSAValue | Postponed | Staying"
-"""What a walk carries."""
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A product that is not waited for yet: its accumulator, and the slots that it reads, each with its load, or None
-    where nothing else reads the slot then. computed: whether threads computed its left operand."""
-
-    inflight: SSAValue
-    readings: tuple[tuple[tile.LoadOp | None, SSAValue], ...]
-    computed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What units of the consumer share beside rings. rows: room for stores along rows; columns: for numbers of the
-    streamed columns; staging: slots of results that leave in boxes; turns: barriers by which two units take tiles in
-    turn; memory: tensor memory, where accumulators stand there; partials: arrays of partial sums of tiles that several
-    CTAs walk; meeting: where the CTAs of a cluster add up what each has of a sum. None: not needed."""
-
-    rows: SSAValue | None
-    columns: SSAValue | None
-    staging: SSAValue | None
-    turns: SSAValue | None
-    memory: SSAValue | None
-    partials: PartialSums | None = None
-    meeting: Meeting | None = None
 
 
 @dataclass(slots=True)
@@ -166,6 +127,10 @@ class Consumer:
     staying: dict[SSAValue, Staying] = field(default_factory=dict[SSAValue, Staying])
     late: SSAValue | None = None
     products: dict[Operation, Product] = field(default_factory=dict[Operation, Product])
+    rooms: dict[tile.LoadOp, SSAValue] = field(default_factory=dict[tile.LoadOp, SSAValue])
+    """This unit's room of each load of which it makes an operand."""
+    made: set[tile.LoadOp] = field(default_factory=set[tile.LoadOp])
+    """Loads of which it has made this tile's."""
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
 
@@ -179,6 +144,7 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
+        start_rooms(self)
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
             match op:
@@ -191,6 +157,7 @@ class Consumer:
                     store_result(self, op)
                 case _:
                     pass
+        end_rooms(self)
 
     def loop(self, op: tile.LoopOp) -> None:
         """Walk the streamed axis. Carried: the cursors of what is brought on the way, slots that stay, the state."""
@@ -216,6 +183,7 @@ class Consumer:
                 self.wait(load)
         staying = [load for load in needed if load in self.held]
         passing = [load for load in needed if load not in self.held]
+        roomed = [load for load in needed if load in self.rooms]
         late = self.late_sum(op)
         sums = tensor_product.staying_sums(self, op) if self.memory is not None else {}
         state: list[State] = [sums.get(at) or self.kept(value) for at, value in enumerate(op.carried)]
@@ -223,7 +191,8 @@ class Consumer:
         if alone:
             # The first iteration by itself: no product is left to it, and no sum stands in tensor memory.
             state = self.iterate(op, state, late, self.build, affine(self.build, [], 0), self)
-        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying), *_flat(state)]
+        carried = [*(self.cursors[load] for load in passing), *(self.held[load] for load in staying)]
+        carried += [*(self.rooms[load] for load in roomed), *flat(state)]
         # A slot that stays has been read when an iteration ends.
         types = [value.type for value in carried]
         retired = [ac.PhaseType(self.rings[load].name, StringAttr("retired")) for load in staying]
@@ -234,15 +203,18 @@ class Consumer:
             """The consumer that goes on with these values of the loop, and the state."""
             cursors = dict(zip(passing, values, strict=False))
             held = dict(zip(staying, values[len(passing) :], strict=False))
-            rest = values[len(passing) + len(staying) :]
-            return replace(self, cursors=self.cursors | cursors, held=self.held | held), _unflat(rest, state)
+            rooms = dict(zip(roomed, values[len(passing) + len(staying) :], strict=False))
+            rest = values[len(passing) + len(staying) + len(roomed) :]
+            moved = replace(self, cursors=self.cursors | cursors, held=self.held | held, rooms=self.rooms | rooms)
+            return moved, unflat(rest, state)
 
         body, entering = taken(block.args[1:])
         yielded = self.iterate(op, entering, late, inner, block.args[0], body)
         following = [*(body.cursors[load] for load in passing), *(body.held[load] for load in staying)]
-        inner.add(ac.YieldOp.create(operands=[*following, *_flat(yielded)]))
+        following += [body.rooms[load] for load in roomed]
+        inner.add(ac.YieldOp.create(operands=[*following, *flat(yielded)]))
         after, left = taken(list(loop.outputs))
-        self.cursors, self.held = after.cursors, after.held
+        self.cursors, self.held, self.rooms = after.cursors, after.held, after.rooms
         for output, item in zip(op.outputs, left, strict=True):
             if isinstance(item, Postponed):
                 self.postponed[output] = item
@@ -281,8 +253,8 @@ class Consumer:
         it takes, and moves on."""
         body = replace(
             self, build=build, place=self.place.walking(build, self.d, walked), values=dict(self.values),
-            cursors=slots.cursors, held=slots.held, left=self.uses(loop), postponed={}, running={}, staying={},
-            late=late,
+            cursors=slots.cursors, held=slots.held, rooms=slots.rooms, made=set(), left=self.uses(loop), postponed={},
+            running={}, staying={}, late=late,
         )  # fmt: skip
         for argument, item in zip(loop.body.block.args[1:], state, strict=True):
             if isinstance(item, Postponed):
@@ -358,6 +330,8 @@ class Consumer:
             for (load, _), phase in zip(item.readings, phases, strict=True):
                 if load is None:
                     self.release(phase)
+                elif isinstance(load, Room):
+                    self.rooms[load.load] = phase
                 else:
                     self.done(load, phase)
 
@@ -401,7 +375,7 @@ class Consumer:
             self.wait_until(reader)
         if load not in self.held:
             ring, cursor = self.rings[load], self.cursors[load]
-            alone = self.memory is not None and not self.is_read(load)
+            alone = self.memory is not None and not self.is_read(load) and load not in self.rooms
             self.held[load] = ring.wait(self.build, cursor, "full", issuer=alone)
             self.cursors[load] = ring.advance(self.build, cursor)
         return self.held[load]
@@ -424,8 +398,9 @@ class Consumer:
         column = self.axes.column_of(kept)
         return (self.d.stored_along(column), "mn") if column else (_LEAST_COLUMNS, "m")
 
-    def kind(self, kept: frozenset[str], element: Element = Element.F32) -> ac.FragmentType:
+    def kind(self, kept: frozenset[str], element: Element = Element.F32, *, operand: bool = False) -> ac.FragmentType:
         columns, axes = self.shape(kept)
+        axes = _NARROW_OPERAND if operand and element.bytes == 1 else axes
         return ac.FragmentType(IntAttr(self.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(element.value))
 
     def keep(self, value: SSAValue) -> None:
@@ -565,19 +540,20 @@ class Consumer:
         # ptxas moves no arithmetic across the loop that waits for a slot. So what stands before it runs beside the
         # product of the iteration before, for which what comes next waits.
         for op in ops:
-            if self.products[op].brought not in self.held:
+            if self.products[op].brought not in self.held and self.products[op].brought not in self.rooms:
                 self.wait(self.products[op].brought)
         starts = [other and self.kept(other) for other, _ in map(self.start_of, ops)]
         products = [self.products[op] for op in ops]
-        held = [self.operand(each.op, Element(self.rings[each.brought].decision.element)) for each in products]
+        held = [self.operand(each.op, each.element) for each in products]
         staged = stage_operands(self, products, held)
         for bank, (product, start, operand) in enumerate(zip(products, starts, held, strict=True)):
-            result, phase = self.start_of(product.op)[1], self.wait(product.brought)
+            result, phase = self.start_of(product.op)[1], operand_phase(self, product.brought)
             if result is self.late and start is not None:
                 del self.held[product.brought]
                 self.postponed[result] = Postponed(product.op, start, operand, phase)
             else:
-                self.running[result] = self.issue_held(product.op, operand, phase, start, product.brought, bank)
+                reads = read_by(self, product.brought)
+                self.running[result] = self.issue_held(product.op, operand, phase, start, reads, bank)
         leave_walked(self, staged)
 
     def columns_of(self, ring: Ring, over: str) -> int:
@@ -600,17 +576,19 @@ class Consumer:
         held: SSAValue,
         phase: SSAValue,
         start: SSAValue | None,
-        load: tile.LoadOp | None,
+        load: tile.LoadOp | Room | None,
         bank: int,
     ) -> Running:
         """Multiply a fragment, in a bank of A's registers, with a slot, added to another. load: as `Running` has it."""
-        ring = self.rings[self.products[op].brought]
+        brought = self.products[op].brought
+        ring, turned = operand_ring(self, brought), self.rings[brought].decision.remade == "turned"
         depth = self.d.tile_streamed
         properties, kinds = self.issue_types(ring, op.axis.data)
         issue = FragmentIssueOp.create(
             operands=[held, phase, ring.buffer, *([] if start is None else [self.start(start)])],
             properties=properties
-            | {"steps": IntAttr(depth // _STEP)}
+            | {"steps": IntAttr(depth // step_elements(ring.decision))}
+            | ({"exchanged": IntAttr(1)} if ring.decision.element_bytes == 1 and not turned else {})
             | ({"bank": IntAttr(bank)} if bank else {})
             | b_properties(ring.decision, op.axis.data, depth),
             result_types=kinds,
@@ -632,17 +610,21 @@ class Consumer:
         left = product.held.owner
         assert isinstance(left, tile.LoadOp)
         starts = [] if start is None else [self.start(start)]
+        if self.is_added(product.op):
+            self.values[result] = slot_product.sum_of_parts(self, product, (left, product.brought))
+            return
         if self.rings[left].decision.sliced:
             symbol = slices_symbol(product.op.axis.data)
             self.values[result] = slot_product.sum_of_slots(self, product, (left, product.brought), symbol, starts)
             return
         loads = (left, product.brought)
         inflight, b_reading, a_reading = slot_product.issue(
-            self, product, loads, (self.wait(left), self.wait(loads[1])), starts
+            self, product, loads, (self.wait(left), operand_phase(self, loads[1])), starts
         )
-        self.running[result] = Running(inflight, ((product.brought, b_reading), (left, a_reading)))
+        self.running[result] = Running(inflight, ((read_by(self, product.brought), b_reading), (left, a_reading)))
         self.issue_postponed()
         self.load_along(product.op)
+        make_ahead(self, product.op)
 
     def load_along(self, op: ContractOp) -> None:
         """Load numbers of this tile's streamed columns while products run."""
@@ -663,8 +645,12 @@ class Consumer:
         return found
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
-        """What the product is added to, and what the sum is."""
-        return sum_of(op, self.axes)
+        """What the product is added to by the tensor core, and what the sum is."""
+        return (None, op.result) if self.is_added(op) else sum_of(op, self.axes)
+
+    def is_added(self, op: ContractOp) -> bool:
+        """Whether threads add what the tensor core sums of a product."""
+        return list(self.products).index(op) in self.d.added
 
     def start(self, held: SSAValue) -> SSAValue:
         """An accumulator that begins as a fragment."""
@@ -674,7 +660,7 @@ class Consumer:
         return self.build.value(start)
 
     def operand(self, op: ContractOp, element: Element) -> SSAValue:
-        """A product's left operand, of 16-bit elements in registers; 0 past the streamed axis's end."""
+        """A product's left operand, packed in registers; 0 past the streamed axis's end."""
         value = self.products[op].held
         value = bare(value)
         if isinstance(value.owner, tile.CastOp) and value_type(value).element_kind is element:
@@ -682,7 +668,7 @@ class Consumer:
         if not self.is_at_hand(value) and self.is_shared(value):
             self.fragment(value)  # rounded for this product, and computed once
         bounded = self.is_partial() and self.bounding(op) is None
-        (found,) = self.map([(value, element, 0.0 if bounded else None)])
+        (found,) = self.map([(value, element, 0.0 if bounded else None)], operand=True)
         return found
 
     def read(self, load: tile.LoadOp) -> SSAValue:
@@ -709,16 +695,21 @@ class Consumer:
     # ------------------------------------------------------------ element by element
 
     def map(
-        self, wanted: Sequence[tuple[SSAValue, Element, float | None]], over: frozenset[str] | None = None
+        self,
+        wanted: Sequence[tuple[SSAValue, Element, float | None]],
+        over: frozenset[str] | None = None,
+        *,
+        operand: bool = False,
     ) -> list[SSAValue]:
         """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
-        past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs."""
+        past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs.
+        operand: whether a product takes them for A."""
         kept = self.axes.kept(wanted[0][0]) if over is None else over
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
         for value, _, _ in wanted:
             self.gather(value, inputs, positions, top=value)
-        if any(element.bytes == 2 for _, element, _ in wanted):
+        if operand or any(element.bytes == 2 for _, element, _ in wanted):
             self.settle_computed()
         columns = next((axis for axis in (self.axes.streamed, *self.axes.columns) if axis in kept), "")
         bounded = any(bound is not None for _, _, bound in wanted)
@@ -753,7 +744,7 @@ class Consumer:
         op = FragmentMapOp.create(
             operands=[*inputs.values(), *places],
             properties=segments | ({"reach": int_array(reach)} if packed else {}),
-            result_types=[self.kind(kept, element) for _, element, _ in wanted],
+            result_types=[self.kind(kept, element, operand=operand) for _, element, _ in wanted],
             regions=[Region(body)],
         )
         self.build.add(op)
@@ -799,28 +790,3 @@ class Consumer:
         """Whether a value is computed once for several users. What follows of places alone, as a mask does, is not: a
         selection by it is passed over where it holds in the whole tile, and as numbers it would take registers."""
         return self.axes.row in self.axes.kept(value) and len(users(value)) > 1 and not follows_of_places(value)
-
-
-def _flat(state: Sequence[State]) -> list[SSAValue]:
-    """A state as values that a loop carries."""
-    found: list[SSAValue] = []
-    for item in state:
-        if isinstance(item, Staying):
-            assert item.accumulator is not None, "an iteration has multiplied"
-            found.append(item.accumulator)
-        else:
-            found += (item.start, item.held, item.phase) if isinstance(item, Postponed) else (item,)
-    return found
-
-
-def _unflat(values: Sequence[SSAValue], like: Sequence[State]) -> list[State]:
-    """The values that a loop carries as a state of the same form."""
-    left, found = iter(values), list[State]()
-    for item in like:
-        if isinstance(item, Staying):
-            found.append(Staying(item.op, next(left)))
-        elif isinstance(item, Postponed):
-            found.append(Postponed(item.op, next(left), next(left), next(left)))
-        else:
-            found.append(next(left))
-    return found

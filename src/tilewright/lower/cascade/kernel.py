@@ -27,7 +27,7 @@ from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
 from tilewright.lower.build import Build, affine, counted_loop, global_array, new_kernel, new_role, tensor_map
-from tilewright.lower.cascade.consumer import Consumer, Shared
+from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
     KnownPlaces,
     Place,
@@ -40,6 +40,8 @@ from tilewright.lower.cascade.place import (
     tile_counts,
     tiles_walked,
 )
+from tilewright.lower.cascade.remade import declare_rooms
+from tilewright.lower.cascade.shared import Shared
 from tilewright.lower.cascade.slot_sums import Sums, add_issuer, declare_sums
 from tilewright.lower.cascade.slots import (
     Ring,
@@ -92,6 +94,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         _first_consumer(d) + _WARPGROUP * d.consumers, d.smem_bytes, d.launch_registers, program.run_time,
     )  # fmt: skip
     rings = declare_rings(build, program, d)
+    rooms = declare_rooms(build, d, rings)
     arrays = _declare_arrays(build, program, d, rings)
     rows = _declare_room(build, "rows", rows_address(d), d.rows_bytes, d.consumers)
     columns = _declare_room(build, "columns", columns_address(d), d.columns_bytes, d.consumers)
@@ -121,7 +124,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     if sums is not None:
         add_issuer(build, program, d, rings, sums, _WARPGROUP, limits_of(d, arrays))
     _add_consumer(
-        build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials, meeting), arrays, sums
+        build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials, meeting, rooms), arrays, sums
     )
     if allocated is not None:
         take_down(build, allocated)

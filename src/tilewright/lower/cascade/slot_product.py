@@ -11,18 +11,24 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, i32
+from xdsl.ir import Block, Region, SSAValue
 
+from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.fragment import AccumulatorPartsOp
+from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
+from tilewright.ir.cascade import SPAN_BYTES
 from tilewright.ir.cascade_facts import Product, first_alike
 from tilewright.ir.copy_decisions import BLOCK_ROWS
+from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import counted_loop
-from tilewright.lower.cascade.slots import b_properties, matrix_layout, wgmma_wait
+from tilewright.lower.cascade.remade import make_ahead, operand_phase, operand_ring, read_by
+from tilewright.lower.cascade.running import Running
+from tilewright.lower.cascade.slots import b_properties, matrix_layout, step_elements, wgmma_wait
 from tilewright.lower.distribution.turns import pass_turn
+from tilewright.lower.expression import scalar_function
 from tilewright.lower.two_levels import add_product, read_total, start_total
 
 if TYPE_CHECKING:
@@ -140,20 +146,67 @@ def _drained(consumer: Consumer, running: SSAValue, held: Sequence[Sequence[SSAV
     return settled
 
 
+def sum_of_parts(consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp]) -> SSAValue:
+    """The product of two slots, whose contracted axis is taken a row of shared memory at a time: threads add up what
+    the tensor core sums of each."""
+    over, slot = product.op.axis.data, operand_ring(consumer, loads[1]).decision
+    steps = consumer.depth_of(over, operand_ring(consumer, loads[1])) // step_elements(slot)
+    along = SPAN_BYTES // slot.element_bytes // step_elements(slot)
+    parts = [(first, min(along, steps - first)) for first in range(0, steps, along)]
+    for load in loads:
+        consumer.left[load] += 0 if load in consumer.rooms else len(parts) - 1
+    sums: list[SSAValue] = []
+    for part in parts:
+        # A slot that a product reads is waited for, so that one part follows the other.
+        phases = consumer.wait(loads[0]), operand_phase(consumer, loads[1])
+        inflight, b_reading, a_reading = issue(consumer, product, loads, phases, [], part)
+        consumer.running[inflight] = Running(
+            inflight, ((read_by(consumer, loads[1]), b_reading), (loads[0], a_reading))
+        )
+        sums.append(inflight)
+    consumer.load_along(product.op)
+    make_ahead(consumer, product.op)
+    consumer.wait_until(None)
+    kind = sums[0].type
+    assert isinstance(kind, ac.InflightType)
+    total, *others = (consumer.values.pop(each) for each in sums)
+    body = Block(arg_types=[ac.ScalarType()] * len(sums))
+    inner = consumer.build.inside(body)
+    found: SSAValue = body.args[0]
+    for argument in body.args[1:]:
+        found = scalar_function(inner, Function.ADD.value, found, argument)
+    inner.add(ac.YieldOp.create(operands=[found]))
+    op = FragmentMapOp.create(
+        operands=[total, *others],
+        properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(sums), 0])},
+        result_types=[ac.FragmentType(kind.m, kind.n, StringAttr("mn"), StringAttr(Element.F32.value))],
+        regions=[Region(body)],
+    )
+    consumer.build.add(op)
+    return op.results[0]
+
+
 def issue(
     consumer: Consumer,
     product: Product,
     loads: tuple[tile.LoadOp, tile.LoadOp],
     phases: Sequence[SSAValue],
     starts: list[SSAValue],
+    part: tuple[int, int] | None = None,
 ) -> list[SSAValue]:
     """Multiply two slots, that of the held operand first; the accumulator, and what is read of the other and of it, or
-    of both where they are joined and have one phase."""
-    a, b, over = consumer.rings[loads[0]], consumer.rings[loads[1]], product.op.axis.data
+    of both where they are joined and have one phase. part: of the steps along the contracted axis, the first and how
+    many; all where none is said."""
+    a, b, over = consumer.rings[loads[0]], operand_ring(consumer, loads[1]), product.op.axis.data
     depth = consumer.depth_of(over, b)
     major, leading, stride, steps = matrix_layout(a.decision, over, depth)
     # A unit's rows: 64 rows of each box, or, where rows are contiguous, a box of their own.
     apart = 64 * 128 if major == "K" else a.decision.span_bytes
+    of_b = b_properties(b.decision, over, depth)
+    if part is not None:
+        taken = slice(part[0], part[0] + part[1])
+        _, _, _, b_steps = matrix_layout(b.decision, over, depth)
+        steps, of_b = steps[taken], of_b | {"b_step_bytes": int_array(b_steps[taken])}
     *held, phase = phases
     properties, kinds = consumer.issue_types(b, over)
     consumer.build.add(ac.WgmmaFenceOp.create())
@@ -168,7 +221,7 @@ def issue(
             "a_step_bytes": int_array(steps),
             "a_block_bytes": IntAttr(apart),
             "a_instance_bytes": IntAttr(0 if consumer.d.turns else consumer.d.unit_rows // BLOCK_ROWS * apart),
-            **b_properties(b.decision, over, depth),
+            **of_b,
         },
         result_types=[*kinds, ac.ReadingType(a.name) if held else None],
     )

@@ -66,9 +66,14 @@ def wait_for(
     )
 
 
-def rows_address(d: CascadeDecisions) -> int:
-    """Of the room for stores along rows, in bytes of shared memory: behind the slots."""
+def rooms_address(d: CascadeDecisions) -> int:
+    """Of what consumers make of slots, in bytes of shared memory: behind the slots."""
     return sum(each.slots * each.slot_bytes for each in d.slots)
+
+
+def rows_address(d: CascadeDecisions) -> int:
+    """Of the room for stores along rows: behind what consumers make."""
+    return rooms_address(d) + d.consumers * sum(each.room_bytes for each in d.slots)
 
 
 def columns_address(d: CascadeDecisions) -> int:

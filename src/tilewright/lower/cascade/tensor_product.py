@@ -13,13 +13,12 @@ Checked by: tests/end_to_end/test_blackwell.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import (
     TensorAccumulatorType,
@@ -45,16 +44,16 @@ from tilewright.ir.cascade import CascadeDecisions, SumPlace, slices_symbol
 from tilewright.ir.cascade_facts import Product, carried_sum, first_alike, is_of_slots
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.contract import ContractOp
 from tilewright.ir.tile.repeats import bare
 from tilewright.lower.build import Build, counted_loop
-from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout
+from tilewright.lower.cascade.remade import operand_phase, operand_ring
+from tilewright.lower.cascade.running import Staying
+from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout, step_elements
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
 
 FIRST_BARRIER = 1
-_STEP = 16
 
 
 def declare_memory(build: Build, d: CascadeDecisions) -> SSAValue:
@@ -139,7 +138,7 @@ def issue_fragment(
     place: SumPlace,
     accumulator: SSAValue | None,
 ) -> tuple[SSAValue, SSAValue]:
-    """Multiply a fragment of 16-bit elements, by way of tensor memory, with a slot."""
+    """Multiply a fragment, by way of tensor memory, with a slot."""
     (columns, depth), m, element = shape, unit.d.unit_rows, ring.decision.element
     column = IntAttr(place.operand_column)
     stored = build.value(
@@ -154,7 +153,7 @@ def issue_fragment(
         operands=[_memory(unit), stored, phase, ring.buffer, unit.unit, accumulator],
         properties={
             **_shape(m, columns, place.column, element),
-            "steps": IntAttr(depth // _STEP),
+            "steps": IntAttr(depth // step_elements(ring.decision)),
             **b_properties(ring.decision, over, depth),
         },
         result_types=[_inflight(m, columns, place.column), ac.ReadingType(ring.name)],
@@ -199,15 +198,6 @@ def in_registers(build: Build, unit: Unit, settled: SSAValue) -> SSAValue:
 
 
 # ---------------------------------------------------------------- sums that stay
-
-
-@dataclass(frozen=True, slots=True)
-class Staying:
-    """A sum that stays in tensor memory while an axis is walked. accumulator: the tensor core's, or settled where it
-    was waited for; None before the first product."""
-
-    op: ContractOp
-    accumulator: SSAValue | None = None
 
 
 def staying_sums(consumer: Consumer, loop: tile.LoopOp) -> dict[int, Staying]:
@@ -257,12 +247,12 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> None:
     place = place_of(consumer, product)
     entering = _entering(consumer, product) if place.stays else None
     over, left, brought = product.op.axis.data, product.held.owner, product.brought
-    ring = consumer.rings[brought]
+    ring = operand_ring(consumer, brought)
     columns = consumer.columns_of(ring, over)
     in_slots = is_of_slots(consumer.program, product)
     if not in_slots:
-        held = consumer.operand(product.op, Element(ring.decision.element))
-        phase, shape = consumer.wait(brought), (columns, consumer.d.tile_streamed)
+        held = consumer.operand(product.op, product.element)
+        phase, shape = operand_phase(consumer, brought), (columns, consumer.d.tile_streamed)
         inflight, reading = issue_fragment(consumer.build, consumer, held, ring, phase, over, shape, place, entering)
         _finish(consumer, product, inflight, {brought: reading})
         return
@@ -271,8 +261,9 @@ def product_in_tensor_memory(consumer: Consumer, product: Product) -> None:
     rings, loads = (consumer.rings[left], ring), (left, brought)
     shape = (columns, consumer.depth_of(over, ring))
     if not ring.decision.sliced:
+        made = {each: operand_phase(consumer, each) for each in loads if each in consumer.rooms}
         fence(consumer.build, consumer)
-        phases = consumer.wait(left), consumer.wait(brought)
+        phases = [made[each] if each in made else consumer.wait(each) for each in loads]
         inflight, *readings = issue(consumer.build, consumer, rings, phases, over, shape, place.column, entering)
         _finish(consumer, product, inflight, dict(zip(loads, readings, strict=True)))
         return
@@ -320,6 +311,9 @@ def _finish(consumer: Consumer, product: Product, inflight: SSAValue, readings: 
     ends."""
     staying: dict[tile.LoadOp, SSAValue] = {}
     for load, reading in readings.items():
+        if load in consumer.rooms:
+            staying[load] = reading
+            continue
         consumer.left[load] -= 1
         if consumer.left[load] == 0 and not consumer.rings[load].decision.resident:
             release_read(consumer.build, reading)
@@ -331,7 +325,8 @@ def _finish(consumer: Consumer, product: Product, inflight: SSAValue, readings: 
         consumer.staying[consumer.start_of(product.op)[1]] = Staying(product.op, inflight)
         return
     settled, phases = waited(consumer.build, consumer, inflight, list(staying.values()))
-    consumer.held.update(zip(staying, phases, strict=True))
+    for load, phase in zip(staying, phases, strict=True):
+        (consumer.rooms if load in consumer.rooms else consumer.held)[load] = phase
     if place.stays:
         consumer.staying[consumer.start_of(product.op)[1]] = Staying(product.op, settled)
     else:

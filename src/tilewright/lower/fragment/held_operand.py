@@ -7,7 +7,8 @@ the values which loops hand on one to another (a chain) the registers have the o
 
 - every use of a value of the chain multiplies it, or hands it on;
 - it stands in the value's own block, and no map or loop that computes another value of the chain stands between;
-- all its products are of one bank, and no other fragment of this size is multiplied in that bank.
+- all its products are of one bank, and no other fragment of this size is multiplied in that bank;
+- no threads exchange what they have of it before.
 
 Not handled: products inside of a loop whose operand is computed before it.
 Checked by: tests/lower/fragment/test_held_operand.py.
@@ -22,6 +23,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentMapOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp
+from tilewright.lower.ptx.global_access import ELEMENT_BYTES
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ def _follow(value: SSAValue, chain: _Chain) -> None:
         op = use.operation
         match op:
             case FragmentIssueOp() if op.a is value:
+                chain.whole = chain.whole and not op.is_exchanged
                 chain.banks.add(op.bank_number)
                 chain.issues.append(op)
             case ac.LoopOp():
@@ -139,4 +142,4 @@ def _alone(chain: _Chain, value: SSAValue, bank: int) -> bool:
 def _size(value: SSAValue) -> int:
     kind = value.type
     assert isinstance(kind, ac.FragmentType)
-    return kind.m.data * kind.n.data
+    return kind.m.data * kind.n.data * ELEMENT_BYTES[kind.element.data]

@@ -21,6 +21,7 @@ from xdsl.ir import OpResult, SSAValue
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentMapOp, region_axes
 from tilewright.ir.function import Function
+from tilewright.lower.fragment import narrow_operand as narrow
 from tilewright.lower.fragment.carried_sum import carried_result
 from tilewright.lower.fragment.epilogue import (
     Lanes,
@@ -38,6 +39,7 @@ from tilewright.lower.fragment.tile_bounds import Linear, conjuncts, emit_all_ho
 from tilewright.lower.points.elementwise import affine_index, divided
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.places import (
+    OPERAND_AXES,
     AccumulatorPlace,
     FragmentPlace,
     IndexPlace,
@@ -259,6 +261,13 @@ def _write(
                     if first < 2 * _width(kind):
                         put(registers, first // 2, emit_round(text, element, region.register(value, number, first)))
                     continue
+                if kind.axes.data == OPERAND_AXES:
+                    at, packed = narrow.register_of(first)
+                    if packed:
+                        registers[at] = registers[at] or text.register("b32")
+                        numbers = [region.register(value, number, each) for each in packed]
+                        narrow.pack(text, element, registers[at], numbers)
+                    continue
                 pair = [region.register(value, number, first + odd) for odd in (0, 1)]
                 if _is_packed(kind):
                     registers[first // 2] = registers[first // 2] or text.register("b32")
@@ -293,6 +302,8 @@ def _width(kind: ac.FragmentType) -> int:
     """Registers of a 64-row block."""
     if kind.axes.data == "m":
         return 2
+    if kind.axes.data == OPERAND_AXES:
+        return kind.n.data // 8
     return kind.n.data // 4 if _is_packed(kind) else kind.n.data // 2
 
 

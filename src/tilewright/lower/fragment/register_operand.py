@@ -247,7 +247,8 @@ def issue_from_registers(
             words.append("{" + ", ".join(mine) + "}")
         moved.append(words)
     base = matrix_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
-    kind, depth, _ = instruction_of(op.element.data)
+    kind, depth, transposes = instruction_of(op.element.data)
+    majors = (int(op.b_major.data == "MN"),) if transposes else ()
     opcode = f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.f32.{kind}.{kind}"
     advances = integers(op.b_step_bytes)
     text.emit("wgmma.fence.sync.aligned")
@@ -256,7 +257,7 @@ def issue_from_registers(
         scale = scale_predicate(text, overwrite=op.accumulator is None and step == 0)
         for number, block in enumerate(accumulator.blocks):
             sums = "{" + ", ".join(block) + "}"
-            text.emit(opcode, sums, moved[number][step], descriptor, scale, 1, 1, int(op.b_major.data == "MN"))
+            text.emit(opcode, sums, moved[number][step], descriptor, scale, 1, 1, *majors)
     lowering.places[op.inflight] = accumulator
     lowering.places[op.reading] = slot
     if there and isinstance(op, FragmentIssueOp) and is_kept_by_waits(op.a):

@@ -29,6 +29,7 @@ from tilewright.ir.ac.fragment import (
 from tilewright.lower.fragment.carried_sum import carried_start
 from tilewright.lower.fragment.epilogue import parts_of
 from tilewright.lower.fragment.map import lower_map
+from tilewright.lower.fragment.narrow_operand import exchanged
 from tilewright.lower.fragment.register_operand import (
     issue_from_registers,
     meet_after_reading,
@@ -160,7 +161,10 @@ def _start(lowering: Lowering, op: AccumulatorStartOp) -> None:
 
 def _issue(lowering: Lowering, op: FragmentIssueOp) -> None:
     fragment = _place(lowering, op.a)
-    issue_from_registers(lowering, op, [_steps(block) for block in fragment.blocks], slot_of(lowering, op.phase))
+    blocks: Sequence[Sequence[str]] = fragment.blocks
+    if op.is_exchanged:
+        blocks = exchanged(lowering.text, lowering.warpgroup_thread, blocks)
+    issue_from_registers(lowering, op, [_steps(block) for block in blocks], slot_of(lowering, op.phase))
 
 
 def _steps(registers: Sequence[str]) -> list[tuple[str, ...]]:

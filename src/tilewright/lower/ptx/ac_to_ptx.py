@@ -24,6 +24,7 @@ from tilewright.ir.ac.fragment import OPERATIONS as FRAGMENT_OPERATIONS
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
+from tilewright.ir.ac.remade import OPERATIONS as REMADE_OPERATIONS
 from tilewright.ir.ac.split import SplitPartOp
 from tilewright.ir.ac.stream import (
     STREAM_INDICES,
@@ -87,6 +88,7 @@ from tilewright.lower.ptx.places import (
     registers_of,
     with_registers,
 )
+from tilewright.lower.ptx.remade import lower_remade
 from tilewright.lower.ptx.rings import (
     keep_releases_first,
     lower_advance,
@@ -755,6 +757,7 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     IssuePassOp: lower_issue_order,
     IssueOrderEndOp: lower_issue_order,
     **dict.fromkeys(UNIT_OPERATIONS, lower_tensor),
+    **dict.fromkeys(REMADE_OPERATIONS, lower_remade),
     **dict.fromkeys(SLOT_OPERATIONS, lower_slots),
     **dict.fromkeys(FRAGMENT_OPERATIONS, lower_fragment),
     VectorLoadOp: lower_register_operand,

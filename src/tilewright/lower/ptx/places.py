@@ -134,13 +134,16 @@ class MappedFragmentPlace:
 
 
 PACKED_ELEMENTS = ("bf16", "f16")
+OPERAND_AXES = "mk"
+"""Of a fragment of 8-bit elements that is a product's left operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentPlace:
     """A fragment in registers. blocks[b]: of the 64-row block b. Axes "mn": its values in wgmma's fragment order, those
-    of 16 bits two to a register, which is the order of A's registers; others are float32. Axes "m": a float32 for each
-    row that the thread has, rows 0 and 8 of its own."""
+    of 16 bits two to a register, which is the order of A's registers; others are float32. Axes "mk": the same of 8
+    bits, four to a register (`fragment.narrow_operand`). Axes "m": a float32 for each row that the thread has, rows 0
+    and 8 of its own."""
 
     blocks: tuple[tuple[str, ...], ...]
     columns: int
@@ -154,7 +157,7 @@ class FragmentPlace:
 
     @property
     def is_packed(self) -> bool:
-        return self.axes == "mn" and self.element in PACKED_ELEMENTS
+        return self.axes == OPERAND_AXES or (self.axes == "mn" and self.element in PACKED_ELEMENTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ descriptor. Checked by: tests/end_to_end/test_blackwell.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, cast
 
 from xdsl.ir import SSAValue
@@ -48,8 +48,16 @@ from tilewright.legal.descriptor.tensor_core_descriptor import (
     encode_instruction,
     encode_shared,
 )
+from tilewright.lower.fragment.narrow_operand import exchanged
 from tilewright.lower.ptx.lowering import Lowering, TensorRegisters, integers, slot_of
-from tilewright.lower.ptx.places import BufferPlace, FragmentPlace, NoPlace, SlotPlace, TensorMemoryPlace
+from tilewright.lower.ptx.places import (
+    OPERAND_AXES,
+    BufferPlace,
+    FragmentPlace,
+    NoPlace,
+    SlotPlace,
+    TensorMemoryPlace,
+)
 from tilewright.lower.ptx.rings import barrier_address
 from tilewright.lower.ptx.tensor_core import offset_descriptor, scale_predicate
 
@@ -341,6 +349,8 @@ def _store(lowering: Lowering, op: TensorStoreOp) -> None:
     fragment, text = lowering.place(op.fragment), lowering.text
     assert isinstance(fragment, FragmentPlace) and fragment.is_packed
     (words,) = fragment.blocks
+    if fragment.axes == OPERAND_AXES:
+        (words,) = exchanged(text, lowering.warpgroup_thread, fragment.blocks)
     for first, count in _pieces(len(words) // _STORE_REGISTERS, _STORE_MOST):
         address = text.into("b32", "add.u32", registers(lowering).own, op.column.data + _STORE_COLUMNS * first)
         names = words[_STORE_REGISTERS * first : _STORE_REGISTERS * (first + count)]
@@ -349,5 +359,5 @@ def _store(lowering: Lowering, op: TensorStoreOp) -> None:
     lowering.places[op.result] = NoPlace()
 
 
-def _vector(names: list[str] | tuple[str, ...]) -> str:
+def _vector(names: Sequence[str]) -> str:
     return "{" + ", ".join(names) + "}"

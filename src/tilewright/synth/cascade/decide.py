@@ -11,10 +11,9 @@ Where sums stay in tensor memory and all walks only sum, a role of its own issue
 the consumers read a tile's sums while those of the next are made: as many columns are allocated twice, if they fit.
 
 Where the tensor core keeps too few bits of sums of 8-bit products, a walk that only sums them keeps two levels
-(`synth.tile.accumulation`), and no other walk takes them.
+(`synth.tile.accumulation`), and in others threads add what it sums (`added_sums`).
 
-Not handled: operands that no tensor map describes, of 8 bits those that threads compute. Checked by:
-tests/synth/cascade/test_decide.py.
+Not handled: operands that no tensor map describes. Checked by: tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -67,10 +66,20 @@ from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 from tilewright.legal.tensor_map.legality import check
 from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
 from tilewright.synth.cascade.past_end import bounded_once
+from tilewright.synth.cascade.remade import (
+    chunks_of,
+    in_words,
+    inner_axis,
+    made_anew,
+    needed_inner,
+    remaking,
+    room_bytes,
+)
 from tilewright.synth.cascade.shared_columns import shared_columns
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
@@ -82,7 +91,7 @@ from tilewright.synth.cascade.tensor_columns import (
     tensor_placement,
 )
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
-from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values
+from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
 from tilewright.synth.cascade.walk_range import walk_range
 from tilewright.synth.cascade.walk_time import iteration_cost, walk_cost, walked_share
 from tilewright.synth.cascade.walked_store import walked_stores
@@ -115,8 +124,6 @@ _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP_BYTES = 32
 """Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
-_SUM_BITS = 24
-"""Of a sum, as float32 has them. Fewer make it one in two levels, which only walks that sum have."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
 _SLICE_SPANS = 1
@@ -131,8 +138,6 @@ _AHEAD = 2
 """Slots of what stays for a tile: one more is filled for the next."""
 _SWIZZLED_ROWS = 8
 """After which the swizzle of a slot repeats, so that boxes begin there."""
-_VECTOR_BYTES = 16
-"""That one thread stores at once at most (PTX ISA, st)."""
 _WORTH_NARROWER = 20
 """Of a walk's time narrower tiles must save this part."""
 _WORDS_OF_ROW = 2
@@ -189,7 +194,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     check_neighbours(program, axes, brought)
     if sums and not target.supports("tensor_memory"):
         return _of_sum(program, axes, brought, sums, target, wanted)
-    in_vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits)
+    in_vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits)
     shared = shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
     tightest = ""
@@ -209,7 +214,10 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
         shares = [1.0 if each.late or each.tensor_columns else walked_share(program, each) for each in found]
         times = [estimated_time(program, axes, each, target) for each in found]
         # Of equal ones that of most consumers, where that is a prediction.
-        ranks = [(time * share, -each.consumers if timed else 0) for time, share, each in zip(times, shares, found)]
+        ranks = [
+            (time * share, -each.consumers if timed else 0)
+            for time, share, each in zip(times, shares, found, strict=True)
+        ]
         best = found[ranks.index(min(ranks))]
         for choice in tiles_to_try:
             if choice.streamed < best.tile_streamed and choice.columns == best.tile_columns and _alike(choice, best):
@@ -285,7 +293,7 @@ def _of_sum(
     stored = shape.columns // sum_parts(shape.columns, shape.split)
     chunks = sum(len(store.boxes(chosen.unit_rows, stored)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
-    vectors = tuple(name for name, fits in _stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
+    vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
     early = _begins_early(program, brought, wanted)
     if grouping:
@@ -347,14 +355,18 @@ def _decided(
     slots = _slots(program, axes, brought, choice, room, target)
     if slots is None:
         return "slots larger than shared memory"
+    if choice.sliced and room_bytes(slots):
+        return "slices of what consumers make anew"
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
     kept += _looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
-    staying = staying_sums(program, axes, target)
-    needed = _registers(program, axes, choice, brought, bool(shared), staying, target)
+    staying, added = staying_sums(program, axes, target), added_products(program, axes, target, wanted)
+    if choice.sliced and any(products_of(program)[each].op.axis.data != axes.streamed for each in added):
+        return "sums of 8-bit slices, which the tensor core keeps in too few bits"
+    needed = _registers(program, axes, choice, brought, bool(shared), staying, added, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     wide = _wide(program, axes, choice, target)
@@ -362,7 +374,7 @@ def _decided(
     if placement is None:
         return f"sums larger than {target.limit('tensor_memory.columns')} columns of tensor memory"
     allocated, sum_slots = placement.allocated, placement.sum_slots
-    needed = _registers(program, axes, choice, brought, bool(shared), placement.staying, target)
+    needed = _registers(program, axes, choice, brought, bool(shared), placement.staying, added, target)
     if needed > consumer:
         return f"values of {needed} registers a thread, of {consumer}"
     grouping = group_decision(program, axes, slots, in_vectors)
@@ -396,7 +408,11 @@ def _decided(
     bytes_of_cta = smem_bytes(slots, choice.consumers, sum_slots, target) + room
     listed = loads(program)
     cut = {listed[each.load] for each in slots if each.sliced}
-    plan = IssuePlan((), (), ()) if allocated else issue_plan(program, axes, brought, cut)
+    plan = (
+        IssuePlan((), (), ())
+        if allocated
+        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)))
+    )
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
     waited = any(each.resident for each in slots) or bool(plan.late)
@@ -408,7 +424,7 @@ def _decided(
         tuple(_whole(program, axis, target) for axis in axes.further), allocated, placement.places, in_vectors, shared,
         stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
-        issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping,
+        issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
     )  # fmt: skip
 
@@ -449,9 +465,9 @@ def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int
 
 
 def _by_tables(slot: SlotDecision) -> str:
-    """How tables lead to what a slot has, in words."""
+    """How tables lead to what a slot has, and what consumers do with that, in words."""
     tables = ", ".join(dict.fromkeys(each.table for each in slot.lookups))
-    return f", {slot.box_rows} rows at a time where {tables} says" if tables else ""
+    return (f", {slot.box_rows} rows at a time where {tables} says" if tables else "") + in_words(slot)
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
@@ -492,55 +508,21 @@ def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
 
 
-def _stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wanted) -> dict[str, bool]:
-    """Of each result, whether its rows begin and end at multiples of 16 bytes, so that so many leave at a time."""
-    found: dict[str, bool] = {}
-    for op in program.walk():
-        if not isinstance(op, tile.StoreOp):
-            continue
-        tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
-        size = tensor.element_kind.bytes
-        sizes = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
-        (column,) = [axis for axis in sizes if axis in (*axes.columns, axes.streamed)] or [""]
-        dense = bool(column) and sizes[column] == 1
-        if dense:
-            sizes[column] = tensor.extents[tensor.axis_names.index(column)]
-        whole = not any(each * size % _VECTOR_BYTES for each in sizes.values())
-        begins = name not in wanted.misaligned and tensor.refinement.alignment_bytes % _VECTOR_BYTES == 0
-        found[name] = found.get(name, True) and dense and whole and begins and size > 1
-    return found
-
-
 def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, target: Target) -> None:
     name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
     if element not in DOT_ELEMENTS:
         refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
-    if element.bytes == 1 and target.limit("product.f8_sum_bits") < _SUM_BITS and not slot_sums(program, target):
-        refuse_at(load, f"{name} is no tensor of 16-bit elements", "cast it in a kernel before")
-    inner, needed = _inner_axis(load), _needed_inner(program, load, target)
-    if needed not in ("", inner):
+    inner, needed = inner_axis(load), needed_inner(program, load, target)
+    if needed not in ("", inner) and not remaking(program, cascade_axes(program), load, inner, needed, wanted)[0]:
         refuse_map(
             load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
             f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
         )  # fmt: skip
-    computed = (
-        each for each in products_of(program) if each.brought is load and not _is_of_slots(program, each, target)
-    )
-    if element.bytes == 1 and any(computed):
-        refuse_at(load, f"{name} of 8 bits is multiplied with what threads compute", "compute that in a kernel before")
     if name in wanted.misaligned:
         refuse_map(
             load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
             needed,
         )  # fmt: skip
-
-
-def _needed_inner(program: tile.ProgramOp, load: tile.LoadOp, target: Target) -> str:
-    """The axis along which an operand has to be contiguous: the contracted one, where the tensor core takes elements of
-    this size along no other; "" where it takes them along either."""
-    if read_type(load.tensor).element_kind.bytes >= target.limit("product.mn_major_bytes_min"):
-        return ""
-    return streamed_axis(program)
 
 
 def _registers(
@@ -550,11 +532,12 @@ def _registers(
     brought: tuple[tile.LoadOp, ...],
     shared: bool,
     staying: frozenset[int],
+    added: tuple[int, ...],
     target: Target,
 ) -> int:
     """Of a consumer's thread: what a loop carries, and one tile of values over the streamed axis. shared: whether the
     numbers of its columns are in shared memory; staying: products, by number, whose sums stay in tensor memory while an
-    axis is walked, and are read behind that."""
+    axis is walked, and are read behind that; added: as the decisions have it."""
     wide = {axis: columns // 2 for axis, columns in _wide(program, axes, choice, target).items()}
     narrow, carried, behind = choice.streamed // 2, 0, 0
     products = products_of(program)
@@ -571,13 +554,14 @@ def _registers(
     read = sum(
         axes.kept(load.result) == frozenset({axes.row, axes.streamed}) and load not in multiplied for load in brought
     )
-    packed = (read + held) * (narrow // 2)
+    widest = max((each.element_bytes for each in walks), default=0)
+    packed = read * (narrow // 2) + held * (narrow * widest // 4)
     if slot_sums(program, target):
         # Nothing is carried but in tensor memory, and a walk's sums are read once, to be stored.
         return summed_columns(program, axes, _wide(program, axes, choice, target)) // 2 + _OTHER_REGISTERS
     other = _OTHER_REGISTERS if choice.consumers <= _CONSUMERS else _LEAST_OTHER_REGISTERS
     other = min(other, _OTHER_OF_SHARED) if shared else other
-    scored = narrow * max(scores, 1) + packed if scores or held else 0
+    scored = registers_of_values(program, axes, added, wide, narrow, packed) if scores or held else 0
     if target.supports("tensor_memory") and walks:
         # A product's sums are read beside what they are added to.
         read = [each.op for at, each in enumerate(products) if each in walks and at not in staying]
@@ -598,7 +582,7 @@ def _tiles(
         )
     )
     span, least = _span(brought), _step(brought)
-    inner = {_inner_axis(load) for load in brought}
+    inner = {inner_axis(load) for load in brought}
     columns = [0]
     if axes.column:
         whole = _whole(program, axes.column, target)
@@ -653,12 +637,6 @@ def _blocks_of(load: tile.LoadOp, axis: str) -> tuple[int, ...]:
     return blocks_along(read_dimensions(load.tensor), axis)
 
 
-def _inner_axis(load: tile.LoadOp) -> str:
-    """The axis along which a load's array is contiguous, of its last two at best."""
-    dense = [each.where for each in read_dimensions(load.tensor) if each.stride == 1]
-    return base_axis(axis_of(dense[-1])) if dense else ""
-
-
 def _slots(
     program: tile.ProgramOp,
     axes: CascadeAxes,
@@ -688,7 +666,8 @@ def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, 
     barriers = sum(2 * each.slots * target.limit("mbarrier.bytes") for each in slots if not each.joined)
     if target.supports("tensor_memory"):
         barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
-    return sum(each.slots * each.slot_bytes for each in slots) + ROWS_BYTES * consumers + barriers
+    own = ROWS_BYTES + room_bytes(slots)
+    return sum(each.slots * each.slot_bytes for each in slots) + own * consumers + barriers
 
 
 def _legal_slot(
@@ -698,7 +677,7 @@ def _legal_slot(
     if broken:
         name = parameter_name(program, read_tensor(load.tensor))
         said = "; ".join(broken)
-        inner = _needed_inner(program, load, target) or innermost_of_copy(load, axes)
+        inner = needed_inner(program, load, target) or innermost_of_copy(load, axes)
         words = f"no tensor map brings {name}: {said}"
         refuse_map(load, name, words, "give it another layout, or copy it before", inner)
     found = map_dimensions(load, axes)
@@ -794,6 +773,8 @@ def _slot(
     resident = is_resident(load) and not sliced
     moved = _displacements(load)
     neighbours = tuple(moved.get(base_axis(axis_of(each.where)), 0) for each in found.further)
+    # Where a copy was asked for instead, it lies as it is needed.
+    remade, made = remaking(program, axes, load, inner, needed_inner(program, load, target), Wanted())
     return SlotDecision(
         load_number(program, load), name, element.value, width, inner, outer,
         tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
@@ -801,6 +782,8 @@ def _slot(
         tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
         lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
         peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
+        remade=remade, remade_element=made.value if remade else "",
+        remade_chunks=chunks_of(extents[inner] * width) if remade else 0,
     )  # fmt: skip
 
 

@@ -39,14 +39,20 @@ class IssuePlan:
 
 
 def issue_plan(
-    program: tile.ProgramOp, axes: CascadeAxes, brought: Collection[tile.LoadOp], sliced: Collection[tile.LoadOp]
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    brought: Collection[tile.LoadOp],
+    sliced: Collection[tile.LoadOp],
+    soon: Collection[int] = (),
 ) -> IssuePlan:
-    """brought: loads that come to slots, of those that are alike the first; sliced: those whose slots have slices."""
+    """brought: loads that come to slots, of those that are alike the first; sliced: those whose slots have slices;
+    soon: products that are waited for in their own iteration, since threads add them to sums, or make their
+    operands while the iteration's first product runs."""
     products = products_of(program)
     late, together, along = list[int](), list[tuple[int, ...]](), list[int]()
     for loop in loops(program):
         inside = {number: each for number, each in enumerate(products) if each.op.parent_op() is loop}
-        late += _late(program, axes, loop, inside, brought)
+        late += [number for number in _late(program, axes, loop, inside, brought) if number not in soon]
         together += _together(axes, inside)
         whole = [each for each in inside.values() if each.op.axis.data != axes.streamed]
         if any(each.held.owner not in sliced for each in whole):

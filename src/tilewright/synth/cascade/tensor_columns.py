@@ -41,12 +41,12 @@ from tilewright.solve.interval_packing import Block, overlap
 from tilewright.solve.tier_choice import Option, chosen_tiers
 from tilewright.targets import Target
 
+_CELL_BYTES = 4
+"""Of a row, in a column of tensor memory."""
 SUM_SLOTS = 2
 """Of a tile's sums: one is read while the other is filled."""
 _COLUMN_STEP = 8
 """At whose multiples sums and operands begin."""
-_CELL_ELEMENTS = 2
-"""Of an operand of 16 bits, in a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def product_options(
     columns = _whole(wide[axes.column_of(axes.kept(product.op.result))] if walks else streamed)
     begin, end = 2 * number, 2 * number + 2
     stored = walks and not is_of_slots(program, product)
-    cells = _whole(streamed // _CELL_ELEMENTS)
+    cells = _whole(streamed * product.element_bytes // _CELL_BYTES)
     operand = (Block(cells, begin, end),) if stored else ()
     if not stays:
         return [Option(columns + 1, 0, (Block(columns, begin + 1, end), *operand))]

@@ -1,7 +1,7 @@
 """Which values of a program that walks an axis do the threads of a tile hold?
 
 Those over rows, streamed columns, a product's columns, or rows and one of these; what is folded, displaced or stored is
-refused at its line where it is none.
+refused at its line where it is none. Results whose rows are whole vectors leave by these.
 
 Checked by: tests/ir/test_cascade_facts.py, tests/end_to_end/test_beside_products.py.
 """
@@ -14,10 +14,14 @@ from tilewright.ir.cascade_facts import CascadeAxes, first_alike, refuse_at
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
-from tilewright.ir.tile.facts import index_offset, loads
+from tilewright.ir.tile.facts import index_offset, loads, parameter_name
 from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.repeats import users
 from tilewright.ir.tile.types import axes_text, read_type, tensor_type, value_type
+from tilewright.synth.tile.wanted import Wanted
+
+_VECTOR_BYTES = 16
+"""That one thread stores at once at most (PTX ISA, st)."""
 
 
 def check_values(program: tile.ProgramOp, axes: CascadeAxes) -> None:
@@ -77,3 +81,22 @@ def check_stores(program: tile.ProgramOp, axes: CascadeAxes) -> None:
         if kept != {axes.row} and kept not in beside:
             shown = axes_text(tensor_type(op.tensor).axis_names)
             refuse_at(op, f"a result over {shown} is not compiled here yet", f"give it the axis {axes.row}")
+
+
+def stored_in_vectors(program: tile.ProgramOp, axes: CascadeAxes, wanted: Wanted) -> dict[str, bool]:
+    """Of each result, whether its rows begin and end at multiples of 16 bytes, so that so many leave at a time."""
+    found: dict[str, bool] = {}
+    for op in program.walk():
+        if not isinstance(op, tile.StoreOp):
+            continue
+        tensor, name = tensor_type(op.tensor), parameter_name(program, op.tensor)
+        size = tensor.element_kind.bytes
+        sizes = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+        (column,) = [axis for axis in sizes if axis in (*axes.columns, axes.streamed)] or [""]
+        dense = bool(column) and sizes[column] == 1
+        if dense:
+            sizes[column] = tensor.extents[tensor.axis_names.index(column)]
+        whole = not any(each * size % _VECTOR_BYTES for each in sizes.values())
+        begins = name not in wanted.misaligned and tensor.refinement.alignment_bytes % _VECTOR_BYTES == 0
+        found[name] = found.get(name, True) and dense and whole and begins and size > 1
+    return found

@@ -192,10 +192,23 @@ def _iteration(
                 pass
     computed = points * special / target.limit("device.special_results_per_cycle_per_multiprocessor")
     computed += (points * arithmetic + d.tile_rows * read * _READ_INSTRUCTIONS) * 2 / ARITHMETIC_PER_CYCLE
+    computed += _remade_cycles(program, loop, d, target)
     fetch = 1000 * _fetched_bytes(program, loop, d) / parameters_of(target).fetch_bytes_per_kilocycle
     if d.consumers == 1:
         return max(tensor + computed, fetch)
     return max((tensor**_ALTERNATING + computed**_ALTERNATING) ** (1 / _ALTERNATING), fetch)
+
+
+def _remade_cycles(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions, target: Target) -> float:
+    """What the consumers of a CTA make anew in an iteration."""
+    listed, found = loads(program), 0.0
+    needed = loads_of_walk(loop, products_of(program), [listed[each.load] for each in d.slots])
+    for each in d.slots:
+        if each.remade and listed[each.load] in needed:
+            elements = d.consumers * each.room_bytes / each.multiplied.element_bytes
+            fact = "turned_bytes" if each.remade == "turned" else "widened_elements"
+            found += 1000 * elements / target.limit(f"pipeline.{fact}_per_kilocycle")
+    return found
 
 
 def _fetched_bytes(program: tile.ProgramOp, loop: tile.LoopOp, d: CascadeDecisions) -> int:

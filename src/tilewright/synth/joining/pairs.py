@@ -127,7 +127,8 @@ def _of_tensor(tensor: TensorType, pair: Pair) -> str:
         return f"has other elements between those of {pair.inner} and the next of {pair.outer}"
     if len(pair.over(tensor.axis_names)) > MAX_RANK:
         return f"would have more than {MAX_RANK} axes"
-    return ""
+    # A number for the one block that there is.
+    return "" if pair.over(tensor.axis_names) else "would have no axis"
 
 
 def _of_axes(axes: Sequence[str], pair: Pair) -> str:

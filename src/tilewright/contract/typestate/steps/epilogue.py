@@ -203,6 +203,8 @@ def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | 
     """The fragment that `op` stores."""
     token = walk.take(op, value)
     if isinstance(token, Values):
+        if "k" in token.axes:
+            walk.findings.doubt("stores what is packed for a product", op)
         return token
     if isinstance(token, Fragment):
         # Elementwise work may be done here, so this is where the accumulator's registers are read.

@@ -6,8 +6,8 @@ tensor core are three things.
 - It is computed of accumulators, which must have settled; reading those counts as touching their registers.
 - An accumulator that begins as a fragment is written by threads, so that a `wgmma.fence` follows before any product.
 - A product with A in registers reads them until it is done. They are registers of the kernel's own, to which the
-  operation moves the fragment, and no such product may be in flight then. Nor may one be where a fragment of 16-bit
-  elements is computed: then a lowering that takes the fragment's own registers is right too. What is read of a slot
+  operation moves the fragment, and no such product may be in flight then. Nor may one be where a fragment is computed
+  that may be multiplied: then a lowering that takes the fragment's own registers is right too. What is read of a slot
   comes to registers of its own.
 
 A slot that threads read obeys what `steps.register_operand` says; the slot's token is handed on.
@@ -28,6 +28,7 @@ from tilewright.contract.typestate.program import integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.steps.register_operand import (
     ELEMENTS,
+    NARROW,
     accumulate,
     footprint,
     in_known_role,
@@ -64,7 +65,9 @@ _OF_A_PLACE = 2
 _FLOAT = "f32"
 _COLUMNS = 8
 """Columns of an accumulator that whole registers hold (PTX ISA, wgmma register fragments)."""
-_STEP_COLUMNS = 16
+_STEP_BYTES = 32
+OPERAND_AXES = "mk"
+"""Of what is A of a product of 8-bit elements, and nothing else."""
 
 
 def fragment_step(walk: RoleWalk, op: Operation) -> bool:
@@ -96,7 +99,7 @@ def fragment_step(walk: RoleWalk, op: Operation) -> bool:
 def _declared(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
     """The fragment that a result is declared to be, of a shape that registers hold; None, with a doubt, for another."""
     kind = type_of(value)
-    if not isinstance(kind, ac.FragmentType) or kind.axes.data not in ("mn", "m"):
+    if not isinstance(kind, ac.FragmentType) or kind.axes.data not in ("mn", "mk", "m"):
         walk.findings.doubt("its result is no fragment over rows, or rows and columns", op)
         return None
     m, n, element = kind.m.data, kind.n.data, parse_element(kind.element.data)
@@ -112,13 +115,21 @@ def _declared(walk: RoleWalk, op: Operation, value: SSAValue) -> Values | None:
     ):
         walk.findings.doubt(f"a fragment of {kind.element.data}", op)
         return None
+    if kind.axes.data == OPERAND_AXES and (kind.element.data not in NARROW or n % _STEP_BYTES):
+        walk.findings.doubt(f"an operand of {m} x {n} of {kind.element.data} over {kind.axes.data!r}", op)
+        return None
     return Values(m, n, kind.axes.data, kind.element.data)
 
 
 def _give(walk: RoleWalk, op: Operation, value: SSAValue, made: Values | None) -> None:
-    if made is not None and made.axes == "mn" and made.element in ELEMENTS and walk.state.operand_ages:
-        _in_flight(walk, op, "a fragment of 16-bit elements is computed")
+    if made is not None and _is_operand(made) and walk.state.operand_ages:
+        _in_flight(walk, op, "a fragment that may be multiplied is computed")
     walk.give(op, value, made)
+
+
+def _is_operand(made: Values) -> bool:
+    """Whether a product may take a fragment for A."""
+    return made.axes == OPERAND_AXES or (made.axes == "mn" and made.element in ELEMENTS)
 
 
 def _in_flight(walk: RoleWalk, op: Operation, what: str) -> None:
@@ -150,7 +161,7 @@ def _map(walk: RoleWalk, op: FragmentMapOp) -> None:
     places = walk.indices(op, list(op.places))
     made = [_declared(walk, op, result) for result in op.outputs]
     shapes = [token for token in (*tokens, *made) if token is not None]
-    wide = [token for token in shapes if isinstance(token, Settled) or "n" in token.axes]
+    wide = [token for token in shapes if isinstance(token, Settled) or token.axes == OPERAND_AXES or "n" in token.axes]
     if len({token.m for token in shapes}) > 1 or len({token.n for token in wide}) > 1:
         walk.findings.doubt("accumulators and fragments of different shapes", op)
     if not op.outputs:
@@ -170,6 +181,8 @@ def _map(walk: RoleWalk, op: FragmentMapOp) -> None:
 def _input(walk: RoleWalk, op: FragmentMapOp, value: SSAValue) -> Settled | Fragment | Values | None:
     token = walk.take(op, value)
     match token:
+        case Values() if token.axes == OPERAND_AXES:
+            walk.findings.doubt(f"computes of {describe(token)} over {token.axes!r}", op)
         case None | Values():
             return token
         case Settled() | Fragment():
@@ -296,13 +309,15 @@ def _parts(walk: RoleWalk, op: AccumulatorPartsOp) -> None:
 
 def _issue(walk: RoleWalk, op: FragmentIssueOp) -> None:
     fragment, slot, state = _taken(walk, op, op.a), walk.take(op, op.phase), walk.state
-    m, n, steps, group = op.m.data, op.n.data, op.steps.data, state.count("groups")
+    m, n, group = op.m.data, op.n.data, state.count("groups")
     if op.bank_number in state.operand_ages:
         _in_flight(walk, op, "A's registers are written")
     accumulate(walk, op)
     columns = multiplied_columns(walk, op, slot if isinstance(slot, Slot) else None)
     if fragment is not None and columns:
-        wanted = Values(m, _STEP_COLUMNS * steps, "mn", op.element.data)
+        wanted = Values(m, columns, OPERAND_AXES if op.element.data in NARROW else "mn", op.element.data)
+        if op.is_exchanged and wanted.axes != OPERAND_AXES:
+            walk.findings.doubt(f"exchanges elements of {op.element.data}", op)
         if fragment != wanted:
             walk.findings.doubt(
                 f"multiplies {wanted.m} x {wanted.n} of {wanted.element}, of a fragment of {fragment.m} x {fragment.n} "

@@ -13,9 +13,9 @@ found as those of a wgmma are.
 The registers may be written only while no wgmma reads them: the operation that moves the numbers there demands that no
 group is in flight. It fences itself, after the moves.
 
-Not handled: MN-major operands, elements that are not of 16 bits, swizzles other than 128B, consumers in turns, slots
-that CTAs fill together (doubts). Source: PTX ISA, wgmma: register fragments of A, wgmma.fence, ldmatrix. Checked by:
-tests/contract/typestate/steps/test_register_operand.py.
+Not handled: MN-major operands, elements of slots that are not of 16 bits, swizzles other than 128B, consumers in
+turns, slots that CTAs fill together (doubts). Source: PTX ISA, wgmma: register fragments of A, wgmma.fence, ldmatrix.
+Checked by: tests/contract/typestate/steps/test_register_operand.py.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, ComputedType, OperandReadOp, VectorLoadOp, VectorType
+from tilewright.ir.ac.remade import SlotRemakeOp
 
 ELEMENTS = ("bf16", "f16")
-"""Of A in registers."""
+"""Of A in registers that is read from a slot, or computed of 16-bit elements."""
+NARROW = ("f8e4m3", "f8e5m2")
+"""Of A in registers besides, where it is computed of what was summed."""
 _STEP_ELEMENTS = 16
 _STEP_BYTES = 32
 _SWIZZLE = "128B"
@@ -111,7 +114,7 @@ def _read(walk: RoleWalk, op: OperandReadOp) -> None:
     walk.give(op, op.result, Computed(slot.ring, slot.position, kind.m.data, kind.k.data, kind.element.data))
 
 
-def meet(walk: RoleWalk, op: OperandReadOp | FragmentReadOp) -> None:
+def meet(walk: RoleWalk, op: OperandReadOp | FragmentReadOp | SlotRemakeOp) -> None:
     """The named barriers on which the role's units meet."""
     first, units = op.first_barrier.data, walk.role.count
     if first < 1 or first + units > walk.kernel.facts.limit("cta.named_barriers"):
@@ -211,7 +214,8 @@ def multiplied_columns(walk: RoleWalk, op: ComputedIssueOp | FragmentIssueOp, sl
     rows = walk.kernel.facts.limit("wgmma.m")
     least, most, step = (walk.kernel.facts.limit(f"wgmma.n_{name}") for name in ("min", "max", "step"))
     advances, b = integers(op.b_step_bytes), walk.buffer_of(op, op.b)
-    if m < rows or m % rows or not least <= n <= most or n % step or element not in ELEMENTS:
+    known = (*ELEMENTS, *NARROW) if isinstance(op, FragmentIssueOp) else ELEMENTS
+    if m < rows or m % rows or not least <= n <= most or n % step or element not in known:
         walk.report("WG010", op, f"no wgmma computes {m} x {n} of {element} with A in registers")
         return 0
     if op.b_major.data not in MAJORS[element]:
@@ -223,4 +227,4 @@ def multiplied_columns(walk: RoleWalk, op: ComputedIssueOp | FragmentIssueOp, sl
     if slot is not None and b is not None:
         shape = (op.b_major.data, n, op.b_leading_bytes.data, op.b_stride_bytes.data)
         read_operand(walk, op, slot, b, shape, [0], advances)
-    return _STEP_ELEMENTS * steps
+    return steps * (_STEP_BYTES if element in NARROW else _STEP_ELEMENTS)

@@ -344,6 +344,9 @@ def release_slot(walk: RoleWalk, op: Operation, slot: Slot, peers: int = 1) -> N
     """The unit's one arrival on the slot's empty barrier, in so many CTAs."""
     if slot.side == "empty":
         walk.report("MB012", op, f"releases {describe(slot)}")
+    if slot.ring not in walk.kernel.rings:
+        walk.report("MB007", op, f"releases {slot.ring}, which is no ring")
+        return
     event = f"release:{slot.ring}"
     released = walk.state.count(event)
     if slot.position != released and (slot.ring, "full") not in walk.shared:

@@ -17,6 +17,7 @@ from tilewright.base.element import parse_element
 from tilewright.contract.typestate.footprint import operand_ranges
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, SWIZZLE_SPAN_BYTES, Buffer, integers
+from tilewright.contract.typestate.rooms import check_room_read, is_room
 from tilewright.contract.typestate.summary import ReadSite
 from tilewright.contract.typestate.token import Accumulating, Computed, Reading, Settled, Slot, Token, describe
 from tilewright.contract.typestate.walk import RoleWalk
@@ -160,7 +161,8 @@ def read_operand(
     major, extent, leading, stride = shape
     if buffer.element != op.element.data:
         walk.findings.doubt(f"multiplies {op.element.data} from a buffer of {buffer.element}", op)
-    if ring and buffer.ring != ring:
+    of_room = not buffer.ring and ring == buffer.name and is_room(walk, buffer)
+    if ring and buffer.ring != ring and not of_room:
         walk.report("MB007", op, f"reads buffer {buffer.name} of {buffer.ring or 'no ring'} on a slot of ring {ring}")
     if major not in ("K", "MN"):
         walk.findings.doubt(f"unknown major {major!r}", op)
@@ -197,7 +199,9 @@ def read_operand(
             f"reads bytes {ranges[0][0]} to {ranges[-1][1]} of a slot of {buffer.slot_bytes} in buffer {buffer.name}",
             against=buffer.op,
         )
-    if walk.recording and ring:
+    if of_room:
+        check_room_read(walk, op, slot, buffer, ranges)
+    elif walk.recording and ring:
         walk.summary.reads.append(ReadSite(op, ring, buffer.name, ranges, unfenced))
 
 

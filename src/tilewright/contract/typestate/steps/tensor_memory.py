@@ -16,7 +16,7 @@ that a wait for the last commit is a wait for everything that was issued before 
 is released when its readers are done, whenever that is.
 
 Set-up is in `contract.typestate.tensor_setup`, accumulators in slots of a ring in `steps.tensor_slots`. Not handled:
-CTA pairs, operands of 8 bits that threads compute. Source: PTX ISA, Tensor Memory; tcgen05: Memory Consistency Model;
+CTA pairs. Source: PTX ISA, Tensor Memory; tcgen05: Memory Consistency Model;
 tcgen05.mma: Matrix shape, kind::f16, kind::f8f6f4. Checked by: tests/contract/typestate/steps/test_tensor_memory.py.
 """
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.base.element import parse_element
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.ring import release_slot
 from tilewright.contract.typestate.steps.tensor_core import read_operand
@@ -55,13 +56,15 @@ from tilewright.targets import Target
 
 ELEMENTS = ("bf16", "f16", "f8e4m3", "f8e5m2")
 """Of slots. Either axis may be contiguous (PTX ISA, tcgen05: Instruction descriptor, transpose bits)."""
-STORED_ELEMENTS = ("bf16", "f16")
-"""Of operands that threads write."""
+STORED_ELEMENTS = {"bf16": "mn", "f16": "mn", "f8e4m3": "mk", "f8e5m2": "mk"}
+"""Of operands that threads write, and the axes of fragments that are written."""
+_TRANSPOSED_ALIKE = ("bf16", "f16")
+"""Of a B that is contiguous along either axis, whose columns come in the same steps."""
 MAJORS = ("K", "MN")
 COMMITS = "commits"
 """Counts a unit's commits on its own barrier."""
-_STEP_ELEMENTS, _STEP_COLUMNS = 16, 8
-_CELL_ELEMENTS = 2
+_STEP_BYTES, _STEP_COLUMNS = 32, 8
+_CELL_BYTES = 4
 
 
 def tensor_memory_step(walk: RoleWalk, op: Operation) -> bool:
@@ -107,9 +110,19 @@ def columns_step(facts: Target, m: int, element: str, b_major: str) -> int:
     """Of what the columns of a tcgen05.mma are a multiple, and the least of them."""
     if m > facts.limit("product.rows"):
         return facts.limit("tcgen05.n_step_128_rows")
-    if element not in STORED_ELEMENTS and b_major == "MN":
+    if element not in _TRANSPOSED_ALIKE and b_major == "MN":
         return facts.limit("tcgen05.n_step_transposed_bytes")
     return facts.limit("product.columns_step")
+
+
+def _bytes(element: str) -> int:
+    known = parse_element(element)
+    return _CELL_BYTES if known is None else known.bytes
+
+
+def _cells(elements: int, element: str) -> int:
+    """Columns of tensor memory that so many elements of a row take."""
+    return elements * _bytes(element) // _CELL_BYTES
 
 
 def _memory(walk: RoleWalk, op: TensorOp, value: SSAValue) -> TensorMemory | None:
@@ -321,13 +334,13 @@ def _store(walk: RoleWalk, op: TensorStoreOp) -> None:
         walk.give(op, op.result, None)
         return
     if (
-        (fragment.m, fragment.axes) != (rows, "mn")
-        or fragment.element not in STORED_ELEMENTS
-        or fragment.n % _STEP_ELEMENTS
+        fragment.m != rows
+        or STORED_ELEMENTS.get(fragment.element) != fragment.axes
+        or fragment.n * _bytes(fragment.element) % _STEP_BYTES
     ):
         walk.findings.doubt(f"writes {fragment.m} x {fragment.n} of {fragment.element} over {fragment.axes!r}", op)
     # Warps that run ahead write while others may still read an accumulator: its columns are held until all have read.
-    walk.state.held |= {_columns(walk, op, memory, column, fragment.n // _CELL_ELEMENTS)}
+    walk.state.held |= {_columns(walk, op, memory, column, _cells(fragment.n, fragment.element))}
     walk.state.synced = False
     walk.give(op, op.result, TensorOperand(fragment.m, fragment.n, column, fragment.element))
 
@@ -338,10 +351,10 @@ def _issue_stored(walk: RoleWalk, op: TensorIssueStoredOp) -> None:
     if _shape(walk, op):
         _read_b(walk, op, slot)
     if isinstance(operand, TensorOperand):
-        wanted = (op.m.data, _STEP_ELEMENTS * op.steps.data, op.element.data)
+        wanted = (op.m.data, _STEP_BYTES * op.steps.data // _bytes(operand.element), op.element.data)
         if (operand.m, operand.k, operand.element) != wanted:
             walk.findings.doubt(f"multiplies {wanted} of {describe(operand)}", op)
-        columns = (operand.column, operand.column + operand.k // _CELL_ELEMENTS)
+        columns = (operand.column, operand.column + _cells(operand.k, operand.element))
         walk.state.held -= {columns}
         walk.state.busy |= {columns}
     _accumulate(walk, op)
