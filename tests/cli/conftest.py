@@ -44,11 +44,11 @@ def divides(a: tw.Tensor["M", "K"], c: tw.Tensor["M", "K"]):
 
 
 @tw.kernel
-def scaled(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["K/64"], c: tw.Tensor["M", "N"]):
+def scaled(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["K/32"], c: tw.Tensor["M", "N"]):
     i, j = tw.grid("M", "N")
     acc = tw.zeros(i, j)
     for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], b[j, k].T) * s[k // 64]
+        acc += tw.dot(a[i, k], b[j, k].T) * s[k // 32]
     c[i, j] = acc
 
 

@@ -25,8 +25,8 @@ PTX = "compiled.ptx"
         (("program.py:scale", *SHAPE, "--target", "sm_90"), "unknown target 'sm_90'", "did you mean 'sm_90a'?"),
         (
             ("program.py:scaled", "--shape", "M=64,N=64,K=64", "--target", "sm_100a"),
-            "is not compiled for sm_100a yet",
-            "scale one product alone, by numbers of rows",
+            "a product is scaled by blocks of 32 elements of K",
+            "use blocks of a multiple of 64 elements",
         ),
         (("program.py:scale", "--shape", "M=32,KK=32"), "no axis KK", "did you mean K?"),
         (("program.py:scale", "--shape", "M=32"), "axis K of kernel scale has no extent", "give it one"),

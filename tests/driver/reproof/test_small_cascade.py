@@ -38,7 +38,16 @@ def test_every_ring_comes_round_and_ctas_take_several_tiles():
     walked = -(-instance.extents["T"] // small.tile_streamed)
     assert all(walked > slot.slots for slot in small.slots if not slot.resident)
     tiles = -(-instance.extents["Q"] // small.tile_rows) * instance.extents["B"] * instance.extents["H"]
-    assert (tiles, small.ctas) == (8, 2)
+    assert (tiles, small.ctas) == (12, 2)
+    assert all(tiles // small.ctas > slot.slots for slot in small.slots if slot.resident)
+
+
+def test_tiles_of_a_cta_come_from_the_batch_where_rows_are_few():
+    large = lower(PROGRAMS["attention"], {"B": 8, "H": 16, "Q": 64, "T": 256, "E": 64, "F": 64})
+    instance = the_program(small_instance(large.module))
+    small = decisions_of(instance.attributes["decisions"])
+    tiles = instance.extents["B"] * instance.extents["H"]
+    assert all(tiles // small.ctas > slot.slots for slot in small.slots if slot.resident), instance.extents
 
 
 def test_another_bound_of_what_is_walked_is_seen():

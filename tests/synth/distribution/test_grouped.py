@@ -51,15 +51,6 @@ def columns_in_groups(x: tw.Tensor["N", "K"], w: tw.Tensor["K", "T"], ends: tw.T
     y[i, j] = acc
 
 
-@tw.kernel
-def summed_operand(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G"], y: tw.Tensor["T", "N"]):
-    g, i, j = tw.grid(tw.group("G", "T", ends), "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot((x[i, k] * 2.0).to(tw.bf16), w[g, j, k].T)
-    y[i, j] = acc
-
-
 def decided(kernel: tw.Kernel, wanted: Wanted | None = None, strides=None, **dims: int) -> CascadeDecisions:
     elements = {parameter.name: Element.BF16 for parameter in kernel.parameters} | {"ends": Element.S32}
     traced = trace(kernel, {"T": 4096, "G": 8, "K": 2048, "N": 4096} | dims, elements, strides)
@@ -168,7 +159,6 @@ def test_everything_fits_shared_memory() -> None:
         (masked, {"strides": {"y": (4096 * 4096 + 8, 4096, 1)}}, "stand differently far apart"),
         (masked, {"strides": {"y": (4096 * 4097, 4096, 1)}}, "stand differently far apart"),
         (columns_in_groups, {}, "w is contiguous along T, whose groups begin at any row"),
-        (summed_operand, {}, "does more than sum products"),
     ],
 )
 def test_what_is_refused_and_how(kernel: tw.Kernel, options: dict, words: str) -> None:

@@ -45,11 +45,13 @@ _SLICES = 3
 def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str, int]:
     """Extents of the small instance, by axis."""
     deepest = max((slot.slots for slot in d.slots if not slot.resident), default=1)
+    # Of a CTA, so many that a slot which stays for a tile is filled again.
+    of_cta = 1 + max((slot.slots for slot in d.slots if slot.resident), default=1)
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
     together = d.walked_together * d.shares
     walked = (d.streamed, d.tile_streamed * together, -(-(2 * deepest - 1) // d.walked_together))
-    sizes = [(d.row, d.tile_rows * d.cluster[0], _TILES), walked]
+    sizes = [(d.row, d.tile_rows * d.cluster[0], max(_TILES, of_cta)), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
     if shown := _tiles_shown(d, extents):
         # As many for one of two CTAs.
@@ -92,7 +94,18 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
         # Of blocks, so many elements that there are two.
         largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
         found[axis] = min(extents[axis], _PLACES * largest)
+    if of_cta > _TILES and not d.grouping:
+        _widen(d, extents, found, CTAS * of_cta)
     return found
+
+
+def _widen(d: CascadeDecisions, extents: Mapping[str, int], found: dict[str, int], tiles: int) -> None:
+    """More places of the batch, as far as there are any, for so many tiles where rows have fewer."""
+    for axis in d.batch:
+        sides = [(d.row, d.tile_rows), (d.column, d.tile_columns)] if d.column else [(d.row, d.tile_rows)]
+        there = math.prod(-(-found[each] // size) for each, size in sides) * math.prod(found[each] for each in d.batch)
+        if there < tiles:
+            found[axis] = min(extents[axis], -(-tiles * found[axis] // there))
 
 
 def _tiles_shown(d: CascadeDecisions, extents: Mapping[str, int]) -> int:

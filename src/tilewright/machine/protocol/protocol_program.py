@@ -95,13 +95,16 @@ def assemble_slice(
     doubts: dict[Span, UnknownReason] = {}
     decoded: dict[int, Step] = {}
     failures: dict[int, TilewrightError] = {}
+    # The copy engine reads tensor maps that threads put together.
+    puts_maps_together = any(_PUT_TOGETHER in each.opcode and each.row != _ASKED_FOR for each in instructions)
     for position in kept:
         if position not in sliced.executed:
             continue
         try:
             decoded[position] = decode_one(decoder, as_own_access(instructions[position]))
-            if decoder.moved is not None and not decoder.moved.strong and _is_for_its_event(sliced, position):
-                decoder.moved.keeps = False
+            moved = decoder.moved
+            if moved and not (moved.strong or puts_maps_together) and _is_for_its_event(sliced, position):
+                moved.keeps = False
         except TilewrightError as error:
             failures[position] = error
     # Tensor cores move no values in this run, and nobody knows those of several devices.
@@ -208,6 +211,8 @@ def _may_meet_taint(sliced: Slice, taint: MayTaint, tracker: Tracker, position: 
 
 
 _LOADS, _STORES = ("ld", "ldu", "ldmatrix"), ("st", "stmatrix")
+_PUT_TOGETHER, _ASKED_FOR = "tensormap", "prefetch.tensormap"
+"""In opcodes of kernels whose tensor maps threads write, and one of others."""
 
 
 def _is_for_its_event(sliced: Slice, position: int) -> bool:
