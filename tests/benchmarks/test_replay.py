@@ -60,7 +60,7 @@ def test_products_have_names_of_their_own_and_every_kind_is_sampled() -> None:
 def test_no_record_of_a_product_ends_by_a_fault() -> None:
     refused = {name: row["refused"] for name, row in read_record(EXPECTED).items() if "refused" in row}
     assert [name for name, words in refused.items() if "fault" in words] == []
-    assert len(refused) == 1
+    assert not refused, "every product of the record compiles"
 
 
 def test_products_are_chosen_by_patterns() -> None:
