@@ -7,7 +7,7 @@ import math
 import random
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -21,6 +21,15 @@ def one_of(source: random.Random, items: Sequence[Item]) -> Item:
 def log_uniform(source: random.Random, least: int, most: int) -> int:
     """An integer from least to most, each octave as likely as the others."""
     return min(most, int(math.exp(source.uniform(math.log(least), math.log(most + 1)))))
+
+
+def distinct(seed: int, count: int, drawn: Callable[[random.Random], Item]) -> list[Item]:
+    """The first `count` cases of a seed, each another one."""
+    source = random.Random(seed)
+    found: dict[Item, None] = {}
+    while len(found) < count:
+        found.setdefault(drawn(source))
+    return list(found)
 
 
 def add_seed_arguments(parser: argparse.ArgumentParser, count: int) -> None:

@@ -17,7 +17,7 @@ import argparse
 import random
 
 from bench import case_suite
-from bench.drawing import add_seed_arguments, log_uniform, one_of, settle_seed
+from bench.drawing import add_seed_arguments, distinct, log_uniform, one_of, settle_seed
 from bench.fused import FusedCase, attention_case, line, measured
 
 COUNT = 100
@@ -45,12 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def drawn(seed: int, count: int = COUNT) -> list[FusedCase]:
-    """The first `count` cases of a seed, each another one."""
-    source = random.Random(seed)
-    found: dict[FusedCase, None] = {}
-    while len(found) < count:
-        found.setdefault(_case(source))
-    return list(found)
+    """The first `count` cases of a seed."""
+    return distinct(seed, count, _case)
 
 
 def _case(source: random.Random) -> FusedCase:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.machine.core.decoder import type_name
-from tilewright.machine.instruction.bits import _field  # pyright: ignore[reportPrivateUsage]
+from tilewright.machine.instruction.bits import bit_field
 
 
 def _expected(bits: int, at: int, size: int, width: int, signed: bool) -> int:
@@ -28,7 +28,7 @@ def test_a_field_is_what_the_isa_says(name: str) -> None:
     for at in (0, 1, 5, 31, 32, 33, 63, 64, 200, 255):
         for size in (0, 1, 4, 31, 32, 33, 63, 64, 65, 255):
             values = [0, whole, 1 << declared.width_bits - 1, *(random.randint(0, whole) for _ in range(29))]
-            found = _field(declared, at, size)(np.array(values, declared.raw))
+            found = bit_field(declared, at, size)(np.array(values, declared.raw))
             assert found.dtype == declared.raw
             assert found.tolist() == [
                 _expected(value, at, size, declared.width_bits, declared.is_signed) for value in values

@@ -69,8 +69,8 @@ def hull_of(where: Region, ranges: Ranges) -> tuple[int, int]:
 class MovedValues:
     """A load or store that may do without values. moved: registers (slots) that are stored, or that a load writes;
     address: slot; strong: its values count in any case. keeps: whether it moves values, as `drop_values` says, or a run
-    of the protocol, in which nobody asks for the others: they are zeros; dropped: what is told of it, else. access: if
-    its event may be told with others; waits: whether it is."""
+    of the protocol, in which nobody asks for the others: they are zeros; dropped: what is known of it, else. access: if
+    its event may be given with others; waits: whether it is."""
 
     moved: tuple[int, ...]
     address: int

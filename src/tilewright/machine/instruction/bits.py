@@ -171,7 +171,7 @@ def _bfe(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pl
     width, signed = declared.width_bits, declared.is_signed
     at, size = (decoder.static_value(source) for source in sources[1:])
     if at is not None and size is not None:
-        return compute(_field(declared, at & 0xFF, size & 0xFF), to, sources[:1])
+        return compute(bit_field(declared, at & 0xFF, size & 0xFF), to, sources[:1])
 
     def extract(a: Lanes, b: Lanes, c: Lanes) -> Lanes:
         found: list[int] = []
@@ -185,7 +185,7 @@ def _bfe(decoder: Decoder, instruction: Instruction, modifiers: Modifiers) -> Pl
     return compute(extract, to, sources)
 
 
-def _field(declared: TypeName, at: int, size: int) -> Callable[[Lanes], Lanes]:
+def bit_field(declared: TypeName, at: int, size: int) -> Callable[[Lanes], Lanes]:
     """What `bfe` gives of a position and a length that the text fixes."""
     bits, width = declared.raw.type, declared.width_bits
     present = max(0, min(size, width - at))

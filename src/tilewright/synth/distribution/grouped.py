@@ -101,7 +101,7 @@ class GroupRows:
 @dataclass(frozen=True, slots=True)
 class GroupTile:
     """stages: of the ring of operands. read_once: whether no byte of the columns' operands is expected to be read a
-    second time. ctas: that take the tiles; smem_bytes: of each, all told."""
+    second time. ctas: that take the tiles; smem_bytes: of each, in all."""
 
     shape: TileShape
     turns: bool
