@@ -20,7 +20,6 @@ tests/coverage_attacks/test_exited_lanes.py, tests/hostile/test_warp_wide.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.frontends.ptx.ast import Immediate, Instruction, PairOfPredicates, Register
@@ -46,13 +45,13 @@ def is_together(item: Instruction, facts: Facts) -> bool:
     return (facts.kind == "collective" and item.row != "activemask") or needs_all_threads(item)
 
 
-@lru_cache(maxsize=16)
 def varying(text: Text) -> frozenset[str]:
-    """The registers in which lanes of one warp may hold different values."""
-    return _Lanes(text).follow()
+    """The registers in which lanes of one warp may hold different values; kept with the text."""
+    if not text.varying:
+        text.varying.append(_Lanes(text).follow())
+    return text.varying[0]
 
 
-@lru_cache(maxsize=16)
 def apart(text: Text) -> frozenset[int]:
     """The places of instructions for all threads of a warp to which only a part of one may come, among those that a
     protocol run leaves out."""

@@ -18,6 +18,7 @@ Checked by: tests/machine/protocol/test_slice.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field
 
 from tilewright.base.value import dataclass
 from tilewright.frontends.ptx.ast import Kernel, Vector
@@ -57,10 +58,11 @@ class Sink:
     role: Role
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Text:
     """What a kernel's text says, before any slice is chosen. definitions: positions that write each register;
-    passes_parameters: it has variables in parameter space, as calls that were put in place leave them."""
+    passes_parameters: it has variables in parameter space, as calls that were put in place leave them; varying: what
+    `lanes_together` has found of it, once it was asked."""
 
     kernel: Kernel
     flow: Flow
@@ -68,6 +70,7 @@ class Text:
     definitions: Mapping[str, Sequence[int]]
     declared: frozenset[str]
     passes_parameters: bool = False
+    varying: list[frozenset[str]] = field(default_factory=list[frozenset[str]], compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
