@@ -36,7 +36,7 @@ def pair_columns(
         return ()
     if consumers != _CONSUMERS or not axes.column or program.run_time or grouping(program) is not None:
         return ()
-    if wanted.cluster not in (None, CLUSTER):
+    if wanted.cluster not in (None, CLUSTER) or target.limit("device.multiprocessors") < CLUSTER[0]:
         return ()
     step = target.limit("tcgen05.n_step_two_ctas")
     asked = wanted.tile is not None and columns % step
