@@ -16,7 +16,9 @@ from tests.driver.reproof.test_judge_sums import (
     moved,
 )
 from tests.driver.reproof.test_small_ctas import KINDS, Kind
+from tests.end_to_end.test_blackwell import of_byte_columns, of_columns
 
+from tilewright.base.element import Element
 from tilewright.base.verdict import Proven
 from tilewright.driver.compile.kernels import gated_kernel
 from tilewright.synth.tile.wanted import Wanted
@@ -30,6 +32,7 @@ def of(kind: Kind, cluster: tuple[int, int], columns: int = 64) -> Kind:
     return replace(kind, wanted=Wanted(walked=True, tile=(128, columns), cluster=cluster))
 
 
+OF_BYTES = {"x": Element.F8E5M2, "w": Element.F8E5M2, "y": Element.F8E4M3}
 GATED = Kind(gated_kernel("silu"), {"M": 512, "N": 512, "K": 1024}, Wanted())
 MADE = {
     "one CTA": of(KINDS["plain"], ONE),
@@ -38,6 +41,10 @@ MADE = {
     "one CTA, gated": of(GATED, ONE),
     "a batch": of(KINDS["batch"], ONE),
     "a pair, a batch": of(KINDS["batch"], PAIR),
+    "a pair, along columns": of(Kind(of_columns, {"K": 1024, "M": 512, "N": 512}, Wanted(), {"y": Element.F32}), PAIR),
+    "a pair, of bytes along columns": of(
+        Kind(of_byte_columns, {"K": 1024, "M": 512, "N": 512}, Wanted(), OF_BYTES), PAIR
+    ),
 }
 
 
