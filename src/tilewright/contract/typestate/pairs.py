@@ -15,7 +15,7 @@ tiles, so that a phase of the first CTA's barrier is signalled at one position b
 CTAs is one of their roles (`liveness`). A slot is released for both once products have read both CTAs' slots. Columns
 are allocated once both CTAs run, and freed after the cluster has met again (`tensor_setup`).
 
-Not handled (doubts): pairs in larger clusters, slots that threads fill, multicast, tiles in turn or in groups. Source:
+Not handled (doubts): pairs in larger clusters, slots that threads fill, multicast, ping-pong, rows in groups. Source:
 PTX ISA, tcgen05: CTA pair, .cta_group; tcgen05.commit (multicast); cp.async.bulk.tensor (.cta_group). Checked by:
 tests/contract/typestate/steps/test_pairs.py.
 """

@@ -106,8 +106,8 @@ class _RingState:
 
 
 class _InFlight(NamedTuple):
-    """A copy: bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads. told:
-    the CTA whose barrier counts them, if it is another."""
+    """A copy: bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads.
+    counted_in: the CTA whose barrier counts them, if it is another."""
 
     cta: int
     ring: str
@@ -116,7 +116,7 @@ class _InFlight(NamedTuple):
     bytes: int
     arrivals: int = 0
     by: Operation | None = None
-    told: int | None = None
+    counted_in: int | None = None
 
 
 class _Violation(Exception):
@@ -356,8 +356,8 @@ class _Machine:
                 raise self._overwritten(state, stage, slot, step.op)
             if self.trace is not None:
                 self.log(unit.name, f"issues {step.bytes} bytes into slot {stage}" + self._in(cta))
-            told = 0 if step.leader else None
-            self.copies.append(_InFlight(cta, slot.ring, stage, slot.position, step.bytes, told=told))
+            counted_in = 0 if step.leader else None
+            self.copies.append(_InFlight(cta, slot.ring, stage, slot.position, step.bytes, counted_in=counted_in))
             if self.eager:
                 self.land()
         return slot
@@ -408,7 +408,7 @@ class _Machine:
         """The oldest copy in flight completes."""
         copy = self.copies.pop(0)
         self.states[copy.cta][copy.ring].content[copy.stage] = copy.position
-        barrier = self.states[copy.cta if copy.told is None else copy.told][copy.ring].full[copy.stage]
+        barrier = self.states[copy.cta if copy.counted_in is None else copy.counted_in][copy.ring].full[copy.stage]
         barrier.tx -= copy.bytes
         if copy.arrivals and copy.by is not None:
             who = "tensor core" if isinstance(copy.by, TensorHandOverOp) else "copying threads"
