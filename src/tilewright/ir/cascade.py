@@ -57,8 +57,10 @@ class SlotDecision:
     by how many elements along the inner and the outer axis, and by how many places along each of the batch's dimensions
     where it is displaced along one. among: loads that stand side by side in one slot, so that one product takes them
     all; which: of them this one is. read_once: 1 if no byte is expected to be read a second time, so that the L2 cache
-    need not keep any. remade: how each consumer makes an operand of it (`ir.ac.remade`), "" where the slot is
-    multiplied as it is; remade_element: of that operand; remade_chunks: of 16 bytes, that it takes of each row.
+    need not keep any. halved: columns that it has of a tile's, where the CTAs of a pair bring half of them each, the
+    first one the first half; else 0; halved_dimension: the dimension of the map that has them. remade: how each
+    consumer makes an operand of it (`ir.ac.remade`), "" where the slot is multiplied as it is; remade_element: of that
+    operand; remade_chunks: of 16 bytes, that it takes of each row.
     """
 
     load: int
@@ -86,6 +88,8 @@ class SlotDecision:
     among: int = 1
     which: int = 0
     read_once: int = 0
+    halved: int = 0
+    halved_dimension: int = 0
     remade: Literal["", "turned", "widened"] = ""
     remade_element: str = ""
     remade_chunks: int = 0
@@ -223,7 +227,8 @@ class CascadeDecisions:
     computed of them in the walk. release_distance: products of a sum of slots that are issued after a slot's own before
     that one is waited for and the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
-    it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
+    it too, and add up through memory (`ir.ac.team`). pair: 1 if the two CTAs of a cluster, side by side along the
+    rows, are a pair whose products are issued by the first. added: products whose slices threads
     add up in float32, and to what the program adds them to."""
 
     row: str
@@ -274,6 +279,7 @@ class CascadeDecisions:
     release_distance: int = 1
     split: int = 1
     teams: int = 1
+    pair: int = 0
 
     @property
     def shares(self) -> int:

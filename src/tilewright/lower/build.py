@@ -148,7 +148,15 @@ def new_kernel(
 
 
 def new_role(
-    build: Build, name: str, unit: str, count: int, first: int, registers: int, warp_rows: int | None = None
+    build: Build,
+    name: str,
+    unit: str,
+    count: int,
+    first: int,
+    registers: int,
+    warp_rows: int | None = None,
+    *,
+    leader: bool = False,
 ) -> tuple[Build, SSAValue]:
     block = Block(arg_types=[INDEX])
     properties: dict[str, Attribute] = {
@@ -157,6 +165,7 @@ def new_role(
         "registers": IntAttr(registers),
     }
     properties |= {} if warp_rows is None else {"warp_rows": IntAttr(warp_rows)}
+    properties |= {"leader": IntAttr(1)} if leader else {}
     build.add(ac.RoleOp.create(properties=properties, regions=[Region(block)]))
     return build.inside(block), block.args[0]
 

@@ -30,7 +30,7 @@ from tilewright.lower.ptx.ac_to_ptx import lower_to_ptx
 from tilewright.lower.tile_to_ac import lower_program
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
-from tilewright.targets import target
+from tilewright.targets import Target, target
 
 HOPPER = target("sm_90a")
 
@@ -100,16 +100,19 @@ class Instance:
 
 @cache
 def instance(name: str) -> Instance:
-    kind = SPECIAL.get(name) or KINDS[name]
+    return instance_of(SPECIAL.get(name) or KINDS[name], HOPPER)
+
+
+def instance_of(kind: Kind, facts: Target) -> Instance:
     elements = {each.name: kind.elements.get(each.name, Element.BF16) for each in kind.kernel.parameters}
     module = trace(kind.kernel, dict(kind.dims), elements, dict(kind.strides or {}))
     if kind.wanted.walked or grouping(the_program(module)) is not None:
-        module = walked(module, HOPPER, kind.wanted)
-    decide(the_program(module), target("sm_90a"), kind.wanted)
+        module = walked(module, facts, kind.wanted)
+    decide(the_program(module), facts, kind.wanted)
     small = small_instance(module)
     lowered = lower_program(the_program(small))
     modules = {item.name: item.module for item in lowered.kernels}
-    claims = {entry: protocol_claims(each, HOPPER, boundaries=False)[0] for entry, each in modules.items()}
+    claims = {entry: protocol_claims(each, facts, boundaries=False)[0] for entry, each in modules.items()}
     claims, limits, plan = at_these_sizes(small, claims), limits_of(small), launch_plan(lowered)
     sums = program_sums(the_program(small), limits)
     assert sums is not None
@@ -117,7 +120,7 @@ def instance(name: str) -> Instance:
     def judge(text: str) -> Verdict:
         return replay_plan(read(text, "small.ptx"), plan, claims, (0,), limits, sums=sums)
 
-    return Instance(lower_to_ptx(list(modules.values()), "sm_90a"), judge)
+    return Instance(lower_to_ptx(list(modules.values()), facts.name), judge)
 
 
 def codes(verdict: Verdict) -> set[str]:

@@ -131,6 +131,7 @@ class Tally:
         if event.direction == "store":
             self.cta(event.actor.cta).stores.setdefault(event.actor.warp, []).append(event.bytes)
         elif event.barrier_address is not None:
+            # Noted where the bytes go, also where the barrier is that of the pair's other CTA.
             for cta in event.destinations:
                 self._barrier(cta, event.barrier_address).ranges.update(event.shared)
 
@@ -200,7 +201,9 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
         # CTAs are numbered along z last, along which a grid is as long as its clusters.
         rank = number // max(1, ctas // claims.cluster_ctas)
         for ring in claims.rings:
-            lines = _ring(cta, ring.of_rank(rank), shift, own)
+            # Of a pair, which stands along x.
+            second = bool(ring.led) and number % 2 == 1
+            lines = _ring(cta, ring.of_rank(rank), shift, own, ring.led if second else "")
             found.extend(f"{where}: ring {ring.name}: {line}" for line in lines)
         if claims.products is not None:
             found.extend(f"{where}: {line}" for line in _products(cta, claims.products, shift, own))
@@ -213,7 +216,7 @@ def differences(tally: Tally, claims: ProtocolClaims, ctas: int) -> tuple[str, .
 
 
 def _fills(cta: CtaTally, ring: RingClaim, shift: int) -> int:
-    return sum(cta.barriers[address + shift].phases for address in ring.full_addresses)
+    return sum(cta.barriers[address + shift].phases for address in ring.counted_addresses)
 
 
 def _tiles(cta: CtaTally, claims: ProtocolClaims, shift: int, symbols: Mapping[str, int]) -> int | None:
@@ -229,20 +232,26 @@ def _tiles(cta: CtaTally, claims: ProtocolClaims, shift: int, symbols: Mapping[s
     return None
 
 
-def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int]) -> list[str]:
+def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int], idle: str) -> list[str]:
+    """idle: the side whose barriers nobody signals in this CTA."""
     found: list[str] = []
     for stage in range(ring.stages):
         full = cta.barriers[ring.full_addresses[stage] + shift]
         empty = cta.barriers[ring.empty_addresses[stage] + shift]
         phases = ring.phases(stage, symbols)
+        of_cta = phases
         for side, barrier, arrivals in (("full", full, ring.full_arrivals), ("empty", empty, ring.empty_arrivals)):
+            phases = 0 if side == idle else of_cta
             if barrier.count != arrivals:
                 found.append(f"{side} barrier {stage} is initialised with {barrier.count}, claimed is {arrivals}")
             if barrier.phases != phases:
                 found.append(f"{side} barrier {stage} completes {barrier.phases} phases, claimed are {phases}")
             counts = {barrier.arrivals.get(phase, 0) for phase in range(phases)}
+            if side == idle and barrier.arrivals:
+                found.append(f"{side} barrier {stage} takes arrivals, claimed are none")
             if counts - {arrivals}:
                 found.append(f"{side} barrier {stage} takes {sorted(counts)} arrivals a phase, claimed are {arrivals}")
+        phases = 0 if idle == "full" else of_cta
         for what, counter in (("expects", full.expected_bytes), ("receives", full.completed_bytes)):
             amounts = {counter.get(phase, 0) for phase in range(phases)}
             if amounts - {ring.transaction_bytes}:
@@ -251,7 +260,7 @@ def _ring(cta: CtaTally, ring: RingClaim, shift: int, symbols: Mapping[str, int]
                 )
         slot = merged({(begin + shift, end + shift) for begin, end in ring.slot_ranges[stage]})
         written = merged(full.ranges)
-        if phases and written != slot:
+        if of_cta and written != slot:
             found.append(f"copies for slot {stage} write {written}, claimed are {slot}")
         # No transaction counts what threads copy, so that each phase brings all of it is seen here.
         shares = {merged(full.by_threads.get(phase, set())) for phase in range(phases)}

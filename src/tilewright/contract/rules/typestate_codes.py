@@ -234,6 +234,12 @@ RULES: dict[str, Rule] = {
         Rule("TC005", "slot-of-the-issuer", "threads read a slot for which only the issuing warp has waited",
              "A wait orders what the waiting threads do next, and no others.", _PHASES,
              "ac.fragment.read takes a slot that was waited for with issuer = 1.", "Let all threads of the unit wait."),
+        Rule("TC006", "pair-of-ctas", "the two CTAs of a pair do not act as one",
+             "One role of the first CTA issues for both; what it waits for is signalled to it by both, what it signals "
+             "goes to both; both allocate together, once both run.",
+             "PTX ISA, tcgen05: CTA pair; tcgen05.commit, cp.async.bulk.tensor (.cta_group)",
+             "A reader of the second CTA releases a slot of sums on its own barrier.",
+             "Mark what signals the leading role with leader = 1, and what that role does with pair = 1."),
         # ------------------------------------------------------------ named barriers
         Rule("NB001", "barrier-out-of-range", "a named barrier's number is not free",
              "A CTA has barriers 0 to 15; barrier 0 serves the synchronization of the whole CTA.", _NAMED,

@@ -1,10 +1,11 @@
-"""Which elements of which array does a wgmma read, if tensor copies have brought its operand into shared memory?
+"""Which elements of which array does a product read, if tensor copies have brought its operand into shared memory?
 
-A box stands in shared memory as its map says (`machine.copy.box`), an operand is read as its descriptor says
-(`machine.tensor_core.wgmma`); both are made of chunks of 16 bytes, along the array's innermost dimension. Chunk by
-chunk the two are put against each other: an operand is a matrix of the array if row i of it lies i further along one
-dimension of the map than its first row, and depth j as far along another. The answer is the same wherever box and
-operand stand together, so that it is worked out once for each distance between them (looked up by content).
+A box stands in shared memory as its map says (`machine.copy.box`), an operand is read as its descriptor says (of a
+wgmma: `machine.tensor_core.wgmma`, of a tcgen05.mma: `tensor_operand`); both are made of chunks of 16 bytes, along the
+array's innermost dimension. Chunk by chunk the two are put against each other: an operand is a matrix of the array if
+row i of it lies i further along one dimension of the map than its first row, and depth j as far along another. The
+answer is the same wherever box and operand stand together, so that it is worked out once for each distance between them
+(looked up by content).
 
 Not handled (nothing is said then): operands that no tensor copy has brought, or not all of; boxes with element strides,
 interleaved, or of packed values.
@@ -27,9 +28,12 @@ from tilewright.machine.copy.box import box_of, shared_addresses
 from tilewright.machine.copy.swizzle import period_bytes
 from tilewright.machine.core.event import BoxPlace, Ranges, SharedMatrix
 from tilewright.machine.tensor_core import wgmma as tensor_core
+from tilewright.machine.tensor_core.tensor_operand import tile_chunks, tile_ranges
 from tilewright.targets import Target
 
 _CHUNK_BYTES = 16
+_START_UNITS = 0x3FFF
+"""Bits of either descriptor that say where an operand begins, in 16 bytes."""
 _PERIOD_BYTES = 1024
 """Every swizzle's pattern repeats after so many bytes."""
 
@@ -144,9 +148,11 @@ def _with_more_rows(part: MatrixPart, box: BoxPlace, placed: Placed, first: tupl
 @lru_cache(maxsize=4096)
 def _extent(matrix: SharedMatrix) -> tuple[int, int]:
     """The bytes between which an operand lies."""
-    ranges = tensor_core.operand_ranges(
-        matrix.descriptor, matrix.rows, matrix.depth, matrix.element_bytes, matrix.major
-    )
+    shape = matrix.rows, matrix.depth
+    if matrix.element is not None:
+        ranges = tile_ranges(matrix.descriptor, *shape, matrix.element, matrix.major)
+    else:
+        ranges = tensor_core.operand_ranges(matrix.descriptor, *shape, matrix.element_bytes, matrix.major)
     return ranges[0][0], ranges[-1][1]
 
 
@@ -156,7 +162,7 @@ def _distances(
 ) -> tuple[Placed, ...] | NoMatrix:
     """Where an operand's rows are in boxes that stand at these addresses: the same wherever all are moved to."""
     origin = boxes[0][0] - boxes[0][0] % _PERIOD_BYTES
-    start = tensor_core.decode_descriptor(matrix.descriptor).start_address
+    start = (matrix.descriptor & _START_UNITS) << 4
     if start >= origin:
         matrix = replace(matrix, descriptor=matrix.descriptor - (origin >> 4))
         return _put_together(matrix, tuple([(address - origin, each) for address, each in boxes]), facts)
@@ -170,10 +176,13 @@ def _put_together(
     """Empty where some rows come from no box."""
     size = matrix.element_bytes
     per_chunk = _CHUNK_BYTES // size
-    elements = tensor_core.operand_addresses(matrix.descriptor, matrix.rows, matrix.depth, size, matrix.major)
     # Of the chunks' first elements, the operand's rows down and its depth across.
     along_depth = matrix.major == "k"
-    chunks = elements[:, ::per_chunk] if along_depth else elements[::per_chunk]
+    if matrix.element is not None:
+        chunks = tile_chunks(matrix.descriptor, matrix.rows, matrix.depth, matrix.element, matrix.major)
+    else:
+        elements = tensor_core.operand_addresses(matrix.descriptor, matrix.rows, matrix.depth, size, matrix.major)
+        chunks = elements[:, ::per_chunk] if along_depth else elements[::per_chunk]
     found: list[Placed] = []
     covered = 0
     for number, (address, tensor_map) in enumerate(boxes):

@@ -25,7 +25,8 @@ class RingClaim:
     empty_arrivals: arrivals that complete one phase, from all CTAs of the cluster. transaction_bytes: bytes that each
     phase of a full barrier expects and receives. fills: slots filled in the CTA's life. slot_ranges: for each stage,
     the half-open byte ranges that its copies write. receivers: how many of a cluster's CTAs, the first along z, are
-    sent anything at all (None: each).
+    sent anything at all (None: each). led: the side, "full" or "empty", on which only barriers of the first CTA of a
+    pair are signalled, by both CTAs; "" where each CTA has its own.
     """
 
     name: str
@@ -38,6 +39,12 @@ class RingClaim:
     fills: Polynomial
     slot_ranges: tuple[tuple[tuple[int, int], ...], ...]
     receivers: int | None = None
+    led: str = ""
+
+    @property
+    def counted_addresses(self) -> tuple[int, ...]:
+        """Of the barriers by whose phases slots are counted: those that every CTA has."""
+        return self.empty_addresses if self.led == "full" else self.full_addresses
 
     def of_rank(self, rank: int) -> RingClaim:
         """What is claimed of the CTA at that place along z of its cluster."""
@@ -46,7 +53,8 @@ class RingClaim:
         return replace(self, transaction_bytes=0, slot_ranges=((),) * self.stages)
 
     def phases(self, stage: int, symbols: Mapping[str, int]) -> int:
-        """Phases that full[stage], and empty[stage] alike, complete in the CTA's life."""
+        """Phases that full[stage], and empty[stage] alike, complete in the CTA's life; of a side that is led, in that
+        of a pair's first CTA."""
         return max(0, -(-(self.fills.at(symbols) - stage) // self.stages))
 
 

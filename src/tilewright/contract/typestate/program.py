@@ -26,6 +26,7 @@ from tilewright.contract.judge.events.prefetches import check_prefetch
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.run_time_sizes import is_multiple, least_each, most_each, ranges_at
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import TensorMemoryOp, TensorMemoryType, TensorSetUp
 from tilewright.ir.sizes import size_of, sizes_of
 from tilewright.ir.tier import UNITS, MemoryType
@@ -79,7 +80,8 @@ class Buffer:
 @dataclass(frozen=True, slots=True)
 class TensorMemory:
     """A CTA's block of tensor memory: columns, of which each unit has an equal part, or each slot of a ring; at
-    `address` of shared memory the units' barriers, if there is no ring, then the word that the allocation writes."""
+    `address` of shared memory the units' barriers, if there is no ring, then the word that the allocation writes. pair:
+    whether the two CTAs of a pair have such blocks together."""
 
     name: str
     address: int
@@ -89,6 +91,7 @@ class TensorMemory:
     ring: str
     slot_columns: int
     op: TensorMemoryOp
+    pair: bool = False
 
     @property
     def bytes(self) -> int:
@@ -163,7 +166,7 @@ class Operations:
 @dataclass(frozen=True, slots=True)
 class Role:
     """threads: what the role occupies; an elected thread occupies its whole warpgroup. warp_rows: how many rows after
-    those of a warp the next one's begin."""
+    those of a warp the next one's begin. leader: whether only the first CTA of a pair has it."""
 
     name: str
     unit: str
@@ -174,6 +177,7 @@ class Role:
     op: ac.RoleOp
     operations: Operations
     warp_rows: int
+    leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +212,7 @@ def reaches_peers(operations: Operations) -> bool:
         any(op.multicast.data > 1 for op in operations.of(ac.CopyIssueOp))
         or any(op.peers.data > 1 for op in operations.of(ac.ArriveOp))
         or bool(operations.of(ac.ClusterReduceOp))
+        or any(is_set(op.pair) for op in operations.of(TensorMemoryOp))
     )
 
 
@@ -399,7 +404,15 @@ def _tensor_memory(op: TensorMemoryOp, rings: Mapping[str, Ring], findings: Find
     columns = kind.columns.data
     slot_columns = columns // max(rings[name].stages, 1) if name else 0
     return TensorMemory(
-        op.sym_name.data, op.address.data, columns, kind.units.data, kind.part_columns, name, slot_columns, op
+        op.sym_name.data,
+        op.address.data,
+        columns,
+        kind.units.data,
+        kind.part_columns,
+        name,
+        slot_columns,
+        op,
+        is_set(op.pair),
     )
 
 
@@ -516,7 +529,9 @@ def _role(op: ac.RoleOp, facts: Target) -> Role:
     threads = 128 if unit == "thread1" else UNITS[unit] * count
     first, inside = execution.first_thread.data, Operations.inside(op)
     warp_rows = facts.limit("product.warp_rows") if op.warp_rows is None else op.warp_rows.data
-    return Role(op.sym_name.data, unit, count, first, threads, op.registers.data, op, inside, warp_rows)
+    return Role(
+        op.sym_name.data, unit, count, first, threads, op.registers.data, op, inside, warp_rows, is_set(op.leader)
+    )
 
 
 def _check_setup(

@@ -39,6 +39,8 @@ from tilewright.contract.typestate.steps.split import split_atoms
 from tilewright.contract.typestate.store_places import check_places
 from tilewright.contract.typestate.summary import FillSite, RoleSummary
 from tilewright.contract.typestate.tile_ranges import tiles_alone
+from tilewright.ir.ac.format import is_set
+from tilewright.ir.ac.tensor_memory import TensorMemoryOp
 
 CIRCLE = "waits may go round in a circle"
 """What the doubt begins with that no cycle was shown to hold a slot to spare."""
@@ -146,7 +148,7 @@ def _check_arrivals(
     by_role = [fill_sites(ring, [filler]) for filler in fillers]
     if not all(by_role):
         return  # its waits and fills differ in number
-    made = [{site.arrivals for site in sites} for sites in by_role]
+    made = [{site.arrivals * site.ctas for site in sites} for sites in by_role]
     totals = {sum(choice) for choice in product(*made)} if together else {each for one in made for each in one}
     if totals != {ring.full_arrivals}:
         most = max(totals)
@@ -166,14 +168,15 @@ def _check_arrivals(
                 else "the phase completes before the last arrivals, which count in the next one",
             ),
         )
-    sizes = [{site.bytes for site in sites} for sites in by_role]
+    sizes = [{site.bytes * site.ctas for site in sites} for sites in by_role]
     if any(len(each) > 1 for each in sizes) or (not together and len({max(each) for each in sizes}) > 1):
         findings.doubt(f"ring {ring.name} is filled with different numbers of bytes", ring.op)
     most_bytes = kernel.facts.limit("mbarrier.transaction_bytes_max")
     announced = sum(max(each) for each in sizes)
-    if together and announced > most_bytes:
+    shared = together or any(site.ctas > 1 for sites in by_role for site in sites)
+    if shared and announced > most_bytes:
         findings.report(
-            "TX003", by_role[0][0].op, f"roles announce {announced} bytes for one phase, which counts 0 to {most_bytes}"
+            "TX003", by_role[0][0].op, f"{announced} bytes are announced for one phase, which counts 0 to {most_bytes}"
         )
 
 
@@ -417,6 +420,7 @@ def _check_cluster(kernel: Kernel, roles: Sequence[RoleSummary], findings: Findi
             )
     remote = [op for op, _ in multicasts] or [op for _, _, op, width in releases if width > 1]
     remote += [op for role in roles for op in role.reductions.values()]
+    remote += [op for op in kernel.operations.of(TensorMemoryOp) if is_set(op.pair)]
     if remote and kernel.exit_sync is None:
         findings.report(
             "CL001",

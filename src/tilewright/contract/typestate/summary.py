@@ -25,7 +25,7 @@ WAIT = "wait:"
 class FillSite:
     """One place that fills slots: bytes announced, the ranges its copies write in each buffer's slot (of tensor memory
     columns that products write), those of them that threads write through the generic proxy, and the arrivals that it
-    makes on the full barrier."""
+    makes on the full barrier. ctas: whose equal sites make a phase of it, each with its own bytes."""
 
     op: Operation
     ring: str
@@ -33,6 +33,7 @@ class FillSite:
     ranges: dict[str, Ranges] = field(default_factory=dict[str, Ranges])
     by_threads: dict[str, Ranges] = field(default_factory=dict[str, Ranges])
     arrivals: int = 1
+    ctas: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ comes before the first role, nothing is allocated after the permit was given up,
 synchronization that follows the last role, by the warp that allocated them. Columns are a power of two and at least 32,
 which the type asks for; each unit has an equal part.
 
-Columns that are slots of a ring have that ring's barriers, and none of their own.
+Columns that are slots of a ring have that ring's barriers, and none of their own. A pair of CTAs allocates as one: each
+has to know that the other runs, by a synchronization of the cluster, and frees when the roles of both have ended.
 
 Not handled: several blocks of columns in one kernel. Source: PTX ISA, tcgen05.alloc, dealloc, relinquish_alloc_permit.
 Checked by: tests/contract/typestate/steps/test_tensor_memory.py.
@@ -77,10 +78,11 @@ def check_tensor_memory(kernel: Kernel, findings: Findings) -> None:
     if not roles:
         findings.doubt("tensor memory in a kernel without roles", memory.op)
         return
-    syncs = [number for number, each in enumerate(body) if isinstance(each, ac.CtaSyncOp)]
+    syncs = [number for number, each in enumerate(body) if isinstance(each, ac.CtaSyncOp | ac.ClusterSyncOp)]
     first, last = roles[0], roles[-1]
     ready = max((number for number in syncs if number < first), default=-1)
-    over = min((number for number in syncs if number > last), default=len(body))
+    ends = [number for number in syncs if number > last and (not memory.pair or _is_of_cluster(body[number]))]
+    over = min(ends, default=len(body))
     places: dict[type[Operation], list[int]] = {}
     for number, each in enumerate(body):
         if isinstance(each, TensorSetUp):
@@ -100,7 +102,15 @@ def check_tensor_memory(kernel: Kernel, findings: Findings) -> None:
         fenced = any(isinstance(each, ac.FenceBarrierInitOp) for each in body[number:ready])
         if number > ready or not fenced:
             findings.report("TC001", body[number], "roles may wait on barriers that are not yet initialised")
+    meetings = [number for number in syncs if _is_of_cluster(body[number])]
     for number in places.get(TensorAllocOp, []):
+        if memory.pair and not any(met < number for met in meetings):
+            findings.report(
+                "TC006",
+                body[number],
+                "a pair allocates, and neither CTA knows that the other runs",
+                steps=("CTA 1 of the pair has not started", "CTA 0 allocates for both"),
+            )
         if number > ready:
             findings.report("TC001", body[number], "roles may begin before tensor memory is allocated")
         before = [at for at in places.get(TensorRelinquishOp, []) if at < number]
@@ -121,3 +131,7 @@ def check_tensor_memory(kernel: Kernel, findings: Findings) -> None:
                     "another CTA of the multiprocessor allocates them, while a warp of this one still reads",
                 ),
             )
+
+
+def _is_of_cluster(op: Operation) -> bool:
+    return isinstance(op, ac.ClusterSyncOp)

@@ -34,6 +34,7 @@ from tilewright.contract.typestate.array_parts import array_step
 from tilewright.contract.typestate.claims import ProtocolClaims, RingClaim, RoleClaim, StoreClaim
 from tilewright.contract.typestate.finding import Findings, Places, ordinal_places
 from tilewright.contract.typestate.launch_order import check_launch_order, launch_order_step
+from tilewright.contract.typestate.pairs import check_pairs, led_side
 from tilewright.contract.typestate.patterns import Patterns, shared_sides
 from tilewright.contract.typestate.program import Kernel, Ring, read_kernel
 from tilewright.contract.typestate.resources import check_resources
@@ -154,6 +155,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     kernel = read_kernel(op, facts, findings)
     check_resources(kernel, findings)
     check_tensor_memory(kernel, findings)
+    check_pairs(kernel, findings)
     if not has_instructions(kernel, findings):
         return None
     check_group_orders(kernel, findings)
@@ -255,7 +257,8 @@ def _ring_claim(kernel: Kernel, ring: Ring, summaries: list[RoleSummary], patter
         empty_addresses=tuple(ring.address + 8 * (ring.stages + stage) for stage in range(ring.stages)),
         full_arrivals=ring.full_arrivals,
         empty_arrivals=ring.empty_arrivals,
-        transaction_bytes=sum(site.bytes for site in sites),
+        transaction_bytes=sum(site.bytes * site.ctas for site in sites),
         fills=fills[0] if filling.together else sum(fills[1:], fills[0]),
         slot_ranges=tuple(slot_ranges),
+        led=led_side(kernel, ring),
     )

@@ -106,7 +106,8 @@ class _RingState:
 
 
 class _InFlight(NamedTuple):
-    """A copy: bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads."""
+    """A copy: bytes of the copy engine's or, later than all before them, deferred arrivals of copying threads.
+    counted_in: the CTA whose barrier counts them, if it is another."""
 
     cta: int
     ring: str
@@ -115,6 +116,7 @@ class _InFlight(NamedTuple):
     bytes: int
     arrivals: int = 0
     by: Operation | None = None
+    counted_in: int | None = None
 
 
 class _Violation(Exception):
@@ -330,8 +332,12 @@ class _Machine:
     def _at(self, cta: int, slot: _Slot) -> tuple[_RingState, int]:
         return self.states[cta][slot.ring], slot.position % self.kernel.rings[slot.ring].stages
 
+    def _ctas(self, unit: _Unit, *, everywhere: bool, leader: bool = False) -> Sequence[int]:
+        """Whom a step of a unit concerns: each CTA, the first one, or its own."""
+        return range(len(self.states)) if everywhere else (0,) if leader else (unit.cta,)
+
     def announce(self, unit: _Unit, slot: _Slot, step: Announce) -> _Slot:
-        state, stage = self._at(unit.cta, slot)
+        state, stage = self._at(0 if step.leader else unit.cta, slot)
         barrier = state.full[stage]
         if self.trace is not None:
             self.log(unit.name, f"arrives on full[{stage}] and announces {step.bytes} bytes")
@@ -344,14 +350,14 @@ class _Machine:
     def issue(self, unit: _Unit, slot: _Slot, step: Copy) -> _Slot:
         if step.bytes is None:
             raise _NotRunnable
-        targets = range(len(self.states)) if step.everywhere else (unit.cta,)
-        for cta in targets:
+        for cta in self._ctas(unit, everywhere=step.everywhere):
             state, stage = self._at(cta, slot)
             if state.readers[stage]:
                 raise self._overwritten(state, stage, slot, step.op)
             if self.trace is not None:
                 self.log(unit.name, f"issues {step.bytes} bytes into slot {stage}" + self._in(cta))
-            self.copies.append(_InFlight(cta, slot.ring, stage, slot.position, step.bytes))
+            counted_in = 0 if step.leader else None
+            self.copies.append(_InFlight(cta, slot.ring, stage, slot.position, step.bytes, counted_in=counted_in))
             if self.eager:
                 self.land()
         return slot
@@ -372,22 +378,24 @@ class _Machine:
 
     def fill(self, unit: _Unit, slot: _Slot, step: Multiply) -> _Slot:
         """Products write a slot, at any time until it is handed over."""
-        state, stage = self._at(unit.cta, slot)
-        if state.readers[stage]:
-            raise self._overwritten(state, stage, slot, step.op)
-        state.content[stage] = -1
+        for cta in self._ctas(unit, everywhere=step.everywhere):
+            state, stage = self._at(cta, slot)
+            if state.readers[stage]:
+                raise self._overwritten(state, stage, slot, step.op)
+            state.content[stage] = -1
         return slot
 
     def hand_over(self, unit: _Unit, slot: _Slot, step: HandOver) -> None:
         """The tensor core arrives once it is done, which is when it pleases."""
-        state, stage = self._at(unit.cta, slot)
-        if self.trace is not None:
-            self.log(unit.name, f"commits the products that fill slot {stage}")
-            self.signalled[unit.name, slot.ring, "full"] = slot.position
-        self.copies.append(_InFlight(unit.cta, slot.ring, stage, slot.position, 0, 1, step.op))
-        state.fills[unit.name] = state.fills.get(unit.name, 0) + 1
-        if self.eager:
-            self.land()
+        for cta in self._ctas(unit, everywhere=step.everywhere):
+            state, stage = self._at(cta, slot)
+            if self.trace is not None:
+                self.log(unit.name, f"commits the products that fill slot {stage}" + self._in(cta))
+                self.signalled[unit.name, slot.ring, "full"] = slot.position
+            self.copies.append(_InFlight(cta, slot.ring, stage, slot.position, 0, 1, step.op))
+            state.fills[unit.name] = state.fills.get(unit.name, 0) + 1
+            if self.eager:
+                self.land()
 
     def _overwritten(self, state: _RingState, stage: int, slot: _Slot, op: Operation) -> _Violation:
         reader = min(state.readers[stage])
@@ -399,9 +407,8 @@ class _Machine:
     def land(self) -> None:
         """The oldest copy in flight completes."""
         copy = self.copies.pop(0)
-        state = self.states[copy.cta][copy.ring]
-        state.content[copy.stage] = copy.position
-        barrier = state.full[copy.stage]
+        self.states[copy.cta][copy.ring].content[copy.stage] = copy.position
+        barrier = self.states[copy.cta if copy.counted_in is None else copy.counted_in][copy.ring].full[copy.stage]
         barrier.tx -= copy.bytes
         if copy.arrivals and copy.by is not None:
             who = "tensor core" if isinstance(copy.by, TensorHandOverOp) else "copying threads"
@@ -423,7 +430,7 @@ class _Machine:
             raise _NotRunnable
         state, stage = self._at(unit.cta, slot)
         reads_already = unit.name in state.readers[stage]
-        self._begin_reading(unit, slot, step.op, "reads")
+        self._begin_reading(unit, unit.cta, slot, step.op, "reads")
         if step.ends and not reads_already:
             state.readers[stage].discard(unit.name)
         return slot
@@ -431,13 +438,14 @@ class _Machine:
     def read(self, unit: _Unit, slot: _Slot, step: Multiply) -> _Slot:
         if slot is _OWN:
             return slot
-        self._begin_reading(unit, slot, step.op, "wgmma reads")
+        for cta in self._ctas(unit, everywhere=step.everywhere):
+            self._begin_reading(unit, cta, slot, step.op, "wgmma reads")
         reading = _Slot(slot.ring, slot.position, unit.committed)
         unit.running.append((unit.committed, reading))
         return reading
 
-    def _begin_reading(self, unit: _Unit, slot: _Slot, op: Operation, what: str) -> None:
-        state, stage = self._at(unit.cta, slot)
+    def _begin_reading(self, unit: _Unit, cta: int, slot: _Slot, op: Operation, what: str) -> None:
+        state, stage = self._at(cta, slot)
         if state.content[stage] != slot.position:
             raise _Violation("MB005", op, f"{unit.name} reads slot {stage} of ring {slot.ring} before it is filled")
         if self.trace is not None:
@@ -463,25 +471,25 @@ class _Machine:
             raise _NotRunnable
         if step.by_products:
             # The tensor core may be as quick as that; when it arrives, no wait's outcome depends on.
-            self._end_reading(unit, slot)
+            self._end_reading(unit, slot, everywhere=step.everywhere)
         for _, running in unit.running:
             if running.position == slot.position and running.ring == slot.ring:
                 raise _Violation(
                     "WG002", step.op, f"{unit.name} releases slot number {slot.position} while its wgmma reads it"
                 )
-        targets = range(len(self.states)) if step.everywhere else (unit.cta,)
-        for cta in targets:
+        for cta in self._ctas(unit, everywhere=step.everywhere, leader=step.leader):
             state, stage = self._at(cta, slot)
             if self.trace is not None:
                 self.log(unit.name, f"arrives on empty[{stage}]" + self._in(cta))
                 self.signalled[unit.name, slot.ring, "empty"] = slot.position
             self.arrive(state.empty[stage], unit, step.op, f"empty[{stage}]", "MB009")
 
-    def _end_reading(self, unit: _Unit, slot: _Slot) -> None:
+    def _end_reading(self, unit: _Unit, slot: _Slot, *, everywhere: bool) -> None:
         """The products that read a slot are done."""
-        state, stage = self._at(unit.cta, slot)
         unit.running = [each for each in unit.running if each[1][:2] != slot[:2]]
-        state.readers[stage].discard(unit.name)
+        for cta in self._ctas(unit, everywhere=everywhere):
+            state, stage = self._at(cta, slot)
+            state.readers[stage].discard(unit.name)
 
     def exchange(self, unit: _Unit, ring: str, stage: int, op: Operation) -> None:
         """Announce one share from each CTA, and write a share into each: bytes are counted in shares."""
@@ -554,7 +562,7 @@ class _Machine:
         units: list[_Unit] = []
         for cta in range(self.kernel.cluster_ctas):
             for role in self.kernel.roles:
-                for number in range(role.count):
+                for number in range(0 if role.leader and cta else role.count):
                     name = role.name if role.count == 1 else f"{role.name} {number}"
                     unit = _Unit(name + self._in(cta), cta, role, self, number)
                     unit.code = unit.run(role.op.body.block)

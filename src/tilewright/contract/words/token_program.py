@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.contract.typestate.program import Kernel, Map, Ring
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
@@ -65,17 +66,19 @@ class Announce:
     slot: int
     result: int
     bytes: int
+    leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """By the copy engine. bytes: None of something that is no tensor map."""
+    """By the copy engine. bytes: None of something that is no tensor map. leader: they count in the first CTA."""
 
     op: Operation
     slot: int
     result: int
     bytes: int | None
     everywhere: bool
+    leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class Own:
 @dataclass(frozen=True, slots=True)
 class Multiply:
     """a_slot, a_reading: of A, where it lies in a slot of its own; into, filling: the slot that is filled by it, where
-    there is one; else -1."""
+    there is one; else -1. everywhere: by the slots of each CTA."""
 
     op: Operation
     slot: int
@@ -125,14 +128,16 @@ class Multiply:
     a_reading: int = -1
     into: int = -1
     filling: int = -1
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Of a slot, once the products issued so far are done."""
+    """Of a slot, once the products issued so far are done. everywhere: in each CTA."""
 
     op: Operation
     slot: int
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +155,13 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """by_products: the tensor core arrives once the products issued so far are done."""
+    """by_products: the tensor core arrives once the products issued so far are done. leader: in the first CTA alone."""
 
     op: Operation
     slot: int
     everywhere: bool
     by_products: bool = False
+    leader: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +292,12 @@ class TokenProgram:
         return Advance(self.number(op.cursor), self.number(op.result))
 
     def announce(self, op: ac.ArriveExpectOp) -> Announce:
-        return Announce(op, self.number(op.phase), self.number(op.result), op.bytes.data)
+        return Announce(op, self.number(op.phase), self.number(op.result), op.bytes.data, is_set(op.leader))
 
     def copy(self, op: ac.CopyIssueOp) -> Copy:
         asked = self.kernel.declared.get(op.descriptor)
         box_bytes = asked.box_bytes if isinstance(asked, Map) else None
-        return Copy(op, self.number(op.tx), self.number(op.result), box_bytes, op.multicast.data > 1)
+        return Copy(op, self.number(op.tx), self.number(op.result), box_bytes, op.multicast.data > 1, is_set(op.leader))
 
     def copy_by_threads(self, op: AsyncCopyIssueOp) -> CopyByThreads:
         return CopyByThreads(op, self.number(op.tx), self.number(op.result), arrives=False)
@@ -342,10 +348,10 @@ class TokenProgram:
 
     def multiply_into(self, op: TensorFillOp) -> Multiply:
         slots = self.number(op.phase), self.number(op.reading), self.number(op.a_phase), self.number(op.a_reading)
-        return Multiply(op, *slots, self.number(op.into), self.number(op.filling))
+        return Multiply(op, *slots, self.number(op.into), self.number(op.filling), is_set(op.pair))
 
     def hand_over(self, op: TensorHandOverOp) -> HandOver:
-        return HandOver(op, self.number(op.filling))
+        return HandOver(op, self.number(op.filling), is_set(op.pair))
 
     def read_sums(self, op: TensorReadOp) -> Look:
         return Look(op, self.number(op.phase), self.number(op.held), ends=True)
@@ -358,10 +364,10 @@ class TokenProgram:
         return Retire(0, tuple(pairs))
 
     def release_by_products(self, op: TensorReleaseOp) -> Release:
-        return Release(op, self.number(op.reading), everywhere=False, by_products=True)
+        return Release(op, self.number(op.reading), everywhere=is_set(op.pair), by_products=True)
 
     def release(self, op: ac.ArriveOp) -> Release:
-        return Release(op, self.number(op.phase), op.peers.data > 1)
+        return Release(op, self.number(op.phase), op.peers.data > 1, leader=is_set(op.leader))
 
     def reduce(self, op: ac.ClusterReduceOp) -> Reduce:
         return Reduce(op, self.ring(op.ring), self.number(op.cursor), self.number(op.following))

@@ -18,6 +18,9 @@ the axes that are known, where each element must be met as often as any other.
 Where tiles overlap in what they load (`PipelineDecisions.step_n`), a tile's own rows and columns are those up to the
 next one's first: only these are counted, and only these may it store.
 
+Sums in tensor memory are read by other warps than issue the products: these have the last product of each as theirs,
+and the rules of sums are asked of who issues.
+
 Products of a row of wgmmas that go on along the contracted axis are judged as one first: it has a finding if one of
 them has, and only then is each looked at.
 
@@ -100,7 +103,8 @@ def judge_sums(trace: ProductTrace, sums: ProgramSums, sizes_bytes: Mapping[str,
         (group, [_terms(product, reader, findings) for product in group.products]) for group in trace.groups.values()
     ]
     if not findings.found:
-        _judge_coverage([terms for _, of_group in groups for terms in of_group], sums, findings)
+        made = [terms for group, of_group in groups if not group.taken_over for terms in of_group]
+        _judge_coverage(made, sums, findings)
         bases = _Bases.of(sizes_bytes)
         for group, terms in groups:
             _judge_group(group, terms, sums, bases, findings)
@@ -164,7 +168,7 @@ def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Ter
     """What a product multiplies; nothing where neither operand is known."""
     for operand in (product.left, product.right):
         if isinstance(operand, NoMatrix):
-            findings.report("UM104", f"a wgmma's operand is no matrix of its array: {operand.reason}", product.span)
+            findings.report("UM104", f"a product's operand is no matrix of its array: {operand.reason}", product.span)
             return ()
     left, right = reader.read(product.left), reader.read(product.right)
     if not left or not right:
@@ -173,7 +177,7 @@ def _terms(product: Product, reader: _Reader, findings: _Findings) -> tuple[_Ter
     for mine in left:
         for theirs in right:
             if (mine.number == 0) == (theirs.number == 0):
-                findings.report("UM104", "a wgmma multiplies an operand of the program by itself", product.span)
+                findings.report("UM104", "a product multiplies an operand of the program by itself", product.span)
                 continue
             if mine.depth != theirs.depth:
                 _report_apart(reader.sums.contracted, mine.depth, theirs.depth, product, findings)
@@ -231,7 +235,7 @@ def _report_apart(
 ) -> None:
     findings.report(
         "UM104",
-        f"a wgmma multiplies {axis} {_interval(one)} of one operand by {axis} {_interval(other)} of the other",
+        f"a product multiplies {axis} {_interval(one)} of one operand by {axis} {_interval(other)} of the other",
         product.span,
     )
 
@@ -375,7 +379,8 @@ def _judge_group(
     group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: ProgramSums, bases: _Bases, findings: _Findings
 ) -> None:
     """A warpgroup's products in their order, and what its warps wrote after so many of them."""
-    _judge_sums(group, terms, sums, findings)
+    if not group.taken_over:
+        _judge_sums(group, terms, sums, findings)
     tiles: dict[tuple[str, int], tuple[_Tile, ...]] = {}
     for number, (product, of_product) in enumerate(zip(group.products, terms, strict=True)):
         writes = group.writes.get(number)
@@ -404,11 +409,11 @@ def _judge_sums(group: GroupSteps, terms: Sequence[tuple[_Term, ...]], sums: Pro
         last = before.get(product.accumulator)
         before[product.accumulator] = number
         if product.accumulates and last is None:
-            findings.report("UM108", "a wgmma adds to an accumulator in which no sum has begun", product.span)
+            findings.report("UM108", "a product adds to an accumulator in which no sum has begun", product.span)
         elif product.accumulates and taken:
-            findings.report("UM108", "a wgmma adds to a sum that has been read already", product.span)
+            findings.report("UM108", "a product adds to a sum that has been read already", product.span)
         elif not product.accumulates and last is not None and not taken and _counts(terms[last], sums):
-            findings.report("UM108", "a wgmma begins a sum anew where nobody has read the one before", product.span)
+            findings.report("UM108", "a product begins a sum anew where nobody has read the one before", product.span)
 
 
 def _counts(terms: Sequence[_Term], sums: ProgramSums) -> bool:

@@ -217,10 +217,10 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
 def _of_walk(
     program: tile.ProgramOp, d: CascadeDecisions, contents: Mapping[str, NDArray[np.uint8]]
 ) -> ProgramSums | None:
-    """Of walks that only sum products of one array with others, in registers."""
+    """Of walks that only sum products of one array with others, in registers or in slots of tensor memory."""
     # What tables lead to is no part of an array that could be followed.
     gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
-    products = () if d.tensor_columns or gathered else shared_sums(program)
+    products = () if gathered or (d.tensor_columns and not d.sum_slots) else shared_sums(program)
     groups, rows = grouping(program), None
     if groups is not None:
         if groups.bounds not in contents:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -483,3 +483,8 @@ _Type = TypeVar("_Type", bound=Attribute)
 def types_of(kind: type[_Type], operands: Values, name: str) -> list[_Type]:
     """Types of the operands of this name, those of this class."""
     return [value.type for value in operands.get(name, ()) if isinstance(value.type, kind)]
+
+
+def is_set(flag: IntAttr | None) -> bool:
+    """Of a property that is left out where it is 0, as `pair` and `leader`."""
+    return flag is not None and flag.data != 0

@@ -209,7 +209,8 @@ class RoleOp(AcOperation):
 
     The region's argument is the unit's index in its role. A role of unit thread1 is one elected thread of the
     warpgroup that begins at its first thread; the warpgroup's other threads do nothing. warp_rows: how many rows after
-    those of a warp the next one's begin, in fragments and whatever is stored of them; 16 where it is left out.
+    those of a warp the next one's begin, in fragments and whatever is stored of them; 16 where it is left out. leader:
+    1 if only the first CTA of each pair has the role, which does its work for both (`ir.ac.tensor_memory`).
     """
 
     name = "ac.role"
@@ -218,6 +219,7 @@ class RoleOp(AcOperation):
     execution = prop_def(ExecutionAttr)
     registers = prop_def(IntAttr)
     warp_rows = opt_prop_def(IntAttr)
+    leader = opt_prop_def(IntAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
@@ -356,11 +358,12 @@ class BarrierWaitOp(AcOperation):
 @irdl_op_definition
 class ArriveExpectOp(AcOperation):
     """mbarrier.arrive.expect_tx on the slot's full barrier. elected: 1 if the first thread of a warpgroup does it for
-    its unit (0 where absent)."""
+    its unit (0 where absent). leader: 1 if on that of the first CTA of the pair, which both CTAs of it do."""
 
     name = "ac.mbarrier.arrive_expect_tx"
     bytes = prop_def(IntAttr)
     elected = opt_prop_def(IntAttr)
+    leader = opt_prop_def(IntAttr)
     phase = operand_def(PhaseType)
     result = result_def(TransactionType)
 
@@ -374,7 +377,7 @@ class CopyIssueOp(AcOperation):
     and the token pays for all of them. coordinates: innermost first, in elements; where the
     CTAs share a box's axis, the rank times `rank_elements` is added to coordinate `rank_dimension`. elected: 1 if the
     first thread of a warpgroup issues it for its unit (0 where absent). evict_first: 1 if the L2 cache may give the
-    bytes up first, a hint (0 where absent).
+    bytes up first, a hint (0 where absent). leader: 1 if the bytes count on the full barrier of the pair's first CTA.
     """
 
     name = "ac.tma.issue"
@@ -386,6 +389,7 @@ class CopyIssueOp(AcOperation):
     rank_elements = opt_prop_def(IntAttr)
     box_bytes = prop_def(IntAttr)
     multicast = prop_def(IntAttr)
+    leader = opt_prop_def(IntAttr)
     descriptor = operand_def(DescriptorType)
     buffer = operand_def(MemoryType)
     tx = operand_def(TransactionType)
@@ -414,11 +418,12 @@ class TransactionCloseOp(AcOperation):
 @irdl_op_definition
 class ArriveOp(AcOperation):
     """Release a slot: one arrival on its empty barrier, in each of `peers` CTAs of the cluster. first: 1 if arithmetic
-    that follows may not be moved before it."""
+    that follows may not be moved before it. leader: 1 if it is one arrival, on the barrier of the pair's first CTA."""
 
     name = "ac.mbarrier.arrive"
     peers = prop_def(IntAttr)
     first = opt_prop_def(IntAttr)
+    leader = opt_prop_def(IntAttr)
     phase = operand_def(PhaseType)
 
 

@@ -11,6 +11,12 @@ One thread waits for an empty slot, fills it with the accumulators of one tile, 
 (`ac.tensor.read`), while the next slot is filled. A product then has the rows of all units: of 128, unit u has in each
 warp's quarter the 16 lanes from 16 u on, rows 32 w + 16 u + 0 to 15 for its warp w (`warp_rows` of `ac.role`).
 
+Two CTAs of a cluster whose ranks differ in the last bit are a pair, and multiply as one (`pair` of
+`ac.tensor.memory`): they allocate and free together, and each has the same columns. A role that only the first of them
+has (`leader` of `ac.role`) issues for both: a product has the rows of both CTAs' units, of which each CTA has its own
+in its own slot of A and its own lanes, and as many columns, of which each CTA has half of B in its slot. What that role
+waits for is signalled to the first CTA, by both (`leader` of what signals); what it signals goes to both.
+
 - `!ac.tensor_memory<columns, units>`: the block, and the barriers. Declared once, used by name.
 - `!ac.tensor_filling<ring>`: a slot of the ring that products fill. Linear.
 - `!ac.tensor_inflight<m, n, column>`: an accumulator that the tensor core owns, from a column of the unit's part on.
@@ -29,7 +35,7 @@ quarter. Read back by `tcgen05.ld.16x256b` they lie in registers as wgmma would 
 thing on every architecture.
 
 Source: PTX ISA, Tensor Memory; Data path layout organization, layouts D and F; tcgen05.ld, shapes .16x256b and
-.16x128b. Not handled: CTA pairs, block scales. Checked by: tests/contract/typestate/steps/test_tensor_memory.py,
+.16x128b; CTA pair. Not handled: block scales. Checked by: tests/contract/typestate/steps/test_tensor_memory.py,
 tests/contract/typestate/steps/test_tensor_slots.py and tests/end_to_end/test_blackwell.py.
 """
 
@@ -124,12 +130,13 @@ class TensorFillingType(PlainParameters, TypeAttribute):
 class TensorMemoryOp(AcOperation):
     """The columns that a CTA will have, and at `address` of dynamic shared memory 8 bytes for the barrier of each unit,
     then 8 for the address that the allocation gives. ring: whose slots they are, in equal parts; then there is no
-    barrier of a unit."""
+    barrier of a unit. pair: 1 if the two CTAs of a pair have them together; units are then those of one CTA."""
 
     name = "ac.tensor.memory"
     sym_name = prop_def(StringAttr)
     address = prop_def(IntAttr)
     ring = opt_prop_def(StringAttr)
+    pair = opt_prop_def(IntAttr)
     result = result_def(TensorMemoryType)
 
     def verify_(self) -> None:
@@ -290,9 +297,10 @@ class TensorIssueStoredOp(AcOperation):
 @irdl_op_definition
 class TensorReleaseOp(AcOperation):
     """Release a slot once the products issued so far have read it: the tensor core arrives on its empty barrier
-    (tcgen05.commit)."""
+    (tcgen05.commit). pair: 1 if on that of each CTA of the pair."""
 
     name = "ac.tensor.release"
+    pair = opt_prop_def(IntAttr)
     reading = operand_def(ReadingType)
 
 
@@ -363,14 +371,15 @@ class TensorLoadOp(AcOperation):
 class TensorFillOp(AcOperation):
     """Multiply two slots into an accumulator at a column of a slot of tensor memory: `steps` tcgen05.mma, by one
     thread. into: an empty slot, or one that products fill already; a_phase, phase: full slots, or such as products read
-    already. accumulate: 0, and the first step overwrites, or 1. What the other properties mean is said at
-    `ac.wgmma.issue`."""
+    already. accumulate: 0, and the first step overwrites, or 1. pair: 1 if the two CTAs of a pair multiply together: m
+    has the rows of both. What the other properties mean is said at `ac.wgmma.issue`."""
 
     name = "ac.tensor.fill"
     m = prop_def(IntAttr)
     n = prop_def(IntAttr)
     column = prop_def(IntAttr)
     accumulate = prop_def(IntAttr)
+    pair = opt_prop_def(IntAttr)
     steps = prop_def(IntAttr)
     element = prop_def(StringAttr)
     a_major = prop_def(StringAttr)
@@ -404,9 +413,11 @@ class TensorFillOp(AcOperation):
 
 @irdl_op_definition
 class TensorHandOverOp(AcOperation):
-    """The tensor core arrives on the slot's full barrier once all products issued so far are done (tcgen05.commit)."""
+    """The tensor core arrives on the slot's full barrier once all products issued so far are done (tcgen05.commit).
+    pair: 1 if on that of each CTA of the pair."""
 
     name = "ac.tensor.hand_over"
+    pair = opt_prop_def(IntAttr)
     filling = operand_def(TensorFillingType)
 
 

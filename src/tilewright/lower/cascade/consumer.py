@@ -164,7 +164,7 @@ class Consumer:
         if self.sums is not None:
             sums, cursor = self.sums
             columns = columns_of_sums(self.d, self.axes, slot_sums(self.program, op))
-            found, cursor = read_sums(self.build, sums, self.unit, cursor, columns, self.d.unit_rows)
+            found, cursor = read_sums(self.build, sums, self.unit, cursor, columns, self.d)
             self.values |= dict(zip(op.outputs, found, strict=True))
             self.sums = sums, cursor
             return

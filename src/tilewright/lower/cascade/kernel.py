@@ -113,10 +113,14 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     further = (turns, sums and sums.ring, meeting and meeting.ring)
     for ring in (*declared, *(each for each in further if each is not None)):
         build.add(ac.BarrierInitOp.create(operands=[ring]))
-    if allocated is not None:
+    if allocated is not None and not d.pair:
         set_up(build, d, allocated)
     build.add(ac.FenceBarrierInitOp.create())
     build.add(ac.CtaSyncOp.create() if d.cluster_ctas == 1 else ac.ClusterSyncOp.create())
+    if allocated is not None and d.pair:
+        # Two CTAs allocate together once both run.
+        set_up(build, d, allocated)
+        build.add(ac.CtaSyncOp.create())
     if d.programmatic and not d.waits_alone:
         build.add(ac.GridWaitOp.create())
         build.add(ac.GridReleaseOp.create())
@@ -127,8 +131,8 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
         build, program, d, rings, Shared(rows, columns, staging, turns, memory, partials, meeting, rooms), arrays, sums
     )
     if allocated is not None:
-        take_down(build, allocated)
-    if d.cluster_ctas > 1:
+        take_down(build, d, allocated)
+    if d.cluster_ctas > 1 and not d.pair:
         build.add(ac.ClusterSyncOp.create())
     return module, workspaces
 

@@ -5,6 +5,9 @@ operands. It issues their products for all consumers' rows and goes on at once: 
 slots as it has read them, and hands the sums over when the last product of the walk is done. So products of the next
 tile run while the consumers, who have the sums in registers by then, compute on and store.
 
+In a pair of CTAs the first one has the role that issues: a product has the rows of both, each CTA brings its rows and
+half of the columns, and its consumers read its own sums. The tensor core arrives in both.
+
 Checked by: tests/contract/typestate/steps/test_tensor_slots.py and tests/end_to_end/test_blackwell.py.
 """
 
@@ -33,7 +36,15 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loops
 from tilewright.lower.build import Build, counted_loop, new_role
 from tilewright.lower.cascade.place import open_tiles
-from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout, release, wait_for
+from tilewright.lower.cascade.slots import (
+    Ring,
+    b_properties,
+    behind_barriers,
+    marked,
+    matrix_layout,
+    release,
+    wait_for,
+)
 from tilewright.lower.cascade.tensor_product import FIRST_BARRIER, release_read
 
 _RING = "sums_ring"
@@ -70,7 +81,7 @@ def declare_sums(build: Build, d: CascadeDecisions) -> Sums:
                 "sym_name": StringAttr(_RING),
                 "stages": IntAttr(d.sum_slots),
                 "full_arrivals": IntAttr(1),
-                "empty_arrivals": IntAttr(d.consumers),
+                "empty_arrivals": IntAttr(d.consumers * (2 if d.pair else 1)),
                 "address": IntAttr(address),
             },
             result_types=[ring_type],
@@ -80,6 +91,7 @@ def declare_sums(build: Build, d: CascadeDecisions) -> Sums:
         "sym_name": StringAttr("tensor_memory"),
         "address": IntAttr(address + 16 * d.sum_slots),
         "ring": StringAttr(_RING),
+        **marked("pair", bool(d.pair)),
     }
     kind = TensorMemoryType(IntAttr(d.tensor_columns), IntAttr(d.consumers))
     return Sums(ring, build.value(TensorMemoryOp.create(properties=properties, result_types=[kind])))
@@ -110,7 +122,7 @@ def add_issuer(
     limits: SSAValue | None,
 ) -> None:
     """The role that multiplies. first: its first thread; limits: the array that says where groups of rows end."""
-    role, _ = new_role(build, "issuer", "thread1", 1, first, d.producer_registers)
+    role, _ = new_role(build, "issuer", "thread1", 1, first, d.producer_registers, leader=bool(d.pair))
     listed, axes = list(rings), cascade_axes(program)
     starts = [*(rings[load].start(role, "full") for load in listed), sums.start(role, "empty")]
     inside, _, carried = open_tiles(role, program, d, starts, limits=limits)
@@ -128,7 +140,7 @@ def add_issuer(
         inner.add(ac.YieldOp.create(operands=[*(moved[load] for load in needed), filling]))
         *left, filling = op.outputs
         cursors |= dict(zip(needed, left, strict=True))
-        inside.add(TensorHandOverOp.create(operands=[filling]))
+        inside.add(TensorHandOverOp.create(operands=[filling], properties=marked("pair", bool(d.pair))))
     inside.add(ac.YieldOp.create(operands=[*(cursors[load] for load in listed), own]))
 
 
@@ -166,7 +178,7 @@ class _Issuer:
                 if load in left:
                     held[load] = reading
                 else:
-                    release_read(build, reading)
+                    release_read(build, reading, pair=bool(self.d.pair))
         return into, moved
 
     def _fill(
@@ -185,10 +197,11 @@ class _Issuer:
         op = TensorFillOp.create(
             operands=[self.sums.memory, into, phases[0], a.buffer, phases[1], b.buffer],
             properties={
-                "m": IntAttr(self.d.tile_rows),
+                "m": IntAttr(self.d.tile_rows * (2 if self.d.pair else 1)),
                 "n": IntAttr(columns),
                 "column": IntAttr(begin),
                 "accumulate": IntAttr(accumulate),
+                **marked("pair", bool(self.d.pair)),
                 "steps": IntAttr(len(steps)),
                 "element": StringAttr(b.decision.element),
                 "a_major": StringAttr(major),
@@ -210,13 +223,18 @@ class _Issuer:
 
 
 def read_sums(
-    build: Build, sums: Sums, unit: SSAValue, cursor: SSAValue, columns: Mapping[SSAValue, tuple[int, int]], rows: int
+    build: Build,
+    sums: Sums,
+    unit: SSAValue,
+    cursor: SSAValue,
+    columns: Mapping[SSAValue, tuple[int, int]],
+    d: CascadeDecisions,
 ) -> tuple[list[SSAValue], SSAValue]:
     """(the sums of a walk as fragments, the cursor behind their slot), which is free once all threads have them."""
     phase, cursor = sums.take(build, cursor, "full")
     found: list[SSAValue] = []
     for begin, count in columns.values():
-        kind = ac.FragmentType(IntAttr(rows), IntAttr(count), StringAttr("mn"), StringAttr("f32"))
+        kind = ac.FragmentType(IntAttr(d.unit_rows), IntAttr(count), StringAttr("mn"), StringAttr("f32"))
         op = TensorReadOp.create(
             operands=[sums.memory, phase, unit],
             properties={"column": IntAttr(begin)},
@@ -226,5 +244,5 @@ def read_sums(
         found.append(op.results[0])
         phase = op.results[1]
     build.add(TensorFenceOp.create(operands=[unit], properties={"first_barrier": IntAttr(FIRST_BARRIER)}))
-    release(build, phase)
+    release(build, phase, leader=bool(d.pair))
     return found, cursor

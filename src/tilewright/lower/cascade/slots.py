@@ -28,7 +28,8 @@ _STEP_BYTES = 32
 @dataclass(frozen=True, slots=True)
 class Ring:
     """A load's ring, the buffer that it guards, and the map that fills it. One that is joined has the ring of the load
-    before it, whose cursor serves both. peers: CTAs that fill the ring's slots, to each of which they are released."""
+    before it, whose cursor serves both. peers: CTAs that fill the ring's slots, to each of which they are released.
+    leader: whether the first CTA of a pair waits for what both CTAs fill."""
 
     decision: SlotDecision
     name: StringAttr
@@ -36,6 +37,7 @@ class Ring:
     buffer: SSAValue
     map: SSAValue
     peers: int
+    leader: bool = False
 
     def start(self, build: Build, side: str) -> SSAValue:
         properties = {"side": StringAttr(side)}
@@ -115,10 +117,10 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
         else:
             ring_name, units = StringAttr(f"{name}_ring"), 1 if d.sum_slots else d.tile_units
             peers = max(one.peers for one in together(d.slots, each))
-            ring = _declare_ring(build, ring_name, each.slots, units * peers, barrier)
+            ring = _declare_ring(build, ring_name, each.slots, (2 if d.pair else 1, units * peers), barrier)
             barrier += 2 * _BARRIER_BYTES * each.slots
         if each.which and before is not None:
-            rings[listed[each.load]] = Ring(each, ring_name, ring, before.buffer, map_, peers)
+            rings[listed[each.load]] = Ring(each, ring_name, ring, before.buffer, map_, peers, bool(d.pair))
             continue
         kind = MemoryType(
             StringAttr("SMEM"), StringAttr(each.element), IntAttr(each.slots), IntAttr(each.among * each.slot_bytes),
@@ -131,7 +133,7 @@ def declare_rings(build: Build, program: tile.ProgramOp, d: CascadeDecisions) ->
             "ring": ring_name,
         }
         buffer = build.value(ac.BufferOp.create(properties=properties, result_types=[kind]))
-        rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_, peers)
+        rings[listed[each.load]] = Ring(each, ring_name, ring, buffer, map_, peers, bool(d.pair))
         address += each.slots * each.among * each.slot_bytes
     return rings
 
@@ -152,12 +154,13 @@ def _declare_map(build: Build, program: tile.ProgramOp, name: str, slot: SlotDec
     return tensor_map(build, name, slot.buffer, slot.map, dims)
 
 
-def _declare_ring(build: Build, name: StringAttr, slots: int, units: int, address: int) -> SSAValue:
+def _declare_ring(build: Build, name: StringAttr, slots: int, arrivals: tuple[int, int], address: int) -> SSAValue:
+    """arrivals: that full and empty barriers count."""
     properties: dict[str, Attribute] = {
         "sym_name": name,
         "stages": IntAttr(slots),
-        "full_arrivals": IntAttr(1),
-        "empty_arrivals": IntAttr(units),
+        "full_arrivals": IntAttr(arrivals[0]),
+        "empty_arrivals": IntAttr(arrivals[1]),
         "address": IntAttr(address),
     }
     return build.value(ac.RingOp.create(properties=properties, result_types=[ac.RingType(name, IntAttr(slots))]))
@@ -218,10 +221,15 @@ def wgmma_wait(
     return tuple(op.results)
 
 
-def release(build: Build, phase: SSAValue, *, first: bool = False, peers: int = 1) -> None:
-    """first: whether what follows may not be moved before it. peers: as a ring has them."""
-    properties = {"peers": IntAttr(peers)} | ({"first": IntAttr(1)} if first else {})
+def release(build: Build, phase: SSAValue, *, first: bool = False, peers: int = 1, leader: bool = False) -> None:
+    """first: whether what follows may not be moved before it. peers, leader: as a ring has them."""
+    properties = {"peers": IntAttr(peers)} | ({"first": IntAttr(1)} if first else {}) | marked("leader", leader)
     build.add(ac.ArriveOp.create(operands=[phase], properties=properties))
+
+
+def marked(name: str, holds: bool) -> dict[str, Attribute]:
+    """A property that is left out where it does not hold."""
+    return {name: IntAttr(1)} if holds else {}
 
 
 def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[int, Sequence[SSAValue]]]]) -> None:
@@ -233,15 +241,15 @@ def fill(build: Build, cursor: SSAValue, filled: Sequence[tuple[Ring, Mapping[in
     left = sum(ring.decision.slot_bytes for ring, _ in filled)
     tx = build.value(
         ac.ArriveExpectOp.create(
-            operands=[phase], properties={"bytes": IntAttr(left)},
+            operands=[phase], properties={"bytes": IntAttr(left), **marked("leader", first.leader)},
             result_types=[ac.TransactionType(first.name, IntAttr(left))],
         )
     )  # fmt: skip
     for ring, coordinates in filled:
         slot = ring.decision
-        shared: dict[str, Attribute] = {}
-        if slot.read_once:
-            shared |= {"evict_first": IntAttr(1)}
+        shared = marked("evict_first", bool(slot.read_once)) | marked("leader", ring.leader)
+        if slot.halved:
+            shared |= {"rank_dimension": IntAttr(slot.halved_dimension), "rank_elements": IntAttr(slot.halved)}
         if slot.peers > 1:
             shared |= {"rank_dimension": IntAttr(1), "rank_elements": IntAttr(slot.rows // slot.peers)}
         for offset, place in coordinates.items():

@@ -48,7 +48,7 @@ from tilewright.ir.tile.repeats import bare
 from tilewright.lower.build import Build, counted_loop
 from tilewright.lower.cascade.remade import operand_phase, operand_ring
 from tilewright.lower.cascade.running import Staying
-from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, matrix_layout, step_elements
+from tilewright.lower.cascade.slots import Ring, b_properties, behind_barriers, marked, matrix_layout, step_elements
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -70,9 +70,9 @@ def set_up(build: Build, d: CascadeDecisions, memory: SSAValue) -> None:
         build.add(op.create(operands=[memory]))
 
 
-def take_down(build: Build, memory: SSAValue) -> None:
-    """All roles are done with it."""
-    build.add(ac.CtaSyncOp.create())
+def take_down(build: Build, d: CascadeDecisions, memory: SSAValue) -> None:
+    """All roles are done with it, of both CTAs of a pair."""
+    build.add(ac.ClusterSyncOp.create() if d.pair else ac.CtaSyncOp.create())
     build.add(TensorDeallocOp.create(operands=[memory]))
 
 
@@ -163,8 +163,8 @@ def issue_fragment(
     return inflight, reading
 
 
-def release_read(build: Build, reading: SSAValue) -> None:
-    build.add(TensorReleaseOp.create(operands=[reading]))
+def release_read(build: Build, reading: SSAValue, *, pair: bool = False) -> None:
+    build.add(TensorReleaseOp.create(operands=[reading], properties=marked("pair", pair)))
 
 
 def waited(

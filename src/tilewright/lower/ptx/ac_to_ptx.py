@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.base.size import number_of, product
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import OPERATIONS as FRAGMENT_OPERATIONS
 from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
@@ -67,7 +68,7 @@ from tilewright.lower.points.rows import lower_rows
 from tilewright.lower.points.runs import lower_runs
 from tilewright.lower.points.transpose import lower_transpose
 from tilewright.lower.ptx.async_copy import lower_async_copy
-from tilewright.lower.ptx.cluster_sync import lower_cluster_sync
+from tilewright.lower.ptx.cluster_sync import lower_sync
 from tilewright.lower.ptx.emit import Text
 from tilewright.lower.ptx.global_access import load_index
 from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
@@ -84,7 +85,6 @@ from tilewright.lower.ptx.places import (
     Place,
     RingPlace,
     ScalesPlace,
-    TensorMemoryPlace,
     registers_of,
     with_registers,
 )
@@ -114,7 +114,6 @@ from tilewright.lower.ptx.tensor_memory import (
     enter_role,
     lower_set_up,
     lower_tensor,
-    synchronize_cta,
 )
 from tilewright.lower.ptx.tensor_slots import lower_barrier_wait, lower_slots
 from tilewright.targets import target as target_named
@@ -267,15 +266,10 @@ def _lower_top_level(lowering: Lowering, op: Operation) -> None:
             text.place(done)
         case ac.FenceBarrierInitOp():
             text.emit("fence.mbarrier_init.release.cluster")
-        case ac.CtaSyncOp():
-            if any(isinstance(place, TensorMemoryPlace) for place in lowering.places.values()):
-                synchronize_cta(lowering)
-            else:
-                text.emit("bar.sync", 0)
+        case ac.CtaSyncOp() | ac.ClusterSyncOp():
+            lower_sync(lowering, op)
         case _ if isinstance(op, TensorSetUp):
             lower_set_up(lowering, op)
-        case ac.ClusterSyncOp():
-            lower_cluster_sync(text, op)
         case ac.PrefetchOp():
             lower_prefetch(lowering, op, ac.kernel_of(op))
         case ac.GridWaitOp() | ac.GridReleaseOp():
@@ -309,6 +303,10 @@ def _lower_role(lowering: Lowering, role: ac.RoleOp) -> None:
         _lower_register_budget(lowering, role.registers.data)
     if unit == "thread1":
         text.emit("bra", end, guard=f"!{lowering.is_first_thread}")
+    lowering.leads = is_set(role.leader)
+    if lowering.leads:
+        rank = text.into("b32", "mov.u32", "%cluster_ctarank")
+        text.emit("bra", end, guard=text.into("pred", "setp.ne.u32", rank, 0))
     number = text.into("b32", "sub.u32", lowering.warpgroup, first // 128)
     lowering.places[argument] = IndexPlace(number)
     lowering.warp_rows = WARP_ROWS if role.warp_rows is None else role.warp_rows.data

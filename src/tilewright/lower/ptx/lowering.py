@@ -63,6 +63,8 @@ class Lowering:
     is_first_thread: str = ""
     warp_rows: int = WARP_ROWS
     """How many rows after those of a warp the next one's begin, in the role that is lowered."""
+    leads: bool = False
+    """Whether that role is of the first CTA of a pair alone."""
     items: dict[Operation, TurnItems] = field(default_factory=dict[Operation, "TurnItems"])
     """Of roles whose units take parts and whole tiles in turn."""
     walks: dict[Block, GroupWalk] = field(default_factory=dict[Block, GroupWalk])

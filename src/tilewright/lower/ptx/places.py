@@ -33,12 +33,18 @@ class BufferPlace:
 @dataclass(frozen=True, slots=True)
 class TensorMemoryPlace:
     """A CTA's tensor memory: where in shared memory the units' barriers are, of which there are `barriers`; columns, of
-    all together and of each unit's part or slot of a ring."""
+    all together and of each unit's part or slot of a ring; pair: whether two CTAs have them together."""
 
     address: int
     columns: int
     barriers: int
     part_columns: int
+    pair: bool = False
+
+    @property
+    def cta_group(self) -> str:
+        """The modifier of all instructions that have to do with it."""
+        return f"cta_group::{2 if self.pair else 1}"
 
     @property
     def word_address(self) -> int:

@@ -1,6 +1,8 @@
 """How rings become mbarriers: cursors, waits, announced bytes, bulk copies, releases.
 
-Sources: PTX ISA, mbarrier.try_wait, mbarrier.arrive, cp.async.bulk.tensor, mapa.
+In a pair of CTAs, what the first one's thread waits for is signalled on its barriers, by both CTAs.
+
+Sources: PTX ISA, mbarrier.try_wait, mbarrier.arrive, cp.async.bulk.tensor (.cta_group::2), mapa.
 Checked by: tests/lower/test_ptx_text.py.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 from xdsl.ir import Block, SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.lower.ptx.lowering import Lowering, slot_of
 from tilewright.lower.ptx.places import BufferPlace, CursorPlace, ParameterPlace, RingPlace, SlotPlace
 
@@ -47,7 +50,13 @@ def barrier_address(lowering: Lowering, slot: SlotPlace, behind: int) -> str:
     return text.into("b32", "add.u32", offset, constant) if constant else offset
 
 
-def lower_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
+def _of_leader(lowering: Lowering, address: str) -> str:
+    """The barrier at the same place of the pair's first CTA. A pair is a cluster."""
+    return lowering.text.into("b32", "mapa.shared::cluster.u32", address, 0)
+
+
+def lower_wait(lowering: Lowering, op: ac.BarrierWaitOp, *, of_cluster: bool = False) -> SlotPlace:
+    """of_cluster: whether threads of another CTA hand over what they have read or written."""
     text = lowering.text
     ring, cursor = lowering.place(op.ring), lowering.place(op.cursor)
     assert isinstance(ring, RingPlace) and isinstance(cursor, CursorPlace)
@@ -60,8 +69,8 @@ def lower_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
     # issued them, and are read by wgmma alone. So the scope is the CTA's, on empty barriers too (see lower_arrive).
     retry, done = text.label("wait"), text.label("wait_done")
     text.place(retry)
-    passed = text.register("pred")
-    text.emit("mbarrier.try_wait.parity.shared::cta.b64", passed, f"[{address}]", parity)
+    passed, order = text.register("pred"), ".acquire.cluster" if of_cluster else ""
+    text.emit(f"mbarrier.try_wait.parity{order}.shared::cta.b64", passed, f"[{address}]", parity)
     text.emit("bra", done, guard=passed)
     text.emit("bra", retry)
     text.place(done)
@@ -72,12 +81,15 @@ def lower_arrive_expect(lowering: Lowering, op: ac.ArriveExpectOp) -> SlotPlace:
     """Announce the slot's bytes and arrive on its full barrier."""
     slot = slot_of(lowering, op.phase)
     address = barrier_address(lowering, slot, 0)
-    guard = _elected(lowering, op)
+    guard, where = _elected(lowering, op), "cta"
+    if is_set(op.leader):
+        # Nothing is handed over by it: a scope of the cluster would order nothing more.
+        address, where = _of_leader(lowering, address), "cluster"
     if op.bytes.data:
-        opcode = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
+        opcode = f"mbarrier.arrive.expect_tx.release.cta.shared::{where}.b64"
         lowering.text.emit(opcode, "_", f"[{address}]", op.bytes.data, guard=guard)
     else:
-        lowering.text.emit("mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=guard)
+        lowering.text.emit(f"mbarrier.arrive.release.cta.shared::{where}.b64", "_", f"[{address}]", guard=guard)
     return slot
 
 
@@ -97,6 +109,8 @@ def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
         base = text.into("b32", "mad.lo.u32", rank, op.rank_offset_bytes.data, base)
     destination = text.into("b32", "mad.lo.u32", slot.stage, buffer.slot_bytes, base)
     barrier = barrier_address(lowering, slot, 0)
+    if is_set(op.leader):
+        barrier = _of_leader(lowering, barrier)
     indices = [lowering.index(value) for value in op.coordinates]
     if op.rank_elements is not None and op.rank_dimension is not None:
         rank = text.into("b32", "mov.u32", "%cluster_ctarank")
@@ -109,6 +123,8 @@ def lower_copy_issue(lowering: Lowering, op: ac.CopyIssueOp) -> None:
     if op.multicast.data > 1:
         opcode += ".multicast::cluster"
         operands.append(text.into("b16", "mov.u16", (1 << op.multicast.data) - 1))
+    if is_set(op.leader):
+        opcode += ".cta_group::2"
     if op.evict_first is not None and op.evict_first.data:
         opcode += ".L2::cache_hint"
         # No instruction of its own: an assembler knows the policy of the whole, and puts it into a constant.
@@ -122,6 +138,12 @@ def lower_arrive(lowering: Lowering, op: ac.ArriveOp) -> None:
     slot = slot_of(lowering, op.phase)
     address = barrier_address(lowering, slot, slot.ring.stages)
     peers = op.peers.data
+    if is_set(op.leader):
+        # What the unit's threads have read comes before what the first CTA issues.
+        remote = _of_leader(lowering, address)
+        opcode = "mbarrier.arrive.release.cluster.shared::cluster.b64"
+        text.emit(opcode, "_", f"[{remote}]", guard=lowering.is_first_thread)
+        return
     if peers == 1:
         text.emit("mbarrier.arrive.release.cta.shared::cta.b64", "_", f"[{address}]", guard=lowering.is_first_thread)
         return

@@ -17,6 +17,7 @@ from typing import Literal, cast
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import (
     TensorAccumulatorType,
     TensorAllocOp,
@@ -78,6 +79,8 @@ _STORE_COLUMNS, _STORE_REGISTERS, _STORE_MOST = 4, 2, 64
 """Of tcgen05.st.16x128b.x1, and its largest count."""
 _LANE_SHIFT = 21
 """A warp's lanes begin at 32 times its number in the unit, in the upper half of an address."""
+_PAIR_MASK = 0b11
+"""The CTAs of a pair, which is a cluster."""
 _UNIT_LANES = 16
 """Of each warp's, that a unit has of a product of all units' rows."""
 
@@ -86,7 +89,8 @@ def declare_memory(op: TensorMemoryOp) -> TensorMemoryPlace:
     kind = op.result.type
     if op.ring is None:
         return TensorMemoryPlace(op.address.data, kind.columns.data, kind.units.data, kind.part_columns)
-    return TensorMemoryPlace(op.address.data, kind.columns.data, 0, kind.columns.data // _ring(op).stages.data)
+    slot_columns = kind.columns.data // _ring(op).stages.data
+    return TensorMemoryPlace(op.address.data, kind.columns.data, 0, slot_columns, is_set(op.pair))
 
 
 def _ring(op: TensorMemoryOp) -> ac.RingOp:
@@ -107,7 +111,7 @@ def memory_of(lowering: Lowering, value: SSAValue) -> TensorMemoryPlace:
 
 def lower_set_up(lowering: Lowering, op: TensorSetUp) -> None:
     text, memory = lowering.text, memory_of(lowering, op.memory)
-    word = f"[{lowering.shared_base}+{memory.word_address}]"
+    word, group = f"[{lowering.shared_base}+{memory.word_address}]", memory.cta_group
     match op:
         case TensorInitOp():
             first = text.into("pred", "setp.eq.u32", lowering.thread, 0)
@@ -115,28 +119,19 @@ def lower_set_up(lowering: Lowering, op: TensorSetUp) -> None:
                 address = f"[{lowering.shared_base}+{memory.address + _BARRIER_BYTES * unit}]"
                 text.emit("mbarrier.init.shared::cta.b64", address, 1, guard=first)
         case TensorAllocOp():
-            opcode = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"
+            opcode = f"tcgen05.alloc.{group}.sync.aligned.shared::cta.b32"
             text.emit(opcode, word, memory.columns, guard=_first_warp(lowering))
         case TensorRelinquishOp():
-            opcode = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned"
+            opcode = f"tcgen05.relinquish_alloc_permit.{group}.sync.aligned"
             text.emit(opcode, guard=_first_warp(lowering))
         case TensorDeallocOp():
             base = text.into("b32", "ld.shared.b32", word)
-            opcode = "tcgen05.dealloc.cta_group::1.sync.aligned.b32"
+            opcode = f"tcgen05.dealloc.{group}.sync.aligned.b32"
             text.emit(opcode, base, memory.columns, guard=_first_warp(lowering))
 
 
 def _first_warp(lowering: Lowering) -> str:
     return lowering.text.into("pred", "setp.lt.u32", lowering.thread, _WARP_THREADS)
-
-
-def synchronize_cta(lowering: Lowering) -> None:
-    """All threads of a CTA that has tensor memory: what they did there comes before what any of them does next."""
-    text = lowering.text
-    text.emit("bar.warp.sync", -1)  # threads of a role of one have gone their own way
-    text.emit("tcgen05.fence::before_thread_sync")
-    text.emit("bar.sync", 0)
-    text.emit("tcgen05.fence::after_thread_sync")
 
 
 def enter_role(lowering: Lowering, role: ac.RoleOp) -> None:
@@ -187,7 +182,7 @@ def lower_tensor(lowering: Lowering, op: TensorOp) -> None:
             _store(lowering, op)
         case TensorReleaseOp():
             slot = slot_of(lowering, op.reading)
-            commit(lowering, barrier_address(lowering, slot, slot.ring.stages))
+            commit(lowering, barrier_address(lowering, slot, slot.ring.stages), pair=is_set(op.pair))
         case TensorCommitOp():
             commit(lowering, own.barrier)
         case TensorWaitOp():
@@ -203,10 +198,14 @@ def registers(lowering: Lowering) -> TensorRegisters:
     return lowering.tensor
 
 
-def commit(lowering: Lowering, address: str) -> None:
-    """The tensor core arrives on a barrier once the products issued so far are done."""
-    opcode = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
-    lowering.text.emit(opcode, f"[{address}]", guard=_first_thread(lowering))
+def commit(lowering: Lowering, address: str, *, pair: bool = False) -> None:
+    """The tensor core arrives on a barrier once the products issued so far are done; pair: on that of each CTA."""
+    text, guard = lowering.text, _first_thread(lowering)
+    if not pair:
+        text.emit("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64", f"[{address}]", guard=guard)
+        return
+    opcode = "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64"
+    text.emit(opcode, f"[{address}]", text.into("b16", "mov.u16", _PAIR_MASK), guard=guard)
 
 
 def _first_thread(lowering: Lowering) -> str:
@@ -302,12 +301,12 @@ def multiply(
     slot: SlotPlace = slot_of(lowering, op.phase)
     base = shared_descriptor(lowering, b, op.b_leading_bytes.data, op.b_stride_bytes.data, slot.stage, "")
     sums = text.into("b32", "add.u32", columns, op.column.data)
-    kind = text.into("b32", "mov.b32", instruction)
+    kind, group = text.into("b32", "mov.b32", instruction), 2 if isinstance(op, TensorFillOp) and is_set(op.pair) else 1
     advances = integers(op.b_step_bytes)
     for step, operand in enumerate(operands):
         descriptor = offset_descriptor(text, base, advances[step])
         scale = scale_predicate(text, overwrite=overwrites and step == 0)
-        opcode = f"tcgen05.mma.cta_group::1.kind::{_KINDS[op.element.data][0]}"
+        opcode = f"tcgen05.mma.cta_group::{group}.kind::{_KINDS[op.element.data][0]}"
         text.emit(opcode, f"[{sums}]", operand, descriptor, kind, scale, guard=_first_thread(lowering))
     lowering.places[op.reading] = slot
 

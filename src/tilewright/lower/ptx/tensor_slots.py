@@ -2,7 +2,7 @@
 
 A role of one thread fills, without a predicate; a commit on the slot's full barrier hands it over. Behind a wait for a
 slot of tensor memory stands tcgen05.fence::after_thread_sync: what the thread issues or reads then comes after what
-those have done that arrived on the barrier. A unit reads 16 lanes of each warp's quarter.
+those have done that arrived on the barrier, in both CTAs of a pair. A unit reads 16 lanes of each warp's quarter.
 
 Source: PTX ISA, tcgen05.commit, tcgen05.fence, tcgen05.ld; Data path layout organization, layouts D and F. Checked by:
 tests/end_to_end/test_blackwell.py.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.tensor_memory import (
     TensorFillOp,
     TensorHandOverOp,
@@ -41,8 +42,9 @@ def lower_barrier_wait(lowering: Lowering, op: ac.BarrierWaitOp) -> SlotPlace:
     others = text.label("others") if alone else ""
     if alone:
         text.emit("bra", others, guard=f"!{registers(lowering).issues}")
-    slot = lower_wait(lowering, op)
-    if alone or _is_slot_wait(op):
+    of_sums = _is_slot_wait(op)
+    slot = lower_wait(lowering, op, of_cluster=of_sums and lowering.leads)
+    if alone or of_sums:
         if registers(lowering).own:
             text.emit("bar.warp.sync", -1)
         text.emit("tcgen05.fence::after_thread_sync")
@@ -69,7 +71,7 @@ def lower_slots(lowering: Lowering, op: TensorSlotOp) -> None:
             multiply(lowering, op, operands, kind, columns, not op.accumulate.data)
             lowering.places[op.filling] = slot
         case TensorHandOverOp():
-            commit(lowering, barrier_address(lowering, slot_of(lowering, op.filling), 0))
+            commit(lowering, barrier_address(lowering, slot_of(lowering, op.filling), 0), pair=is_set(op.pair))
         case TensorReadOp():
             kind, slot = op.result.type, slot_of(lowering, op.phase)
             assert isinstance(kind, ac.FragmentType)

@@ -12,7 +12,7 @@ sorted, merged and disjoint. Spans point into the PTX text.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from tilewright.base.plan import TensorMap
 from tilewright.base.span import Span
 from tilewright.base.value import dataclass, value
+
+if TYPE_CHECKING:
+    from tilewright.legal.descriptor.tensor_core_descriptor import OperandElement
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
@@ -307,14 +310,16 @@ class WgmmaFence:
 
 @value
 class SharedMatrix:
-    """An operand of a wgmma in shared memory, by its descriptor (`machine.tensor_core.wgmma`). rows: along M or N;
-    depth: along K, in elements; major: "k" or "mn"."""
+    """An operand of the tensor core in shared memory, by its descriptor: of a wgmma (`machine.tensor_core.wgmma`), or,
+    where its element is named, of a tcgen05.mma (`tensor_operand`). rows: along M or N; depth: along K, in elements;
+    major: "k" or "mn"."""
 
     descriptor: int
     rows: int
     depth: int
     element_bytes: int
     major: Literal["k", "mn"]
+    element: OperandElement | None = None
 
 
 @value
@@ -516,6 +521,8 @@ class TensorMemoryIssue:
     reads, writes: blocks of tensor memory; shared: (CTA, bytes) of shared-memory operands, read through the async
     proxy; registers: names that an ld writes or an st reads. other_quarter: the address
     of an ld or st named lanes of the first quarter, which is not its warp's own; the blocks are of its own.
+    matrices: of an mma of dense operands of whole bytes, A and B in each CTA of the group, None for A in tensor memory;
+    accumulates: whether it adds to what D holds.
     """
 
     actor: WarpActor
@@ -529,6 +536,8 @@ class TensorMemoryIssue:
     registers: tuple[str, ...]
     span: Span
     other_quarter: bool = False
+    matrices: tuple[tuple[int, SharedMatrix | None, SharedMatrix], ...] = ()
+    accumulates: bool = True
 
 
 @value

@@ -28,7 +28,7 @@ from tilewright.legal.descriptor.tensor_core_descriptor import (
 )
 from tilewright.machine.core.decoder import WORD32, WORD64, Decoder, Modifiers, unsupported
 from tilewright.machine.core.engine_fault import EngineFault
-from tilewright.machine.core.event import Ranges, TensorBlock
+from tilewright.machine.core.event import Ranges, SharedMatrix, TensorBlock
 from tilewright.machine.core.state import Cta, Warp
 from tilewright.machine.core.step import Control
 from tilewright.machine.instruction.tcgen05 import take_group
@@ -36,9 +36,10 @@ from tilewright.machine.instruction.tcgen05_copy import only_lane, require_share
 from tilewright.machine.tensor_core.tensor_memory import LANES, blocks_of, group_of, require, split
 from tilewright.machine.tensor_core.tensor_operand import (
     Major,
+    element_bits,
     tile_ranges,
 )
-from tilewright.machine.tensor_core.tensor_operation import issue
+from tilewright.machine.tensor_core.tensor_operation import Matrices, issue
 from tilewright.machine.tensor_core.tensor_product import Product, blocks, data_path, multiply
 
 _SCALE_VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
@@ -150,7 +151,10 @@ def _mma(weight_stationary: bool, sparse: bool) -> Callable[[Decoder, Instructio
                     multiply(product, group)
 
             shared = tuple((cta, ranges) for cta in group)
-            issue(warp, lane, "mma", tuple(reads), tuple(writes), shared, text.cta_group, instruction.span, action)
+            issue(
+                warp, lane, "mma", tuple(reads), tuple(writes), shared, text.cta_group, instruction.span, action,
+                _matrices(product, group), product.accumulate,
+            )  # fmt: skip
 
         return Control(act)
 
@@ -165,6 +169,29 @@ def _operand_ranges(product: Product) -> Ranges:
         depth = fields.k // 2 if fields.sparse else fields.k
         a = (product.a, path.rows, depth, fields.a or "f16", fields.a_major)
     return _both_ranges((product.b, path.b_rows, fields.k, fields.b or "f16", fields.b_major), a)
+
+
+def _matrices(product: Product, group: tuple[Cta, ...]) -> Matrices:
+    """Where the operands lie, of whole bytes an element."""
+    fields, path = product.fields, product.path
+    elements = fields.a, fields.b
+    if (
+        fields.sparse
+        or fields.a is None
+        or fields.b is None
+        or min(element_bits(each) for each in elements if each) < 8
+    ):
+        return ()
+    a = None
+    if not product.a_in_tensor_memory:
+        a = _matrix(product.a, path.rows, fields.k, fields.a, fields.a_major)
+    b = _matrix(product.b, path.b_rows, fields.k, fields.b, fields.b_major)
+    return tuple((cta.linear, a, b) for cta in group)
+
+
+@lru_cache(maxsize=4096)
+def _matrix(descriptor: int, rows: int, depth: int, element: OperandElement, major: Major) -> SharedMatrix:
+    return SharedMatrix(descriptor, rows, depth, element_bits(element) // 8, major, element)
 
 
 _Tile = tuple[int, int, int, OperandElement, Major]

@@ -22,6 +22,7 @@ from tilewright.machine.core.event import (
     Access,
     CommitArrive,
     Ranges,
+    SharedMatrix,
     TensorBlock,
     TensorMemoryActor,
     TensorMemoryCommit,
@@ -33,6 +34,7 @@ from tilewright.machine.core.state import Cta, Strand, Warp
 
 Kind = Literal["mma", "cp", "shift"]
 Shared = tuple[tuple[Cta, Ranges], ...]
+Matrices = tuple[tuple[int, SharedMatrix | None, SharedMatrix], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,15 +108,22 @@ def thread_of(warp: Warp, lane: int) -> Thread:
 
 def issue(
     warp: Warp, lane: int, kind: Kind, reads: tuple[TensorBlock, ...], writes: tuple[TensorBlock, ...],
-    shared: Shared, cta_group: int, span: Span, action: Callable[[], None],
+    shared: Shared, cta_group: int, span: Span, action: Callable[[], None], matrices: Matrices = (),
+    accumulates: bool = True,
 ) -> None:  # fmt: skip
-    """A thread issues an mma, cp or shift; `action` is performed in the thread's order, at any later time."""
+    """A thread issues an mma, cp or shift; `action` is performed in the thread's order, at any later time. matrices,
+    accumulates: as the event has them."""
     operation = new_operation(warp)
     thread_of(warp, lane).operations.append(operation)
     observe = warp.cta.cluster.observe
     if observe is not None:
         operands = tuple((cta.linear, ranges) for cta, ranges in shared)
-        observe(TensorMemoryIssue(warp.actor, lane, operation, kind, reads, writes, operands, cta_group, (), span))
+        observe(
+            TensorMemoryIssue(
+                warp.actor, lane, operation, kind, reads, writes, operands, cta_group, (), span,
+                matrices=matrices, accumulates=accumulates,
+            )
+        )  # fmt: skip
 
     def perform() -> None:
         action()

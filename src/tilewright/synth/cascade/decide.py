@@ -70,10 +70,12 @@ from tilewright.synth.cascade.added_sums import added_products, registers_of_val
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
+from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
+from tilewright.synth.cascade.pairs import CLUSTER as PAIR
+from tilewright.synth.cascade.pairs import obstacle, pair_columns
 from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.remade import (
     chunks_of,
-    in_words,
     inner_axis,
     made_anew,
     needed_inner,
@@ -117,9 +119,6 @@ _LEAST_OTHER_REGISTERS = 28
 too, by tiles of 3 x 64 rows and 128 keys."""
 _PRODUCER = 40
 """Registers of the thread that fills slots."""
-_LOOKED_UP, _REGISTERS_LOOKED_UP = 2, 4
-"""So many places that tables say fit in these; each further one takes so many more, for it and its address: with 64,
-ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP_BYTES = 32
@@ -147,7 +146,8 @@ _WORDS_OF_ROW = 2
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
-    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots."""
+    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; pair:
+    whether two CTAs compute tiles together."""
 
     consumers: int
     columns: int
@@ -156,6 +156,7 @@ class _Tile:
     unit_rows: int = BLOCK_ROWS
     turns: bool = False
     cluster: tuple[int, int] = (1, 1)
+    pair: bool = False
 
     @property
     def rows(self) -> int:
@@ -200,7 +201,13 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     tightest = ""
     tiles_to_try = list(_tiles(program, axes, brought, target, wanted))
     timed = target.supports("tensor_memory")
-    for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try)]:
+    pairs = [
+        replace(each, pair=True, columns=columns)
+        for each in tiles_to_try
+        for columns in pair_columns(program, axes, each.consumers, each.columns, target, wanted)
+    ]
+    tiles_to_try = [] if pairs and wanted.cluster == PAIR else tiles_to_try
+    for choice in [*tiles_to_try, *(replace(each, sliced=True) for each in tiles_to_try), *pairs]:
         # The first that fits, and of its columns the first of each other kind; of all columns, where tiles are timed.
         near = [each for each in found if not timed or choice.columns == each.tile_columns]
         if any(choice.columns != each.tile_columns or _alike(choice, each) for each in near):
@@ -234,7 +241,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
 
 def _alike(choice: _Tile, d: CascadeDecisions) -> bool:
     """Whether a tile is one of the same kind, of another width perhaps."""
-    return (choice.consumers, choice.sliced) == (d.consumers, d.slice_depth > 0)
+    return (choice.consumers, choice.sliced, choice.pair) == (d.consumers, d.slice_depth > 0, d.pair > 0)
 
 
 def _is_quicker(program: tile.ProgramOp, d: CascadeDecisions, other: CascadeDecisions, target: Target) -> bool:
@@ -357,10 +364,12 @@ def _decided(
         return "slots larger than shared memory"
     if choice.sliced and room_bytes(slots):
         return "slices of what consumers make anew"
+    if choice.pair and (reason := obstacle(axes, slots)):
+        return reason
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
-    kept += _looked_up_registers(slots, target)
+    kept += looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     staying, added = staying_sums(program, axes, target), added_products(program, axes, target, wanted)
@@ -381,17 +390,22 @@ def _decided(
     rows = _tiles_along(program, axes.row, BLOCK_ROWS * choice.consumers)
     columns = _tiles_along(program, axes.column, choice.columns) if axes.column else 1
     places = math.prod(program.extents[axis] for axis in axes.batch)
-    tiles = tile_count(program, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch)
-    ctas = min(tiles, target.limit("device.multiprocessors"))
+    together = PAIR[0] if choice.pair else 1
+    tiles = (
+        tile_count(program, (axes.row, together * choice.rows), (axes.column, choice.columns), axes.batch) * together
+    )
+    ctas = min(tiles, target.limit("device.multiprocessors") // together * together)
     words = (
-        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
+        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{by_tables(each)}" for each in slots),
     )
     if sum_slots:
-        issued = BLOCK_ROWS * choice.consumers
-        words += (f"a role issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
+        issued, who = BLOCK_ROWS * choice.consumers * together, "the first CTA of a pair" if choice.pair else "a role"
+        words += (f"{who} issues products of {issued} rows into {counted(sum_slots, 'slot')} of tensor memory",)
     words += placement.words(axes.streamed)
     words += tuple(f"about {tiles} tiles, which begin where {each.limits} says" for each in grouping)
     walked, order = walk_range(program, axes, BLOCK_ROWS * choice.consumers, choice.streamed), TakenOrder(0, ctas)
+    if walked and choice.pair:
+        return "parts of an axis that pairs walk"
     if walked:
         longest = counted(walked[0].longest, "tile")
         words += (f"{axes.streamed} walked where masks leave something: up to {longest}",)
@@ -426,6 +440,7 @@ def _decided(
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
+        pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1),
     )  # fmt: skip
 
 
@@ -453,21 +468,6 @@ def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wan
 def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
     """Columns of a tile, along each axis of columns."""
     return {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
-
-
-def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
-    """Of the thread that fills slots, for what tables say while it waits for one, beyond what it has anyway."""
-    step = target.limit("setmaxnreg.registers_step")
-    # Arrays that go by one table ask it once.
-    asked = {(each.table, each.axes, slot.outer): slot.boxes_down for slot in slots for each in slot.lookups}
-    most = sum(asked.values())
-    return -(-_REGISTERS_LOOKED_UP * max(0, most - _LOOKED_UP) // step) * step
-
-
-def _by_tables(slot: SlotDecision) -> str:
-    """How tables lead to what a slot has, and what consumers do with that, in words."""
-    tables = ", ".join(dict.fromkeys(each.table for each in slot.lookups))
-    return (f", {slot.box_rows} rows at a time where {tables} says" if tables else "") + in_words(slot)
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
@@ -755,6 +755,7 @@ def _slot(
     span, step = SPAN_BYTES // width, _STEP_BYTES // width
     sizes = {axes.row: choice.rows, axes.column: choice.columns, axes.streamed: choice.streamed}
     sizes |= {axis: _whole(program, axis, target) for axis in axes.further}
+    sizes |= {axis: sizes[axis] // PAIR[0] for axis in axes.columns} if choice.pair else {}
     sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
     sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
     extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
@@ -784,6 +785,8 @@ def _slot(
         peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
         remade=remade, remade_element=made.value if remade else "",
         remade_chunks=chunks_of(extents[inner] * width) if remade else 0,
+        halved=next((sizes[axis] for axis in (inner, outer) if choice.pair and axis in axes.columns), 0),
+        halved_dimension=int(choice.pair and outer in axes.columns),
     )  # fmt: skip
 
 

@@ -119,4 +119,5 @@ def tile_count(
 
 def tiles_of(program: tile.ProgramOp, d: CascadeDecisions) -> int:
     """`tile_count` of a decided program."""
-    return tile_count(program, (d.row, d.tile_rows), (d.column, d.tile_columns), d.batch)
+    ctas = d.cluster[0] if d.pair else 1
+    return ctas * tile_count(program, (d.row, ctas * d.tile_rows), (d.column, d.tile_columns), d.batch)

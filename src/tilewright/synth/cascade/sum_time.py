@@ -1,8 +1,9 @@
 """How long does a kernel take whose walks only sum, in cycles of the CTA with most tiles?
 
-A tile of a walk takes its products, or what its slots fetch, whichever is longer; what is stored of a tile's sums takes
-its bytes. With two slots for sums in tensor memory these go on at once, so that each further tile takes the longer of
-the two, and the first and the last what the other takes besides. With one slot they follow one another.
+A tile of a walk takes its products, or what its slots fetch, the longer of both, which is meant softly as in
+`synth.cost.time_model`; what is stored of a tile's sums takes its bytes. With two slots for sums in tensor memory these
+go on at once, so that each further tile takes the longer of the two, and the first and the last what the other takes
+besides. With one slot they follow one another.
 
 A product of fewer rows than the tensor core has lanes takes as long as one of all lanes. Not handled: device memory,
 which `synth.cut.time` adds, and what an epilogue computes. Nothing of it was measured on a device with tensor memory.
@@ -20,6 +21,7 @@ from tilewright.ir.tile.facts import loads, loops, stores
 from tilewright.ir.tile.types import read_type, tensor_type
 from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cost.time_model import multiply_cycles, parameters_of
+from tilewright.synth.tile.long_sum import p_norm
 from tilewright.targets import Target
 
 
@@ -49,7 +51,8 @@ def _iteration(
         multiplied += multiply_cycles(shape, d.tile_rows, element_bytes, target, d.tile_rows)
     used = {first_alike(program, op) for op in loop.body.block.ops if isinstance(op, tile.LoadOp)}
     fetched = sum(each.slot_bytes for each in d.slots if listed[each.load] in used)
-    return max(multiplied, 1000 * fetched / parameters_of(target).fetch_bytes_per_kilocycle)
+    p = parameters_of(target)
+    return p_norm((multiplied, 1000 * fetched / p.fetch_bytes_per_kilocycle), p.slice_norm_permille)
 
 
 def _store_cycles(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:

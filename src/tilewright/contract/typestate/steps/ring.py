@@ -15,12 +15,14 @@ from xdsl.ir import Operation
 
 from tilewright.contract.typestate.copy_starts import check_start
 from tilewright.contract.typestate.footprint import box_extent_bytes, box_ranges, merged, overlap, size
+from tilewright.contract.typestate.pairs import PAIR_CTAS, signal_problem
 from tilewright.contract.typestate.polynomial import Polynomial
 from tilewright.contract.typestate.program import SWIZZLE_PERIOD_BYTES, Buffer, Map
 from tilewright.contract.typestate.summary import WAIT, FillSite
 from tilewright.contract.typestate.token import Cursor, Filling, Slot, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 
 PEER_RELEASES = "a wgmma that has been waited for reads nothing later: a slot's release to another CTA is no fence"
 """It is emitted at the scope of the CTA, as by vendor libraries: what it orders are reads by the tensor core alone."""
@@ -161,6 +163,7 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
         return
     if slot.side != "empty":
         walk.report("MB012", op, f"fills {describe(slot)}")
+    _check_signal(walk, op, slot.ring, "full")
     if not _by_one_thread(walk, op):
         walk.report("TX007", op, f"{walk.role.unit} units announce and issue copies: every thread would")
     most = walk.kernel.facts.limit("mbarrier.transaction_bytes_max")
@@ -174,7 +177,7 @@ def _announce(walk: RoleWalk, op: ac.ArriveExpectOp) -> None:
     walk.state.step(event)
     site = walk.name_of(op)
     if walk.recording:
-        walk.summary.fills[site] = FillSite(op, slot.ring, op.bytes.data)
+        walk.summary.fills[site] = FillSite(op, slot.ring, op.bytes.data, ctas=PAIR_CTAS if is_set(op.leader) else 1)
     walk.give(op, op.result, Filling(slot.ring, slot.position, op.bytes.data, site))
 
 
@@ -185,6 +188,7 @@ def _issue(walk: RoleWalk, op: ac.CopyIssueOp) -> None:
     if not isinstance(filling, Filling) or buffer is None or tensor_map is None:
         _wrong(walk, op, filling if not isinstance(filling, Filling) else None)
         return
+    _check_signal(walk, op, filling.ring, "full")
     if not _by_one_thread(walk, op):
         walk.report("TX007", op, f"every thread of a {walk.role.unit} unit would issue the copy")
     if buffer.ring != filling.ring:
@@ -320,6 +324,7 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
         walk.report("CL003", op, f"releases to {op.peers.data} CTAs of a cluster of {walk.kernel.cluster_ctas}")
     if op.peers.data > 1:
         walk.findings.assume(PEER_RELEASES)
+    _check_signal(walk, op, slot.ring, "empty")
     if _in_tensor_memory(walk, slot.ring) and walk.role.unit != "thread1" and not walk.state.synced:
         walk.report(
             "TC003",
@@ -331,7 +336,14 @@ def _release(walk: RoleWalk, op: ac.ArriveOp) -> None:
                 "the tensor core writes what that warp still reads, or the barrier passes the phase it waits for",
             ),
         )
-    release_slot(walk, op, slot, op.peers.data)
+    release_slot(walk, op, slot, PAIR_CTAS if is_set(op.leader) else op.peers.data)
+
+
+def _check_signal(walk: RoleWalk, op: ac.ArriveExpectOp | ac.CopyIssueOp | ac.ArriveOp, ring: str, side: str) -> None:
+    """That a signal goes to the CTA of a pair that waits for it."""
+    problem = signal_problem(walk.kernel, ring, side, op.leader)
+    if problem:
+        walk.report("TC006", op, problem)
 
 
 def _in_tensor_memory(walk: RoleWalk, ring: str) -> bool:
@@ -341,7 +353,7 @@ def _in_tensor_memory(walk: RoleWalk, ring: str) -> bool:
 
 
 def release_slot(walk: RoleWalk, op: Operation, slot: Slot, peers: int = 1) -> None:
-    """The unit's one arrival on the slot's empty barrier, in so many CTAs."""
+    """The unit's one arrival on the slot's empty barrier, in so many CTAs, or by the units of so many on one."""
     if slot.side == "empty":
         walk.report("MB012", op, f"releases {describe(slot)}")
     if slot.ring not in walk.kernel.rings:

@@ -15,8 +15,8 @@ The tensor core executes one thread's products in order, and a commit covers all
 that a wait for the last commit is a wait for everything that was issued before it. A slot that is released by a commit
 is released when its readers are done, whenever that is.
 
-Set-up is in `contract.typestate.tensor_setup`, accumulators in slots of a ring in `steps.tensor_slots`. Not handled:
-CTA pairs. Source: PTX ISA, Tensor Memory; tcgen05: Memory Consistency Model;
+Set-up is in `contract.typestate.tensor_setup`, accumulators in slots of a ring in `steps.tensor_slots`, CTA pairs in
+`pairs`. Source: PTX ISA, Tensor Memory; tcgen05: Memory Consistency Model;
 tcgen05.mma: Matrix shape, kind::f16, kind::f8f6f4. Checked by: tests/contract/typestate/steps/test_tensor_memory.py.
 """
 

@@ -8,6 +8,8 @@ from what holds of every ring. What is particular to tensor memory:
   which covers all products that it has issued. What is read of a slot must be what every fill has begun there; that is
   compared as bytes of other slots are (`rings`, WG007), in columns.
 - A product has the rows of all units that read. Each unit reads its own lanes.
+- In a pair the first CTA fills for both (`pairs`): each CTA's slot of A has its own rows, its slot of B half of the
+  columns, and the sums of its rows stand in its own lanes, in all columns (PTX ISA, tcgen05: Data path layout A).
 - The unit's first thread releases, for all of them. It may only where they have met since any of them read, or waited
   (`steps.ring`): else the next product overwrites what a warp still reads, or the barrier passes the phase for which it
   waits.
@@ -21,6 +23,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.contract.typestate.footprint import merged
+from tilewright.contract.typestate.pairs import PAIR_CTAS
 from tilewright.contract.typestate.program import TensorMemory, integers, type_of
 from tilewright.contract.typestate.steps.tensor_core import read_operand
 from tilewright.contract.typestate.steps.tensor_memory import ELEMENTS, MAJORS, columns_step, memory_of, reading_of
@@ -28,6 +31,7 @@ from tilewright.contract.typestate.summary import FillSite, ReadSite
 from tilewright.contract.typestate.token import Reading, Slot, TensorFilling, Token, Values, describe
 from tilewright.contract.typestate.walk import RoleWalk
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentFoldOp, FragmentFullOp, FragmentMapOp
 from tilewright.ir.ac.tensor_memory import TensorFillOp, TensorHandOverOp, TensorReadOp, TensorSlotOp
 
@@ -74,6 +78,8 @@ def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
     memory_of(walk, op, op.memory)
     filling = _begun(walk, op, into)
     m, n, column = op.m.data, op.n.data, op.column.data
+    # Each CTA of a pair has its own rows of A, and its part of the columns of B.
+    ctas = PAIR_CTAS if is_set(op.pair) else 1
     if filling is not None:
         memory = _check_ring(walk, op, filling.ring)
         if memory is not None:
@@ -90,10 +96,10 @@ def _fill(walk: RoleWalk, op: TensorFillOp) -> None:
     elif op.element.data in ELEMENTS:
         a, b = walk.buffer_of(op, op.a), walk.buffer_of(op, op.b)
         if a is not None:
-            shape = (op.a_major.data, m, op.a_leading_bytes.data, op.a_stride_bytes.data)
+            shape = (op.a_major.data, m // ctas, op.a_leading_bytes.data, op.a_stride_bytes.data)
             read_operand(walk, op, a_slot, a, shape, [0], a_steps)
         if b is not None:
-            shape = (op.b_major.data, n, op.b_leading_bytes.data, op.b_stride_bytes.data)
+            shape = (op.b_major.data, n // ctas, op.b_leading_bytes.data, op.b_stride_bytes.data)
             read_operand(walk, op, slot, b, shape, [0], b_steps)
     walk.give(op, op.filling, filling)
     walk.give(op, op.a_reading, reading_of(walk, op, a_slot))
@@ -125,11 +131,15 @@ def _begun(walk: RoleWalk, op: TensorFillOp, into: Token | None) -> TensorFillin
 
 def _shape(walk: RoleWalk, op: TensorFillOp, memory: TensorMemory) -> None:
     facts, m, n, element = walk.kernel.facts, op.m.data, op.n.data, op.element.data
-    rows = memory.units * facts.limit("product.rows")
-    step = columns_step(facts, m, element, op.b_major.data)
-    most = facts.limit("product.columns_max")
-    if m not in facts.limits("tcgen05.m_one_cta") or not step <= n <= most or n % step or element not in ELEMENTS:
+    pair = is_set(op.pair)
+    rows = memory.units * facts.limit("product.rows") * (PAIR_CTAS if pair else 1)
+    step = facts.limit("tcgen05.n_step_two_ctas") if pair else columns_step(facts, m, element, op.b_major.data)
+    most, known = facts.limit("product.columns_max"), facts.limits(f"tcgen05.m_{'two_ctas' if pair else 'one_cta'}")
+    if m not in known or not step <= n <= most or n % step or element not in ELEMENTS:
         walk.report("TC002", op, f"no tcgen05.mma computes {m} x {n} of {element}")
+    elif pair and memory.units * facts.limit("product.rows") != facts.limit("tensor_memory.lanes"):
+        # Of fewer rows, lanes hold a part of the columns each.
+        walk.findings.doubt(f"a product of two CTAs with {m} rows", op)
     elif m != rows:
         walk.report("TC002", op, f"a product of {m} rows, and the units that read have {rows}")
 

@@ -1,0 +1,55 @@
+"""May two CTAs compute tiles as a pair, and of how many columns?
+
+A pair multiplies 256 rows at once: each CTA brings its own 128 rows, and half of the columns of the other operand,
+which the tensor core of both reads. So a CTA fetches less for as many products, and has room for more slots. The price
+is that rows come in twos of tiles, of which the last may lie past the end, and that columns come in larger steps. Which
+is quicker, `sum_time` says: pairs are candidates beside tiles of single CTAs.
+
+A column's half begins where the CTA's rank says, so that no table may say where it lies. Not handled: rows in groups,
+extents that only a launch knows, tiles of 64 rows. Checked by: tests/synth/cascade/test_pairs.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.ir.cascade import SlotDecision
+from tilewright.ir.cascade_facts import CascadeAxes
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis
+from tilewright.ir.tile.facts import grouping
+from tilewright.synth.cascade.tensor_columns import slot_sums
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+CLUSTER = (2, 1)
+"""CTAs along rows and columns."""
+_CONSUMERS = 2
+"""Of a CTA: their rows fill the lanes of tensor memory."""
+
+
+def pair_columns(
+    program: tile.ProgramOp, axes: CascadeAxes, consumers: int, columns: int, target: Target, wanted: Wanted
+) -> tuple[int, ...]:
+    """Of a pair's tile in the place of one CTA's of so many columns; none where there can be no pair."""
+    if not slot_sums(program, target) or not target.supports("tensor_memory") or not target.supports("cta_pairs"):
+        return ()
+    if consumers != _CONSUMERS or not axes.column or program.run_time or grouping(program) is not None:
+        return ()
+    if wanted.cluster not in (None, CLUSTER) or target.limit("device.multiprocessors") < CLUSTER[0]:
+        return ()
+    step = target.limit("tcgen05.n_step_two_ctas")
+    asked = wanted.tile is not None and columns % step
+    if asked or any(program.extents[axis] % step for axis in axes.further):
+        return ()
+    found = -(-columns // step) * step
+    return (found,) if found <= target.limit("product.columns_max") else ()
+
+
+def obstacle(axes: CascadeAxes, slots: Sequence[SlotDecision]) -> str:
+    """What of a pair's slots is not brought by halves, in words; "" if all is."""
+    for slot in slots:
+        places = {base_axis(axis) for axis in slot.batch if axis} & set(axes.columns)
+        if slot.halved and (slot.lookups or slot.page or places):
+            return f"columns of {slot.buffer} that lie where tables or blocks say, by halves"
+    return ""
