@@ -20,7 +20,7 @@ from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
+from tilewright.ir.tile.facts import buffers, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.sum_tile import suits_its_tile
@@ -69,8 +69,6 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none."""
     program = the_program(module)
-    if any(dot.scales for dot in dots(program)) and not target.supports("tensor_memory"):
-        return module
     if target.supports("tensor_memory") or grouping(program) is not None:
         return as_walk(module) or module
     products = shared_products(program)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import ceil_div, settled
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of, refuse_at
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
@@ -27,6 +27,7 @@ from tilewright.ir.tile.facts import gathers, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
+from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_depth
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
@@ -43,7 +44,6 @@ from tilewright.synth.distribution.turns import (
     with_turns,
 )
 from tilewright.synth.operand.operands import loaded_step
-from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
 from tilewright.synth.schedule.walk_schedule import release_distance, shortest_walk
 from tilewright.synth.store.register_budget import register_budget
@@ -66,7 +66,7 @@ _LEAST_GAIN = 0.03
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
+    group: tiles of rows in a band of the order of tiles; levels: of a sum in two of them;
     cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
     any are; release_distance: products late that slots are released. Where rows stand in groups: read_once, whether no
     byte of the columns' operands is expected to be read a second time; ctas, how many there are."""
@@ -75,7 +75,7 @@ class SumTile:
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
     group: int
-    partials: int
+    levels: Levels
     cluster: tuple[int, int]
     stream: TileStream | None
     release_distance: int
@@ -150,7 +150,7 @@ def choose_sum_tile(
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
     rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
     group = min(raster_group(rates_of(target), rows, columns), math.ceil(program.extents[axes.row] / rows))
-    partials = _partials(question, shape, target)
+    levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
         "CTAs of a cluster share what they load": cluster != (1, 1),
@@ -159,14 +159,15 @@ def choose_sum_tile(
         "how many tiles there are only a launch knows": not known,
         "a batch has several matrices": bool(axes.batch),
         "products share an operand": len(sums) > 1,
-        "an iteration of a sum in two levels has two slots": partials > 1,
+        "an iteration of a sum in two levels has two slots": levels.slots > 1,
+        "products are scaled by blocks": question.scaled,
     }
     obstacle = next((why for why, stands in obstacles.items() if stands), "")
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
     late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
-    return SumTile(large, leaving, memory, group, partials, cluster, stream, late)
+    return SumTile(large, leaving, memory, group, levels, cluster, stream, late)
 
 
 def _of_groups(
@@ -183,16 +184,17 @@ def _of_groups(
     in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
     rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
     along = all(_is_along(each.brought, axes.streamed) for each in sums)
-    found = choose_group_tile(rows, question, target, wanted, reasons, along=along)
+    deep = replace(wanted, depth=question.scaled_depth) if question.scaled else wanted
+    found = choose_group_tile(rows, question, target, deep, reasons, along=along)
     shape = found.shape
     memory = SharedMemory(found.stages, 0, 0, ROWS_BYTES, found.smem_bytes)
     loop = _loop(question, shape, shape.columns, target, turns=found.turns)
-    partials = _partials(question, shape, target)
+    levels = _levels(program, axes, sums, question, shape, target)
     name = program.sym_name.data
     late = release_distance(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
     group = raster_group(rates_of(target), shape.rows, shape.columns)
     tile_ = LargeTile(shape, found.turns)
-    return SumTile(tile_, (), memory, group, partials, (1, 1), None, late, found.read_once, found.ctas)
+    return SumTile(tile_, (), memory, group, levels, (1, 1), None, late, found.read_once, found.ctas)
 
 
 def _is_along(load: tile.LoadOp, axis: str) -> bool:
@@ -240,13 +242,21 @@ def _require_parts(shape: TileShape, cluster: tuple[int, int], steps: tuple[int,
             )
 
 
-def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
-    """Slots of an iteration whose products are added to a total one by one; 0 where the tensor core has the sum."""
+def _levels(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+) -> Levels:
+    """How products are added to a total one by one, where the tensor core has not the sum."""
     if not question.scaled_depth:
-        return 0
+        return Levels()
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
-    part = (shape.rows // shape.consumers, question.products * shape.columns)
-    return promoted_together(part, math.ceil(question.extents[2] / (shape.depth * shape.shares)), registers)
+    part = (shape.rows // shape.consumers, shape.columns)
+    slices = math.ceil(question.extents[2] / (shape.depth * shape.shares))
+    return choose_levels(program, axes, sums, part, shape.depth, slices, registers)
 
 
 def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
@@ -291,6 +301,10 @@ def _question(
     free = not axes.batch and wanted.swapped is None and len(sums) == 1
     turnable = free and is_turnable(program, columns, wanted.misaligned)
     orientations = (turned,) if len(sums) > 1 else (False, True) if turnable and extents[0] <= FEW_ROWS else (False,)
+    scaled = scaled_depth(sums)
+    if scaled and wanted.accumulation == "fast":
+        what = "a product that is scaled inside its loop cannot be summed by the tensor core alone"
+        refuse_at(product.op, what, "leave out accumulation='fast'")
     return TileQuestion(
         extents,
         element_bytes,
@@ -298,7 +312,8 @@ def _question(
         orientations,
         steps,
         len(sums),
-        scaled_depth=level_depth(element_bytes, extents[2], wanted),
+        scaled_depth=scaled or level_depth(element_bytes, extents[2], wanted),
+        scaled=bool(scaled),
         batch=math.prod(program.extents[axis] for axis in axes.batch if axis != axes.group),
         turnable=turnable,
     )
@@ -319,7 +334,7 @@ def _chosen(
     if is_thin(question, wanted):
         shape = thin_shape(question, target, reasons)
     else:
-        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
+        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=alone)
         shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons, {})
     if not alone:
