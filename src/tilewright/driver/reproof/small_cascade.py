@@ -50,7 +50,10 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
     together = d.walked_together * d.shares
-    whole, iterations = -(-extents[d.streamed] // (d.tile_streamed * together)), -(-(2 * deepest - 1) // d.walked_together)
+    whole, iterations = (
+        -(-extents[d.streamed] // (d.tile_streamed * together)),
+        -(-(2 * deepest - 1) // d.walked_together),
+    )
     # As many copies of the loop's body are left over as in the large text.
     iterations += (whole - iterations) % d.scaled_copies
     walked = (d.streamed, d.tile_streamed * together, iterations)

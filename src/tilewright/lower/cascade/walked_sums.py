@@ -185,16 +185,18 @@ def _scales_of_tile(consumer: Consumer, products: Sequence[Product]) -> list[_Nu
     whole = replace(consumer, stored=WHOLE_TILE)
     rows: dict[bool, SSAValue] = {}
     found: list[_Numbers] = []
-    column = whole.first(d.column)
+    column, none = whole.first(d.column), whole.zero()
     for load in dict.fromkeys(alike):
         names = tensor_type(load.tensor).axis_names
         array = consumer.arrays[parameter_name(consumer.program, load.tensor)]
         array = part_of_batch(build, names, array, consumer.place, d)
         spread = [axis for axis in own_axes(names, d) if base_axis(axis) not in axes.batch]
         shifts = {base_axis(axis): index_offset(index) for axis, index in zip(names, load.indices, strict=True)}
-        if (line := is_in_line(names, d)) not in rows:
+        has_rows = d.row in map(base_axis, spread)
+        if has_rows and (line := is_in_line(names, d)) not in rows:
             rows[line] = row_in_array(whole, names)
-        row, across = (_moved(build, at, shifts.get(axis, 0)) for at, axis in ((rows[line], d.row), (column, d.column)))
+        first = rows[is_in_line(names, d)] if has_rows else none
+        row, across = (_moved(build, at, shifts.get(axis, 0)) for at, axis in ((first, d.row), (column, d.column)))
         blocks = tuple(map(block_size, spread))
         run = column_run(load, d.column, d.tile_columns)
         found.append(
