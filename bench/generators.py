@@ -5,8 +5,8 @@
 How far is `lower.cascade`, which every other program goes through, from `lower.pipeline`, to which plain products of
 Hopper still go? Three kernels of each product: what the template is decided to be, the general one, and the template
 with the general one's tile, whole and by as many CTAs, so that what is emitted shows apart from what is decided. The
-products are the suite `gemm`'s, or drawn as those of `random-gemm` are, of 16 bits or by --element of 8; --scaled, of the
-suite `fp8` those whose factors are of blocks, and few rows of them.
+products are the suite `gemm`'s, or drawn as those of `random-gemm` are, of 16 bits or by --element of 8; --scaled, of
+the suite `fp8` those whose factors are of blocks, and few rows of them.
 
 Not handled: right operands with rows in memory but by --rows-of-b. Checked by: a run.
 """

@@ -31,7 +31,7 @@ from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_d
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
-from tilewright.synth.distribution.cluster_shape import choose_cluster
+from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.distribution.grouped import GroupRows, choose_group_tile
 from tilewright.synth.distribution.split import require_split, require_teams
 from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
@@ -148,8 +148,9 @@ def choose_sum_tile(
     memory = with_turns(memory, large.turns, target)
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
-    rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
-    group = min(raster_group(rates_of(target), rows, columns), math.ceil(program.extents[axes.row] / rows))
+    tiles = (-(-program.extents[axes.row] // shape.rows), -(-program.extents[axes.column] // shape.columns))
+    at_once, each, (down, _) = taken_by_clusters(rates_of(target), (shape.rows, shape.columns), tiles, cluster)
+    group = min(raster_group(at_once, *each), down)
     levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
