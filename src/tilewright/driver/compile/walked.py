@@ -20,7 +20,7 @@ from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
-from tilewright.ir.tile.facts import buffers, grouping, the_program
+from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
 from tilewright.synth.cascade.sum_tile import suits_its_tile
@@ -57,7 +57,7 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     if found is None:
         # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
         walks = wanted.walked or target.supports("tensor_memory") or grouping(program) is not None
-        walks = walks or not is_supported(program, target)
+        walks = walks or any(dot.scales for dot in dots(program)) or not is_supported(program, target)
         return _summed(module, target, wanted) if walks else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
