@@ -23,18 +23,14 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.types import tensor_type
 from tilewright.synth.operand.operands import slice_depth
-from tilewright.synth.operand.scaled_product import promoted_together
+from tilewright.synth.operand.scaled_product import KEPT_REGISTERS, PAIR, promoted_together
 
 _STEP_BYTES = 32
 """Of the contracted axis, that one wgmma takes (PTX ISA: Matrix shape)."""
-_KEPT_REGISTERS = 24
-"""Of a thread, for addresses and loop counters."""
 _LEAST_KEPT = 16
 """With which an assembler still spills nothing, where one product is in flight at a time (measured)."""
 _MOST_NUMBERS = 8
 """Of a product's scales in a thread's registers, for two products' to be loaded ahead: each has an address."""
-_PAIR = 2
-"""Slots of an iteration, where registers hold the products of both."""
 _MOST_SPANS = 4
 """Rows of shared memory in a slot's depth: as many as other products have."""
 
@@ -93,10 +89,10 @@ def choose_levels(
         return Levels(promoted_together(together, slices, registers))
     parts, accumulator = depth // min(depth, least_block(sums)), rows * together[1] // 128
     numbers = sum(_numbers(load, axes, part) for load in loaded)
-    left = registers - _KEPT_REGISTERS - 2 * accumulator
-    if parts == 1 and promoted_together(together, slices, registers, numbers) == _PAIR:
-        return Levels(_PAIR, 1, 4 if accumulator + 4 * numbers <= left else 2)
-    fits = numbers <= _MOST_NUMBERS and 2 * numbers <= left + _KEPT_REGISTERS - _LEAST_KEPT
+    left = registers - KEPT_REGISTERS - 2 * accumulator
+    if parts == 1 and promoted_together(together, slices, registers, numbers) == PAIR:
+        return Levels(PAIR, 1, 4 if accumulator + 4 * numbers <= left else 2)
+    fits = numbers <= _MOST_NUMBERS and 2 * numbers <= left + KEPT_REGISTERS - _LEAST_KEPT
     return Levels(1, parts, 2 if fits else 1)
 
 

@@ -35,6 +35,7 @@ from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by
 from tilewright.synth.distribution.grouped import GroupRows, choose_group_tile
 from tilewright.synth.distribution.split import require_split, require_teams
 from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
+from tilewright.synth.distribution.tile_order import choose_tile_order
 from tilewright.synth.distribution.turns import (
     EVERY_STAGE,
     LargeTile,
@@ -149,8 +150,10 @@ def choose_sum_tile(
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
     tiles = (-(-program.extents[axes.row] // shape.rows), -(-program.extents[axes.column] // shape.columns))
-    at_once, each, (down, _) = taken_by_clusters(rates_of(target), (shape.rows, shape.columns), tiles, cluster)
-    group = min(raster_group(at_once, *each), down)
+    order, group = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
+    if order != "grouped" or wanted.ordered:
+        what = "takes tiles in bands" if order != "grouped" else "issues products as they come"
+        raise TilewrightError(f"a walk {what}", remedy="leave out the order of tiles and that of issue")
     levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {

@@ -86,7 +86,7 @@ def wants_registers(
     (dot, *others) = products.products
     rows, contracted = value_type(dot.left).axis_names[-2:]
     columns = value_type(dot.right).axis_names[-1]
-    why = "the product is one of several, of a batch, or scaled in its loop" if others or batch or dot.scales else ""
+    why = "the product is one of several, or of a batch" if others or batch else ""
     sides = (("left", dot.left, rows, columns), ("right", dot.right, columns, rows))
     computed = [side for side in sides if not isinstance(_source(side[1]).owner, tile.LoadOp)]
     if not computed:

@@ -18,7 +18,7 @@ from tilewright.synth.operand.batch import batch_axis
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.register_operand import fixed_for_registers, wants_registers
 from tilewright.synth.store.turned_store import is_turnable
-from tilewright.synth.tile.accumulation import promoted_depth, require_promotable
+from tilewright.synth.tile.accumulation import level_depth, require_promotable
 from tilewright.synth.tile.shape import TileQuestion
 from tilewright.synth.tile.steps import leave_in_bulk
 from tilewright.synth.tile.thin_product import FEW_ROWS
@@ -57,7 +57,7 @@ def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wante
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
     few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
-    promoted = promoted_depth(program, dot, wanted)
+    promoted = level_depth(element_bytes, extents[2], wanted)
     require_promotable(promoted, wanted)
     in_registers = ""
     if not promoted:
@@ -69,7 +69,7 @@ def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wante
     if len(products.products) > 1:
         # What the products share is A: their tiles stand side by side along the columns.
         orientations = (products.shared == "right",)
-    plain = not (batch or in_registers or dot.scales) and len(products.products) == 1
+    plain = not (batch or in_registers) and len(products.products) == 1
     plain = plain and wanted.swapped is None
     question = TileQuestion(
         extents,
@@ -80,7 +80,7 @@ def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wante
         len(products.products),
         promoted,
         program.extents.get(batch, 1),
-        bool(dot.scales),
+        False,
         plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
         plain and leave_in_bulk(program, wanted.misaligned),
     )
