@@ -224,7 +224,9 @@ class CascadeDecisions:
     that one is waited for and the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
     it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
-    add up in float32, and to what the program adds them to."""
+    add up in float32, and to what the program adds them to. steps: rows and columns from one tile to the next, of which
+    it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
+    equal part of such rows, and each CTA that stores some of its columns an equal part of those."""
 
     row: str
     column: str
@@ -274,6 +276,22 @@ class CascadeDecisions:
     release_distance: int = 1
     split: int = 1
     teams: int = 1
+    steps: tuple[int, int] = (0, 0)
+
+    @property
+    def row_step(self) -> int:
+        """Rows from one tile to the next."""
+        return self.steps[0] or self.tile_rows
+
+    @property
+    def column_step(self) -> int:
+        """Columns from one tile to the next."""
+        return self.steps[1] or self.tile_columns
+
+    @property
+    def part_step(self) -> int:
+        """Columns from one part of a tile to the next."""
+        return self.split_sum.part_step
 
     @property
     def shares(self) -> int:
@@ -283,12 +301,12 @@ class CascadeDecisions:
     @property
     def team_sum(self) -> TeamSum:
         """How clusters take the sum of a tile."""
-        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.split_sum.part_step)
+        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.stored_along(self.column))
 
     @property
     def split_sum(self) -> SplitSum:
         """How CTAs of a cluster take the sum of a tile."""
-        step = self.tile_columns // sum_parts(self.tile_columns, self.split)
+        step = self.column_step // sum_parts(self.tile_columns, self.split)
         return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, step)
 
     @property
@@ -327,7 +345,7 @@ class CascadeDecisions:
         """From a consumer's first row to the next one's; 0 where each takes whole tiles."""
         if self.turns:
             return 0
-        return WARP_ROWS if self.sum_slots else self.unit_rows
+        return WARP_ROWS if self.sum_slots else self.row_step // self.tile_units
 
     @property
     def tile_rows(self) -> int:
@@ -360,6 +378,28 @@ class CascadeDecisions:
         """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""
         sizes = {self.row: self.tile_rows, self.column: self.tile_columns, self.streamed: self.tile_streamed}
         return sizes.get(axis, self.slice_depth if axis in self.sliced else 1)
+
+    def step_along(self, axis: str) -> int:
+        """Elements from one tile to the next along an axis."""
+        steps = {self.row: self.row_step, self.column: self.column_step}
+        return steps.get(axis, self.tile_extent(axis))
+
+    def parts_along(self, axis: str) -> tuple[int, int]:
+        """Parts of a tile along an axis that are loaded apart, since they overlap, and how far one begins after the
+        other; a single one where none do."""
+        if self.steps[0] and axis == self.row:
+            return self.tile_units, self.unit_step
+        if self.steps[1] and axis == self.column:
+            return self.split_sum.parts, self.part_step
+        return 1, 0
+
+    def loaded_at(self, axis: str, number: int) -> int:
+        """How far behind the tile's first element along an axis lies the one with this number in a slot."""
+        parts, step = self.parts_along(axis)
+        if parts == 1:
+            return number
+        part, within = divmod(number, self.tile_extent(axis) // parts)
+        return part * step + within
 
 
 def shared_columns_bytes(loads: int, columns: int) -> int:

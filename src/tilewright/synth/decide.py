@@ -175,8 +175,13 @@ def _decide_pipeline(
     large = choose_turns(rates, question, shape, target, wanted, reasons, compared)
     summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     if is_few_rows(question, target, wanted):
+        # CTAs whose threads fill the slots of their own share no loads.
         alone, turns = wanted.unmapped == "threads", large.turns and summed == large.shape
-        summed = few_rows_shape(question, summed, target, reasons, alone=alone, turns=turns)
+
+        def fits(shape: TileShape) -> bool:
+            return not (alone and shape.paired)
+
+        summed = few_rows_shape(question, summed, target, reasons, fits=fits, turns=turns)
     kept = replace(summed, steps=large.shape.steps) == large.shape
     large = replace(large, shape=summed) if kept else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)

@@ -82,6 +82,8 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
         ),
         ("grid", f"{counted(d.ctas, 'persistent CTA')}"),
     ]
+    if any(d.steps):
+        rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))
     for slot in d.slots:
         kept = "kept for a tile of rows" if slot.resident else f"a tile of {d.streamed} each"
         rows.append((f"operand {slot.buffer}", f"{counted(slot.slots, 'slot')} of {slot.slot_bytes} bytes, {kept}"))

@@ -137,12 +137,13 @@ def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
     """The first slices of an operand of the first tile. counts: of tiles."""
     if not d.prefetch:
         return
-    axis, extent = (d.column, d.tile_columns) if d.prefetch_columns else (d.row, d.tile_rows)
+    axis = d.column if d.prefetch_columns else d.row
     ring = next(ring for ring in rings.values() if axis in (ring.decision.inner, ring.decision.outer))
     slot = ring.decision
-    across, down = range(0, slot.inner_elements, slot.box[0]), range(0, slot.rows, slot.box_rows)
+    across = list(range(0, slot.inner_elements, slot.box[0]))
+    down = [d.loaded_at(slot.outer, number) for number in range(0, slot.rows, slot.box_rows)]
     outer, along = (down, across) if slot.inner == d.streamed else (across, down)
-    boxes = SliceBoxes(d.prefetch_columns, extent, d.tile_streamed, outer, along, slot.inner == d.streamed)
+    boxes = SliceBoxes(d.prefetch_columns, d.step_along(axis), d.tile_streamed, outer, along, slot.inner == d.streamed)
     ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], {"raster_group": IntAttr(d.raster_group)})
 
 

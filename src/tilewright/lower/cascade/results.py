@@ -66,7 +66,7 @@ def _in_boxes(consumer: Consumer, op: tile.StoreOp, held: SSAValue, decision: St
     assert consumer.shared.staging is not None, "boxes are staged"
     (column,) = (axis for axis in consumer.axes.columns if axis in consumer.axes.kept(op.value))
     number, size = consumer.place.indices.get(column), consumer.d.stored_along(column)
-    columns = [(number, consumer.d.columns_along(column))] if number is not None else []
+    columns = [(number, consumer.d.step_along(column))] if number is not None else []
     columns += consumer.stored.columns
     axes = reversed(tensor_type(op.tensor).axis_names)
     further = [consumer.place.indices[axis] for axis in axes if axis in consumer.d.batch]

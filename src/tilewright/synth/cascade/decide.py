@@ -147,7 +147,8 @@ _WORDS_OF_ROW = 2
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
-    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots."""
+    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; apart:
+    parts of its rows and of its columns that boxes of their own bring."""
 
     consumers: int
     columns: int
@@ -156,6 +157,7 @@ class _Tile:
     unit_rows: int = BLOCK_ROWS
     turns: bool = False
     cluster: tuple[int, int] = (1, 1)
+    apart: tuple[int, int] = (1, 1)
 
     @property
     def rows(self) -> int:
@@ -277,12 +279,12 @@ def _of_sum(
     chosen = choose_sum_tile(program, axes, sums, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
     cluster = chosen.cluster
-    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster)
+    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster, chosen.apart)
     slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
     slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
-    tiles = _tiles_along(program, axes.row, shape.rows * cluster[0])
-    tiles *= _tiles_along(program, axes.column, shape.columns * cluster[1])
+    tiles = _tiles_along(program, axes.row, shape.row_step * cluster[0])
+    tiles *= _tiles_along(program, axes.column, shape.column_step * cluster[1])
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
     together = math.prod(cluster) * shape.split
     at_once = target.limit("device.multiprocessors") // together
@@ -311,7 +313,7 @@ def _of_sum(
         partials=chosen.partials, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
         grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
-        teams=shape.teams,
+        teams=shape.teams, steps=shape.steps,
     )  # fmt: skip
 
 
@@ -764,7 +766,8 @@ def _slot(
         count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
     )
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
-    rows = math.gcd(extents[outer] // peers, *blocks_along(read_dimensions(load.tensor), outer))
+    apart = dict(zip((axes.row, axes.column), choice.apart, strict=True)).get(outer, 1)
+    rows = math.gcd(extents[outer] // (peers * apart), *blocks_along(read_dimensions(load.tensor), outer))
     lookups = tuple(
         Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
         for number, each in enumerate(dimensions)

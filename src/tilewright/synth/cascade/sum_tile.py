@@ -7,7 +7,8 @@ of `synth.tile.scaled_tile`. So is the question how shared memory is divided amo
 (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
 for that suits the tile (`suits_its_tile`).
 
-Not handled: tiles that overlap in what they load. Checked by: tests/synth/cascade/test_sum_tile.py.
+How far apart tiles of rows of no multiple lie says `synth.tile.steps`.
+Checked by: tests/synth/cascade/test_sum_tile.py, tests/lower/test_steps.py.
 """
 
 from __future__ import annotations
@@ -50,17 +51,15 @@ from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
-from tilewright.synth.tile import few_rows
 from tilewright.synth.tile.accumulation import level_depth
+from tilewright.synth.tile.few_rows import few_rows_shape, is_few_rows
 from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
+from tilewright.synth.tile.steps import leave_in_bulk, parts_of, stepped
 from tilewright.synth.tile.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
-
-_LEAST_GAIN = 0.03
-"""Of the model of few rows, as in `synth.tile.few_rows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +80,13 @@ class SumTile:
     release_distance: int
     read_once: bool = False
     ctas: int = 0
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """Parts of a tile's rows and of its columns that overlap, where tiles do."""
+        shape = self.tile.shape
+        units = 1 if self.tile.turns else shape.consumers
+        return units if shape.steps[0] else 1, parts_of(shape) if shape.steps[1] else 1
 
     @property
     def unit_rows(self) -> int:
@@ -138,6 +144,8 @@ def choose_sum_tile(
         leaving = turned_results(program, axes, stored, target, wanted)
     else:
         leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
+    shape, leaving = _stepped(program, axes, sums, shape, cluster, leaving, wanted, turns=large.turns)
+    large = replace(large, shape=shape)
     loop = _loop(question, shape, columns, target, turns=large.turns)
     needed = slots_wanted(loop, target)
     enough, most = EVERY_STAGE if large.turns else needed, needed + SPARE_SLOTS
@@ -149,7 +157,8 @@ def choose_sum_tile(
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
     rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
-    group = min(raster_group(rates_of(target), rows, columns), math.ceil(program.extents[axes.row] / rows))
+    down = math.ceil(program.extents[axes.row] / (shape.row_step * cluster[0]))
+    group = min(raster_group(rates_of(target), rows, columns), down)
     partials = _partials(question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
@@ -167,6 +176,32 @@ def choose_sum_tile(
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
     late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
     return SumTile(large, leaving, memory, group, partials, cluster, stream, late)
+
+
+def _stepped(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    shape: TileShape,
+    cluster: tuple[int, int],
+    leaving: tuple[StoreDecision, ...],
+    wanted: Wanted,
+    *,
+    turns: bool,
+) -> tuple[TileShape, tuple[StoreDecision, ...]]:
+    """The tile with its step, where there may be one, and stores that end at it."""
+    product, asked = sums[0], any(wanted.steps or ())
+    held = product.held.owner
+    assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
+    if not asked and (len(sums) > 1 or axes.batch):
+        return replace(shape, steps=(0, 0)), leaving
+
+    def major(load: tile.LoadOp) -> str:
+        return "K" if _is_along(load, axes.streamed) else "MN"
+
+    parts = (1 if turns else shape.consumers, parts_of(shape))
+    sides = (major(held), major(product.brought))
+    return stepped(program, (axes.row, axes.column), shape, parts, cluster, sides, leaving, asked=asked)
 
 
 def _of_groups(
@@ -215,7 +250,8 @@ def _cut_tiles(
     columns and what is walked; obstacle: why none can be cut; narrow: results leave turned, of few columns."""
     shape = tile.shape
     rows, columns, slices = (
-        math.ceil(extent / size) for extent, size in zip(extents, (shape.rows, shape.columns, shape.depth), strict=True)
+        math.ceil(extent / size)
+        for extent, size in zip(extents, (shape.row_step, shape.column_step, shape.depth), strict=True)
     )
     least, fitted = 2 if tile.turns else 1, element_bytes == STREAMED_BYTES and not narrow
     depths = (shape.rows, shape.columns, shape.depth)
@@ -301,12 +337,13 @@ def _question(
         scaled_depth=level_depth(element_bytes, extents[2], wanted),
         batch=math.prod(program.extents[axis] for axis in axes.batch if axis != axes.group),
         turnable=turnable,
+        bulk=free and leave_in_bulk(program, wanted.misaligned),
     )
 
 
 def _is_known(program: tile.ProgramOp, axes: CascadeAxes, shape: TileShape) -> bool:
     """Whether there are as many tiles at every extent."""
-    sides = ((axes.row, shape.rows), (axes.column, shape.columns))
+    sides = ((axes.row, shape.row_step), (axes.column, shape.column_step))
     counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
     return all(isinstance(count, int) for count in counts)
 
@@ -325,18 +362,11 @@ def _chosen(
     if not alone:
         summed = long_sum_shape(question, large.shape, target, wanted, reasons)
         large = large if summed == large.shape else LargeTile(summed, turns=False)
-    if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
+    if not is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
-    stages = few_rows.stages_of(large.shape, question, target)
-    given = few_rows.row_cycles(few_rows.parameters_of(target), rates, question, large.shape, stages, target)
-    found = few_rows.estimated(question, target)
-    left = [pair for pair in found if not alone or (pair[0].teams == 1 and not pair[0].paired)]
-    best, cycles = min(left, key=lambda pair: pair[1], default=(large.shape, given))
-    if cycles > (1 - _LEAST_GAIN) * given:
-        return large
-    shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
-    reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}{shared}: about {cycles:.0f} cycles by the small-M model, "
-        f"against {given:.0f} of {large.shape.rows}x{large.shape.columns}"
-    )
-    return LargeTile(replace(best, steps=(0, 0)), turns=False)
+
+    def fits(shape: TileShape) -> bool:
+        return not alone or (shape.teams == 1 and not shape.paired)
+
+    found = few_rows_shape(question, large.shape, target, reasons, fits=fits, turns=large.turns)
+    return LargeTile(found, large.turns and replace(found, steps=large.shape.steps) == large.shape)
