@@ -224,7 +224,9 @@ class CascadeDecisions:
     that one is waited for and the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
     it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
-    add up in float32, and to what the program adds them to."""
+    add up in float32, and to what the program adds them to. loads_ahead: of a program that only sums, parameters whose
+    vectors the results need and that are loaded while the first products of a tile run; paired_loads: matrices that
+    they need, which are read two columns at a time."""
 
     row: str
     column: str
@@ -274,6 +276,8 @@ class CascadeDecisions:
     release_distance: int = 1
     split: int = 1
     teams: int = 1
+    loads_ahead: tuple[str, ...] = ()
+    paired_loads: tuple[str, ...] = ()
 
     @property
     def shares(self) -> int:
