@@ -226,7 +226,9 @@ class CascadeDecisions:
     it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
     add up in float32, and to what the program adds them to. steps: rows and columns from one tile to the next, of which
     it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
-    equal part of such rows, and each CTA that stores some of its columns an equal part of those."""
+    equal part of such rows, and each CTA that stores some of its columns an equal part of those. loads_ahead: of a
+    program that only sums, parameters whose vectors the results need and that are loaded while the first products of a
+    tile run; paired_loads: matrices that they need, which are read two columns at a time."""
 
     row: str
     column: str
@@ -276,6 +278,8 @@ class CascadeDecisions:
     release_distance: int = 1
     split: int = 1
     teams: int = 1
+    loads_ahead: tuple[str, ...] = ()
+    paired_loads: tuple[str, ...] = ()
     steps: tuple[int, int] = (0, 0)
 
     @property

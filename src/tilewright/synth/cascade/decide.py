@@ -98,6 +98,7 @@ from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
@@ -313,7 +314,8 @@ def _of_sum(
         partials=chosen.partials, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
         grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
-        teams=shape.teams, steps=shape.steps,
+        teams=shape.teams, steps=shape.steps, loads_ahead=chosen.loads_ahead,
+        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted),
     )  # fmt: skip
 
 

@@ -45,6 +45,7 @@ from tilewright.synth.distribution.turns import (
 )
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.scaled_product import promoted_together
+from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
 from tilewright.synth.schedule.walk_schedule import release_distance, shortest_walk
 from tilewright.synth.store.register_budget import register_budget
@@ -67,8 +68,9 @@ class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
     group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
     cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are; release_distance: products late that slots are released. Where rows stand in groups: read_once, whether no
-    byte of the columns' operands is expected to be read a second time; ctas, how many there are."""
+    any are; release_distance: products late that slots are released; loads_ahead: vectors of the results that are
+    loaded while a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns'
+    operands is expected to be read a second time; ctas, how many there are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
@@ -78,6 +80,7 @@ class SumTile:
     cluster: tuple[int, int]
     stream: TileStream | None
     release_distance: int
+    loads_ahead: tuple[str, ...]
     read_once: bool = False
     ctas: int = 0
 
@@ -175,7 +178,8 @@ def choose_sum_tile(
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
     late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
-    return SumTile(large, leaving, memory, group, partials, cluster, stream, late)
+    ahead = _loads_ahead(program, axes, large, len(sums), partials, target)
+    return SumTile(large, leaving, memory, group, partials, cluster, stream, late, ahead)
 
 
 def _stepped(
@@ -227,7 +231,18 @@ def _of_groups(
     late = release_distance(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
     group = raster_group(rates_of(target), shape.rows, shape.columns)
     tile_ = LargeTile(shape, found.turns)
-    return SumTile(tile_, (), memory, group, partials, (1, 1), None, late, found.read_once, found.ctas)
+    ahead = _loads_ahead(program, axes, tile_, len(sums), partials, target)
+    return SumTile(tile_, (), memory, group, partials, (1, 1), None, late, ahead, found.read_once, found.ctas)
+
+
+def _loads_ahead(
+    program: tile.ProgramOp, axes: CascadeAxes, large: LargeTile, sums: int, partials: int, target: Target
+) -> tuple[str, ...]:
+    """Beside a total, the partial products of an iteration have registers of their own."""
+    shape = large.shape
+    _, _, registers = register_budget(shape.consumers, target, shape.resident)
+    unit = unit_shape(shape, large.turns)
+    return choose_loads_ahead(program, (axes.row, axes.column), unit, sums * (1 + partials), registers)
 
 
 def _is_along(load: tile.LoadOp, axis: str) -> bool:
