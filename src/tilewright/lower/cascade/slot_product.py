@@ -86,12 +86,19 @@ def product_of_slots(consumer: Consumer, product: Product, start: SSAValue | Non
     make_ahead(consumer, product.op)
 
 
-def next_slots(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
-    """The next slots of loads, full; one for those that are joined."""
+def issue_next(
+    consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], starts: list[SSAValue]
+) -> list[SSAValue]:
+    """Wait for the next slots of loads, one for those that are joined, and multiply them, as `issue` does. Cursors move
+    on behind the product, which then waits for nothing but the slots."""
     led = [load for load in loads if load in consumer.cursors]
-    found = [consumer.wait(load) for load in led]
-    for load in led:
-        del consumer.held[load]
+    cursors = [consumer.cursors[load] for load in led]
+    phases = [
+        consumer.rings[load].wait(consumer.build, cursor, "full") for load, cursor in zip(led, cursors, strict=True)
+    ]
+    found = issue(consumer, product, loads, phases, starts)
+    for load, cursor in zip(led, cursors, strict=True):
+        consumer.cursors[load] = consumer.rings[load].advance(consumer.build, cursor)
     return found
 
 
@@ -106,7 +113,7 @@ def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.L
     inner, block, loop = counted_loop(consumer.build, 0, carried, symbol=consumer.place.section.slices)
     *cursors, total = block.args[1:]
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
-    issued = [issue(body, product, loads, next_slots(body, loads), []) for _ in range(consumer.d.partials)]
+    issued = [issue_next(body, product, loads, []) for _ in range(consumer.d.partials)]
     for left, (running, *readings) in zip(reversed(range(len(issued))), issued, strict=True):
         first, *others = readings
         retired, settled = wgmma_wait(inner, first, running, left)
@@ -132,12 +139,12 @@ def sum_of_slots(
     slot is released."""
     consumer.settle()
     led = [load for load in loads if load in consumer.cursors]
-    running, *readings = issue(consumer, product, loads, next_slots(consumer, loads), starts)
+    running, *readings = issue_next(consumer, product, loads, starts)
     # Beside a product that runs, so that nothing waits for them.
     load_ahead(consumer)
     held = [readings]
     while len(held) < distance:
-        running, *readings = issue(consumer, product, loads, next_slots(consumer, loads), [running])
+        running, *readings = issue_next(consumer, product, loads, [running])
         held.append(readings)
     if not distance:
         _give_back(consumer, held.pop(), 0)
@@ -146,7 +153,7 @@ def sum_of_slots(
     each = len(readings)
     cursors, (running, *before) = block.args[1 : 1 + len(led)], block.args[1 + len(led) :]
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
-    running, *newest = issue(body, product, loads, next_slots(body, loads), [running])
+    running, *newest = issue_next(body, product, loads, [running])
     before += newest
     _give_back(body, before[:each], distance)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *before[each:]]))
