@@ -18,6 +18,6 @@ def predicted_microseconds(program: ProgramOp, decisions: Decisions, target: Tar
     """Of the whole program, None where the model is not of such programs."""
     if not isinstance(decisions, PipelineDecisions) or decisions.promoted:
         return None
-    if any(operand.materialized for operand in (decisions.a, decisions.b, *decisions.more_b)):
+    if any(operand.materialized for operand in (decisions.a, decisions.b)):
         return None
     return round(predicted_time(decisions, product_extents(program, decisions), target).microseconds, 3)

@@ -56,7 +56,7 @@ def decided_tiles(
     costs = TileCosts(
         graph.trips * schedule.interval_cycles,
         epilogue_cycles,
-        math.ceil(decisions.tile_m * decisions.multiplied_columns / target.limit("warpgroup.threads")),
+        math.ceil(decisions.tile_m * decisions.tile_n / target.limit("warpgroup.threads")),
         decisions.consumers,
         decisions.consumer_registers,
         math.ceil(tiles / decisions.ctas),

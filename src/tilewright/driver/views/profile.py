@@ -320,7 +320,7 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
         yield Compared("time", predicted, counters[_TIME] / 1e3, "us", "the model of launches that follow one another")
     extents = _extents(bundle)
     # Of groups the sizes are not known here; batches and several products are not what the model is of.
-    if extents is None or any(decisions.get(name) for name in ("grouping", "batch", "more_b")):
+    if extents is None or any(decisions.get(name) for name in ("grouping", "batch")):
         return
     element_bytes = _operand_bytes(bundle)
     tile = (numbers["tile_m"], numbers["tile_n"], numbers["tile_k"])

@@ -113,6 +113,11 @@ def choose_sum_tile(
     if axes.group:
         return _of_groups(program, axes, sums, target, wanted, reasons)
     turned = _lies_along_rows(program, axes)
+    if len(sums) > 1 and wanted.swapped not in (None, turned):
+        raise TilewrightError(
+            f"the operand that {len(sums)} products have in common has the rows of their tiles",
+            remedy="leave the orientation to the compiler",
+        )
     question = _question(program, axes, sums, target, wanted)
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:

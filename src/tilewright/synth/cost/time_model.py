@@ -139,7 +139,7 @@ def predicted_time(
     # One slice of one CTA.
     slices = math.ceil(shape.depth / (decisions.tile_k * decisions.shares))
     waves = math.ceil(shape.tiles / workers)
-    loaded_rows = 0 if decisions.computed else decisions.tile_m * decisions.products
+    loaded_rows = 0 if decisions.computed else decisions.tile_m
     multiply = multiply_cycles(
         (decisions.tile_m, shape.multiplied, decisions.tile_k), loaded_rows, shape.element_bytes, target
     )
@@ -166,7 +166,7 @@ def predicted_time(
     # The first slice comes before anything overlaps.
     loop += taken + each
 
-    flop = 2 * shape.rows * shape.columns * shape.depth * decisions.products
+    flop = 2 * shape.rows * shape.columns * shape.depth
     ideal = flop / (operations * multiprocessors)
     # Products that take less leave the clock higher.
     brief = min(1.0, ideal * cycle / target.limit("time_model.brief_microseconds"))
@@ -211,16 +211,16 @@ def oriented_shape(decisions: PipelineDecisions, extents: tuple[int, int, int]) 
         rows, columns = columns, rows
     a, b = decisions.a, decisions.b
     element_bytes = a.map.tensor_map().element.bytes
-    loaded = a.loaded_extent(decisions.tile_m) + b.loaded_extent(decisions.tile_n) * decisions.products
+    loaded = a.loaded_extent(decisions.tile_m) + b.loaded_extent(decisions.tile_n)
     stored_bytes = sum(store.map.tensor_map().element.bytes for store in decisions.stores)
     batch = a.map.dims[2] if decisions.batch and len(a.map.dims) > 2 else 1
     tiles = math.ceil(rows / decisions.row_step) * math.ceil(columns / decisions.column_step) * batch
-    inputs = (rows + columns * decisions.products) * depth * element_bytes
+    inputs = (rows + columns) * depth * element_bytes
     return OrientedShape(
         rows * batch,
         columns,
         depth,
-        decisions.multiplied_columns,
+        decisions.tile_n,
         element_bytes,
         loaded * decisions.tile_k * element_bytes,
         stored_bytes,
@@ -292,13 +292,13 @@ def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape, p: Time
 
 def _missed_bytes(decisions: PipelineDecisions, shape: OrientedShape, workers: int, target: Target) -> float:
     """Bytes that waves of tiles need beyond compulsory reads, times the share of the inputs that is not held."""
-    inputs = (shape.rows + shape.columns * decisions.products) * shape.depth * shape.element_bytes
+    inputs = (shape.rows + shape.columns) * shape.depth * shape.element_bytes
     cache = target.limit("device.l2_bytes")
     if inputs <= cache:
         return 0.0
     along_rows = min(decisions.raster_group, workers)
     along_columns = math.ceil(workers / along_rows)
-    held = along_rows * decisions.tile_m + along_columns * decisions.multiplied_columns
+    held = along_rows * decisions.tile_m + along_columns * decisions.tile_n
     waves = shape.tiles / workers
     again = max(0.0, waves * held * shape.depth * shape.element_bytes - inputs)
     return (1 - cache / inputs) * again

@@ -86,7 +86,7 @@ def _cycle(target: Target) -> float:
 
 def _pipeline(program: tile.ProgramOp, d: PipelineDecisions, target: Target) -> float:
     time = predicted_time(d, product_extents(program, d), target).microseconds
-    for operand in (d.a, d.b, *d.more_b):
+    for operand in (d.a, d.b):
         if operand.materialized:
             outer = d.rows if operand.side == "left" else d.columns
             extents = [program.extents[axis] for axis in (*d.batch, outer, d.contracted)]

@@ -69,7 +69,7 @@ def shape_of(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoopShape
         (decisions.tile_m, decisions.tile_n, decisions.tile_k),
         (decisions.a.loaded_extent(decisions.tile_m), decisions.b.loaded_extent(decisions.tile_n)),
         decisions.a.map.tensor_map().element.bytes,
-        decisions.products,
+        1,
         bool(decisions.promoted),
         1 if decisions.turns else decisions.consumers,
         decisions.consumer_registers,
