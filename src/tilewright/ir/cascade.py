@@ -16,7 +16,7 @@ from typing import Literal
 from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
@@ -226,7 +226,8 @@ class CascadeDecisions:
     it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
     add up in float32, and to what the program adds them to. loads_ahead: of a program that only sums, parameters whose
     vectors the results need and that are loaded while the first products of a tile run; paired_loads: matrices that
-    they need, which are read two columns at a time."""
+    they need, which are read two columns at a time. spill_slots: registers of each of the consumers' threads that may
+    wait in shared memory (`lower.ptx.spill_slots`)."""
 
     row: str
     column: str
@@ -278,6 +279,12 @@ class CascadeDecisions:
     teams: int = 1
     loads_ahead: tuple[str, ...] = ()
     paired_loads: tuple[str, ...] = ()
+    spill_slots: int = 0
+
+    @property
+    def spill_bytes(self) -> int:
+        """Shared memory of the slots of all consumers' threads."""
+        return spill_bytes(self.consumers, self.spill_slots)
 
     @property
     def shares(self) -> int:

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, SumPlace, WalkRange
-from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.rows import RowDecision
@@ -244,8 +244,8 @@ class PipelineDecisions:
 
     @property
     def spill_bytes(self) -> int:
-        """Shared memory of the slots of all consumers' threads, 4 bytes each."""
-        return 4 * 128 * self.consumers * self.spill_slots
+        """Shared memory of the slots of all consumers' threads."""
+        return spill_bytes(self.consumers, self.spill_slots)
 
     @property
     def announced_bytes(self) -> int:

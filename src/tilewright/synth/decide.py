@@ -95,7 +95,6 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     """
     wanted = wanted or Wanted()
     if is_cascade(program):
-        refuse_spill_slots(wanted)
         cascade = decide_cascade(program, target, wanted)
         program.attributes["decisions"] = to_attribute(cascade)
         return cascade
@@ -109,7 +108,7 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
             "give one product or several of the same rows in one loop, with an epilogue",
         )
     if not dots(program):
-        refuse_spill_slots(wanted)
+        refuse_spill_slots(wanted, "a program without a product")
         decisions = _decide_elementwise(program, target, wanted)
     else:
         (dot,) = dots(program)

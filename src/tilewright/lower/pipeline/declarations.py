@@ -142,7 +142,7 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
     rows = None
     if d.rows_bytes:
         rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
-    declare_spill_slots(build, d, memory.spilled)
+    declare_spill_slots(build, d.spill_slots, d.consumers, memory.spilled)
     return Pipeline(
         d,
         ring,
