@@ -97,7 +97,7 @@ def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> b
     axes, (product, *others) = cascade_axes(program), products_of(program)
     if others or gathers(program):
         return True
-    question = _question(program, axes, [product], target, wanted)
+    question = sum_question(program, axes, [product], target, wanted)
     return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
 
 
@@ -118,7 +118,7 @@ def choose_sum_tile(
             f"the operand that {len(sums)} products have in common has the rows of their tiles",
             remedy="leave the orientation to the compiler",
         )
-    question = _question(program, axes, sums, target, wanted)
+    question = sum_question(program, axes, sums, target, wanted)
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:
         # Of a form that nobody asked for: with the rows that it gives.
@@ -187,7 +187,7 @@ def _of_groups(
     reasons: list[str],
 ) -> SumTile:
     """Where rows stand in groups. Results leave along rows, which end where a group does."""
-    question = _question(program, axes, sums, target, wanted)
+    question = sum_question(program, axes, sums, target, wanted)
     extents = program.extents
     in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
     rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
@@ -295,7 +295,7 @@ def _lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
     return strides.get(axes.column, 1) != 1 and strides.get(axes.row) == 1
 
 
-def _question(
+def sum_question(
     program: tile.ProgramOp, axes: CascadeAxes, sums: Sequence[Product], target: Target, wanted: Wanted
 ) -> TileQuestion:
     """What is asked of a tile, with the axis along which results are contiguous as that of the columns. Of several
