@@ -227,7 +227,8 @@ class CascadeDecisions:
     add up in float32, and to what the program adds them to. loads_ahead: of a program that only sums, parameters whose
     vectors the results need and that are loaded while the first products of a tile run; paired_loads: matrices that
     they need, which are read two columns at a time. spill_slots: registers of each of the consumers' threads that may
-    wait in shared memory (`lower.ptx.spill_slots`)."""
+    wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over a tile's slices, where a walk only sums,
+    with its task graph, as JSON (`synth.schedule.loop_schedule`)."""
 
     row: str
     column: str
@@ -280,6 +281,7 @@ class CascadeDecisions:
     loads_ahead: tuple[str, ...] = ()
     paired_loads: tuple[str, ...] = ()
     spill_slots: int = 0
+    schedule: str = ""
 
     @property
     def spill_bytes(self) -> int:

@@ -315,9 +315,9 @@ def _of_sum(
         programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
         partials=chosen.partials, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
-        grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
+        grouping=grouping, release_distance=chosen.scheduled.release_distance, split=shape.split,
         teams=shape.teams, loads_ahead=chosen.loads_ahead,
-        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots,
+        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots, schedule=chosen.scheduled.text,
     )  # fmt: skip
 
 

@@ -45,8 +45,8 @@ from tilewright.synth.distribution.turns import (
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
-from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
-from tilewright.synth.schedule.walk_schedule import release_distance, shortest_walk
+from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, ScheduledLoop, slots_wanted
+from tilewright.synth.schedule.walk_schedule import schedule_walk, shortest_walk
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
@@ -69,7 +69,7 @@ class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
     group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
     cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are; release_distance: products late that slots are released; loads_ahead: vectors of the results that are
+    any are; scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are
     loaded while a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns'
     operands is expected to be read a second time; ctas, how many there are."""
 
@@ -80,7 +80,7 @@ class SumTile:
     partials: int
     cluster: tuple[int, int]
     stream: TileStream | None
-    release_distance: int
+    scheduled: ScheduledLoop
     loads_ahead: tuple[str, ...]
     read_once: bool = False
     ctas: int = 0
@@ -173,7 +173,7 @@ def choose_sum_tile(
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
-    late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
+    late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
     ahead = _loads_ahead(program, axes, large, len(sums), partials, target)
     return SumTile(large, leaving, memory, group, partials, cluster, stream, late, ahead)
 
@@ -198,7 +198,7 @@ def _of_groups(
     loop = _loop(question, shape, shape.columns, target, turns=found.turns)
     partials = _partials(question, shape, target)
     name = program.sym_name.data
-    late = release_distance(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
+    late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
     group = raster_group(rates_of(target), shape.rows, shape.columns)
     tile_ = LargeTile(shape, found.turns)
     ahead = _loads_ahead(program, axes, tile_, len(sums), partials, target)

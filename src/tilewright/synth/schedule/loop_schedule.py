@@ -20,8 +20,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tilewright.base.error import TilewrightError
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.loop_body import BodyOperation, Carried, Compute, LoadTile, LoopBody, Multiply
 from tilewright.ir.schedule import Method, Schedule, schedule_from_json, schedule_to_json, summary_line
@@ -122,6 +124,11 @@ class ScheduledLoop:
     schedule: Schedule
     prices: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def text(self) -> str:
+        """As decisions carry it."""
+        return schedule_text(self.graph, self.schedule)
+
     def __str__(self) -> str:
         others = [f"{price} with {distance}" for distance, price in self.prices if distance != self.release_distance]
         against = f", against {' and '.join(others)}" if others else ""
@@ -195,14 +202,22 @@ def scheduled(
     return with_schedule(decided, found.graph, found.schedule)
 
 
-def with_schedule(decisions: PipelineDecisions, graph: TaskGraph, schedule: Schedule) -> PipelineDecisions:
+_Scheduled = TypeVar("_Scheduled", PipelineDecisions, CascadeDecisions)
+
+
+def with_schedule(decisions: _Scheduled, graph: TaskGraph, schedule: Schedule) -> _Scheduled:
     """The decisions with that schedule, in the place of another."""
     reasons = tuple(line for line in decisions.reasons if not line.startswith("schedule ("))
-    text = json.dumps({"graph": graph_to_json(graph), "schedule": schedule_to_json(schedule)})
+    text = schedule_text(graph, schedule)
     return replace(decisions, reasons=(*reasons, summary_line(schedule)), schedule=text)
 
 
-def schedule_of(decisions: PipelineDecisions) -> tuple[TaskGraph, Schedule] | None:
+def schedule_text(graph: TaskGraph, schedule: Schedule) -> str:
+    """As decisions carry them."""
+    return json.dumps({"graph": graph_to_json(graph), "schedule": schedule_to_json(schedule)})
+
+
+def schedule_of(decisions: PipelineDecisions | CascadeDecisions) -> tuple[TaskGraph, Schedule] | None:
     """The graph and the schedule that decisions carry, if any. Raises TilewrightError for a text that holds neither."""
     if not decisions.schedule:
         return None
