@@ -16,7 +16,7 @@ from typing import Literal
 from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
@@ -228,7 +228,9 @@ class CascadeDecisions:
     it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
     equal part of such rows, and each CTA that stores some of its columns an equal part of those. loads_ahead: of a
     program that only sums, parameters whose vectors the results need and that are loaded while the first products of a
-    tile run; paired_loads: matrices that they need, which are read two columns at a time."""
+    tile run; paired_loads: matrices that they need, which are read two columns at a time. spill_slots: registers of each
+    of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over a
+    tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`)."""
 
     row: str
     column: str
@@ -280,6 +282,8 @@ class CascadeDecisions:
     teams: int = 1
     loads_ahead: tuple[str, ...] = ()
     paired_loads: tuple[str, ...] = ()
+    spill_slots: int = 0
+    schedule: str = ""
     steps: tuple[int, int] = (0, 0)
 
     @property
@@ -296,6 +300,11 @@ class CascadeDecisions:
     def part_step(self) -> int:
         """Columns from one part of a tile to the next."""
         return self.split_sum.part_step
+
+    @property
+    def spill_bytes(self) -> int:
+        """Shared memory of the slots of all consumers' threads."""
+        return spill_bytes(self.consumers, self.spill_slots)
 
     @property
     def shares(self) -> int:

@@ -372,7 +372,7 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
     in_vectors: set[str] = set()
     if isinstance(decisions, PipelineDecisions):
-        in_pieces = {each.buffer for each in (decisions.a, decisions.b, *decisions.more_b) if each.piece_bytes}
+        in_pieces = {each.buffer for each in (decisions.a, decisions.b) if each.piece_bytes}
         in_vectors = {*decisions.paired_loads, *in_pieces}
     if isinstance(decisions, CascadeDecisions):
         in_vectors = {*decisions.in_vectors, *decisions.paired_loads}

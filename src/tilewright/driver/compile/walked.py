@@ -57,7 +57,7 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     if found is None:
         # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
         walks = wanted.walked or target.supports("tensor_memory") or grouping(program) is not None
-        walks = walks or len(dots(program)) > 1 or not is_supported(program, target)
+        walks = walks or not is_supported(program, target)
         return _summed(module, target, wanted) if walks else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)

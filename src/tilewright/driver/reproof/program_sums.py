@@ -197,7 +197,7 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
         return None
     arrays = _parameters(program)
     operands: dict[str, tuple[int, ArrayAxes]] = {}
-    sides = (decisions.a, decisions.b, *decisions.more_b)
+    sides = (decisions.a, decisions.b)
     for number, operand in enumerate(sides):
         outer = decisions.rows if number == 0 else decisions.columns
         array = _workspace(operand, decisions, outer) if operand.materialized else arrays.get(operand.buffer)

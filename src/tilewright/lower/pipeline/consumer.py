@@ -184,7 +184,7 @@ def _promoted(
         return load_scales(where, program, dot, d, (row, column, which), arrays)
 
     first = [value for slot in range(d.scales_ahead) for value in scales(build, None, slot)]
-    part = (d.unit_rows, d.multiplied_columns)
+    part = (d.unit_rows, d.tile_n)
     carried = [cursor, start_total(build, *part), *first]
     inner, loop, loop_op = counted_loop(build, 0, carried, d.scaled_copies)
     k, position, total, *loaded = loop.args

@@ -102,6 +102,7 @@ from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.store.spill_slots import refuse_spill_slots
 from tilewright.synth.tile.shape import TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -196,7 +197,10 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             )
     check_neighbours(program, axes, brought)
     if sums and not target.supports("tensor_memory"):
+        if axes.group:
+            refuse_spill_slots(wanted, f"products of rows in groups of {axes.group}")
         return _of_sum(program, axes, brought, sums, target, wanted)
+    refuse_spill_slots(wanted, "a program that does more than sum products")
     in_vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits)
     shared = shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
@@ -313,9 +317,10 @@ def _of_sum(
         programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
         partials=chosen.partials, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
-        grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
+        grouping=grouping, release_distance=chosen.scheduled.release_distance, split=shape.split,
         teams=shape.teams, steps=shape.steps, loads_ahead=chosen.loads_ahead,
-        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted),
+        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots,
+        schedule=chosen.scheduled.text,
     )  # fmt: skip
 
 

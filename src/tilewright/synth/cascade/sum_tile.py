@@ -46,8 +46,8 @@ from tilewright.synth.distribution.turns import (
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
-from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
-from tilewright.synth.schedule.walk_schedule import release_distance, shortest_walk
+from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, ScheduledLoop, slots_wanted
+from tilewright.synth.schedule.walk_schedule import schedule_walk, shortest_walk
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
@@ -68,7 +68,7 @@ class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
     group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
     cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are; release_distance: products late that slots are released; loads_ahead: vectors of the results that are
+    any are; scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are
     loaded while a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns'
     operands is expected to be read a second time; ctas, how many there are."""
 
@@ -79,7 +79,7 @@ class SumTile:
     partials: int
     cluster: tuple[int, int]
     stream: TileStream | None
-    release_distance: int
+    scheduled: ScheduledLoop
     loads_ahead: tuple[str, ...]
     read_once: bool = False
     ctas: int = 0
@@ -103,7 +103,7 @@ def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> b
     axes, (product, *others) = cascade_axes(program), products_of(program)
     if others or gathers(program):
         return True
-    question = _question(program, axes, [product], target, wanted)
+    question = sum_question(program, axes, [product], target, wanted)
     return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
 
 
@@ -119,7 +119,12 @@ def choose_sum_tile(
     if axes.group:
         return _of_groups(program, axes, sums, target, wanted, reasons)
     turned = _lies_along_rows(program, axes)
-    question = _question(program, axes, sums, target, wanted)
+    if len(sums) > 1 and wanted.swapped not in (None, turned):
+        raise TilewrightError(
+            f"the operand that {len(sums)} products have in common has the rows of their tiles",
+            remedy="leave the orientation to the compiler",
+        )
+    question = sum_question(program, axes, sums, target, wanted)
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:
         # Of a form that nobody asked for: with the rows that it gives.
@@ -177,7 +182,7 @@ def choose_sum_tile(
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
-    late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
+    late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
     ahead = _loads_ahead(program, axes, large, len(sums), partials, target)
     return SumTile(large, leaving, memory, group, partials, cluster, stream, late, ahead)
 
@@ -217,7 +222,7 @@ def _of_groups(
     reasons: list[str],
 ) -> SumTile:
     """Where rows stand in groups. Results leave along rows, which end where a group does."""
-    question = _question(program, axes, sums, target, wanted)
+    question = sum_question(program, axes, sums, target, wanted)
     extents = program.extents
     in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
     rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
@@ -228,7 +233,7 @@ def _of_groups(
     loop = _loop(question, shape, shape.columns, target, turns=found.turns)
     partials = _partials(question, shape, target)
     name = program.sym_name.data
-    late = release_distance(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
+    late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
     group = raster_group(rates_of(target), shape.rows, shape.columns)
     tile_ = LargeTile(shape, found.turns)
     ahead = _loads_ahead(program, axes, tile_, len(sums), partials, target)
@@ -326,7 +331,7 @@ def _lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
     return strides.get(axes.column, 1) != 1 and strides.get(axes.row) == 1
 
 
-def _question(
+def sum_question(
     program: tile.ProgramOp, axes: CascadeAxes, sums: Sequence[Product], target: Target, wanted: Wanted
 ) -> TileQuestion:
     """What is asked of a tile, with the axis along which results are contiguous as that of the columns. Of several

@@ -180,7 +180,6 @@ def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
         "several clusters share the contracted axis": d.teams > 1,
         "a batch has several matrices": bool(d.batch),
         "the product is scaled in its loop": d.partials > 1 or any(dot.scales for dot in dots(program)),
-        "several products share an operand": d.products > 1,
         "an operand is computed in registers": bool(d.computed),
         "threads copy an operand": d.copies_by_threads,
     }
