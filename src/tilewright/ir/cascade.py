@@ -228,9 +228,9 @@ class CascadeDecisions:
     it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
     equal part of such rows, and each CTA that stores some of its columns an equal part of those. loads_ahead: of a
     program that only sums, parameters whose vectors the results need and that are loaded while the first products of a
-    tile run; paired_loads: matrices that they need, which are read two columns at a time. spill_slots: registers of each
-    of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over a
-    tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`)."""
+    tile run; paired_loads: matrices that they need, which are read two columns at a time. spill_slots: registers of
+    each of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over
+    a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`)."""
 
     row: str
     column: str

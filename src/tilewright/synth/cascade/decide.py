@@ -70,10 +70,10 @@ from tilewright.synth.cascade.added_sums import added_products, registers_of_val
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
+from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
 from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.remade import (
     chunks_of,
-    in_words,
     inner_axis,
     made_anew,
     needed_inner,
@@ -119,9 +119,6 @@ _LEAST_OTHER_REGISTERS = 28
 too, by tiles of 3 x 64 rows and 128 keys."""
 _PRODUCER = 40
 """Registers of the thread that fills slots."""
-_LOOKED_UP, _REGISTERS_LOOKED_UP = 2, 4
-"""So many places that tables say fit in these; each further one takes so many more, for it and its address: with 64,
-ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP_BYTES = 32
@@ -369,7 +366,7 @@ def _decided(
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
-    kept += _looked_up_registers(slots, target)
+    kept += looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     staying, added = staying_sums(program, axes, target), added_products(program, axes, target, wanted)
@@ -393,7 +390,7 @@ def _decided(
     tiles = tile_count(program, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch)
     ctas = min(tiles, target.limit("device.multiprocessors"))
     words = (
-        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
+        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{by_tables(each)}" for each in slots),
     )
     if sum_slots:
         issued = BLOCK_ROWS * choice.consumers
@@ -462,21 +459,6 @@ def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wan
 def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
     """Columns of a tile, along each axis of columns."""
     return {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
-
-
-def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
-    """Of the thread that fills slots, for what tables say while it waits for one, beyond what it has anyway."""
-    step = target.limit("setmaxnreg.registers_step")
-    # Arrays that go by one table ask it once.
-    asked = {(each.table, each.axes, slot.outer): slot.boxes_down for slot in slots for each in slot.lookups}
-    most = sum(asked.values())
-    return -(-_REGISTERS_LOOKED_UP * max(0, most - _LOOKED_UP) // step) * step
-
-
-def _by_tables(slot: SlotDecision) -> str:
-    """How tables lead to what a slot has, and what consumers do with that, in words."""
-    tables = ", ".join(dict.fromkeys(each.table for each in slot.lookups))
-    return (f", {slot.box_rows} rows at a time where {tables} says" if tables else "") + in_words(slot)
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
