@@ -17,7 +17,7 @@ from typing import Literal
 from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
@@ -227,7 +227,13 @@ class CascadeDecisions:
     that one is waited for and the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
     it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
-    add up in float32, and to what the program adds them to."""
+    add up in float32, and to what the program adds them to. steps: rows and columns from one tile to the next, of which
+    it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
+    equal part of such rows, and each CTA that stores some of its columns an equal part of those. loads_ahead: of a
+    program that only sums, parameters whose vectors the results need and that are loaded while the first products of a
+    tile run; paired_loads: matrices that they need, which are read two columns at a time. spill_slots: registers of
+    each of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over
+    a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`)."""
 
     row: str
     column: str
@@ -279,6 +285,31 @@ class CascadeDecisions:
     teams: int = 1
     slot_parts: int = 1
     scales_ahead: int = 0
+    loads_ahead: tuple[str, ...] = ()
+    paired_loads: tuple[str, ...] = ()
+    spill_slots: int = 0
+    schedule: str = ""
+    steps: tuple[int, int] = (0, 0)
+
+    @property
+    def row_step(self) -> int:
+        """Rows from one tile to the next."""
+        return self.steps[0] or self.tile_rows
+
+    @property
+    def column_step(self) -> int:
+        """Columns from one tile to the next."""
+        return self.steps[1] or self.tile_columns
+
+    @property
+    def part_step(self) -> int:
+        """Columns from one part of a tile to the next."""
+        return self.split_sum.part_step
+
+    @property
+    def spill_bytes(self) -> int:
+        """Shared memory of the slots of all consumers' threads."""
+        return spill_bytes(self.consumers, self.spill_slots)
 
     @property
     def shares(self) -> int:
@@ -288,12 +319,12 @@ class CascadeDecisions:
     @property
     def team_sum(self) -> TeamSum:
         """How clusters take the sum of a tile."""
-        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.split_sum.part_step)
+        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.stored_along(self.column))
 
     @property
     def split_sum(self) -> SplitSum:
         """How CTAs of a cluster take the sum of a tile."""
-        step = self.tile_columns // sum_parts(self.tile_columns, self.split)
+        step = self.column_step // sum_parts(self.tile_columns, self.split)
         return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, step)
 
     @property
@@ -338,7 +369,7 @@ class CascadeDecisions:
         """From a consumer's first row to the next one's; 0 where each takes whole tiles."""
         if self.turns:
             return 0
-        return WARP_ROWS if self.sum_slots else self.unit_rows
+        return WARP_ROWS if self.sum_slots else self.row_step // self.tile_units
 
     @property
     def tile_rows(self) -> int:
@@ -371,6 +402,28 @@ class CascadeDecisions:
         """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""
         sizes = {self.row: self.tile_rows, self.column: self.tile_columns, self.streamed: self.tile_streamed}
         return sizes.get(axis, self.slice_depth if axis in self.sliced else 1)
+
+    def step_along(self, axis: str) -> int:
+        """Elements from one tile to the next along an axis."""
+        steps = {self.row: self.row_step, self.column: self.column_step}
+        return steps.get(axis, self.tile_extent(axis))
+
+    def parts_along(self, axis: str) -> tuple[int, int]:
+        """Parts of a tile along an axis that are loaded apart, since they overlap, and how far one begins after the
+        other; a single one where none do."""
+        if self.steps[0] and axis == self.row:
+            return self.tile_units, self.unit_step
+        if self.steps[1] and axis == self.column:
+            return self.split_sum.parts, self.part_step
+        return 1, 0
+
+    def loaded_at(self, axis: str, number: int) -> int:
+        """How far behind the tile's first element along an axis lies the one with this number in a slot."""
+        parts, step = self.parts_along(axis)
+        if parts == 1:
+            return number
+        part, within = divmod(number, self.tile_extent(axis) // parts)
+        return part * step + within
 
 
 def shared_columns_bytes(loads: int, columns: int) -> int:

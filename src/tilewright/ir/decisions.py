@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, SumPlace, WalkRange
-from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.rows import RowDecision
@@ -67,8 +67,6 @@ class OperandDecision:
 class PipelineDecisions:
     """A warp-specialized pipeline for a program whose dots share a loop.
 
-    more_b: right operands of further products with the same A: their tiles stand behind b's in a slot, their plans
-    behind b's in async_plans, and their accumulators' columns behind those of the first.
     rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
     the transposed product. async_plans: those of a, of b,
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
@@ -115,7 +113,6 @@ class PipelineDecisions:
     fill_ctas: int
     fill_threads: int
     reasons: tuple[str, ...]
-    more_b: tuple[OperandDecision, ...] = ()
     programmatic: int = 0
     filler_waits: int = 0
     releases_first: int = 1
@@ -133,16 +130,6 @@ class PipelineDecisions:
     def unit_rows(self) -> int:
         """Rows of a tile that one consumer computes: all, if consumers take tiles in turn."""
         return self.tile_m if self.turns else self.tile_m // self.consumers
-
-    @property
-    def products(self) -> int:
-        """How many products are summed, each into an accumulator of its own."""
-        return 1 + len(self.more_b)
-
-    @property
-    def multiplied_columns(self) -> int:
-        """Columns of the accumulators of all products, side by side."""
-        return self.products * self.tile_n
 
     split: int = 1
     prefetch: int = 0
@@ -249,8 +236,8 @@ class PipelineDecisions:
 
     @property
     def spill_bytes(self) -> int:
-        """Shared memory of the slots of all consumers' threads, 4 bytes each."""
-        return 4 * 128 * self.consumers * self.spill_slots
+        """Shared memory of the slots of all consumers' threads."""
+        return spill_bytes(self.consumers, self.spill_slots)
 
     @property
     def announced_bytes(self) -> int:
@@ -261,7 +248,7 @@ class PipelineDecisions:
     @property
     def copies_by_threads(self) -> bool:
         """Whether a warpgroup's threads copy an operand into the slots, of which no tensor map describes the array."""
-        return any(operand.piece_bytes for operand in (self.a, self.b, *self.more_b))
+        return any(operand.piece_bytes for operand in (self.a, self.b))
 
     def plan_of(self, store: StoreDecision) -> AsyncPlan:
         """The plan of a store by the copy engine. Raises KeyError for another store."""

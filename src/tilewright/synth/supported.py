@@ -102,6 +102,12 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
     yield from _blocks(program, grid[:-2])
     yield from _reductions(program)
     yield from _choices(program)
+    if len(products) > 1:
+        yield (
+            products[-1],
+            "several products in a loop that is no walk over tiles, as their operands are, are not compiled",
+            "multiply what is loaded, and compute operands in a kernel before",
+        )
 
 
 def _contractions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:

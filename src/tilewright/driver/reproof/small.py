@@ -161,7 +161,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     least_down = min(2, most_down) if d.step_m else 1
     least_across = min(2, most_across) if d.step_n else 1
     # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
-    if any(item.materialized for item in (d.b, *d.more_b)) and not d.a.materialized:
+    if d.b.materialized and not d.a.materialized:
         down = min(tiles, most_down)
         across = -(-tiles // down)
     else:
@@ -317,7 +317,6 @@ def _small_decisions(
         decisions,
         a=operand(decisions.a, rows),
         b=operand(decisions.b, columns),
-        more_b=tuple(operand(item, columns) for item in decisions.more_b),
         stores=tuple(store(item) for item in decisions.stores),
         ctas=decisions.cluster_ctas * _clusters(decisions),
         fill_ctas=min(decisions.fill_ctas, CTAS),
@@ -372,7 +371,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             if d.teams > 1:
                 slots = (d.teams - 1) * tiles_m * tiles_n * d.cluster_ctas * d.consumers
                 found += [tiles_m, tiles_n, tiles_m * tiles_n * d.teams, slots]
-            for operand, outer in ((d.a, rows), (d.b, columns), *((item, columns) for item in d.more_b)):
+            for operand, outer in ((d.a, rows), (d.b, columns)):
                 inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
                 found += [runs, runs * count, *(runs * count * extents[axis] for axis in d.batch)]

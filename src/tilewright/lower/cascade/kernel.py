@@ -52,6 +52,7 @@ from tilewright.lower.cascade.slots import (
     leaders,
     partials_address,
     rows_address,
+    spilled_address,
     staging_address,
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
@@ -71,6 +72,7 @@ from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.prefetch import SliceBoxes, ask_ahead
 from tilewright.lower.program import Counts, map_dims, shape_of
+from tilewright.lower.ptx.spill_slots import declare_spill_slots
 from tilewright.lower.staged_store import bulk_wait, declare_staging, further_maps
 
 _WARPGROUP = 128
@@ -105,6 +107,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
     workspaces = workspaces or team_workspaces(program, d.team_sum, tile_counts(program, d))
     partials = declare_partial_sums(build, workspaces)
+    declare_spill_slots(build, d.spill_slots, d.consumers, spilled_address(d))
     _ask_ahead(build, d, rings, tile_counts(program, d))
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
@@ -137,12 +140,13 @@ def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
     """The first slices of an operand of the first tile. counts: of tiles."""
     if not d.prefetch:
         return
-    axis, extent = (d.column, d.tile_columns) if d.prefetch_columns else (d.row, d.tile_rows)
+    axis = d.column if d.prefetch_columns else d.row
     ring = next(ring for ring in rings.values() if axis in (ring.decision.inner, ring.decision.outer))
     slot = ring.decision
-    across, down = range(0, slot.inner_elements, slot.box[0]), range(0, slot.rows, slot.box_rows)
+    across = list(range(0, slot.inner_elements, slot.box[0]))
+    down = [d.loaded_at(slot.outer, number) for number in range(0, slot.rows, slot.box_rows)]
     outer, along = (down, across) if slot.inner == d.streamed else (across, down)
-    boxes = SliceBoxes(d.prefetch_columns, extent, d.tile_streamed, outer, along, slot.inner == d.streamed)
+    boxes = SliceBoxes(d.prefetch_columns, d.step_along(axis), d.tile_streamed, outer, along, slot.inner == d.streamed)
     ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], {"raster_group": IntAttr(d.raster_group)})
 
 

@@ -13,6 +13,7 @@ Checked by: tests/end_to_end/test_walked_products.py, test_walked_bytes.py and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -32,8 +33,8 @@ from tilewright.ir.tile.facts import index_offset, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build, affine, counted_loop
 from tilewright.lower.cascade.place import is_in_line, own_axes, part_of_batch
-from tilewright.lower.cascade.plain_load import row_in_array
-from tilewright.lower.cascade.slot_product import issue, multiplied, sum_of_slots
+from tilewright.lower.cascade.plain_load import load_ahead, row_in_array
+from tilewright.lower.cascade.slot_product import issue, issue_next, move_on, multiplied, next_slots, sum_of_slots
 from tilewright.lower.cascade.slots import step_elements, wgmma_wait
 from tilewright.lower.distribution.split_product import WHOLE_TILE
 from tilewright.lower.expression import point_value, scalar_function
@@ -90,6 +91,7 @@ def _in_two_levels(
 ) -> list[SSAValue]:
     """The sum of each product, or of all of them side by side where nothing scales one. products: in the order of their
     slots."""
+    load_ahead(consumer)
     d, scales = consumer.d, _scales_of_tile(consumer, products)
     led = [load for load in loads if load in consumer.cursors]
     apart = len(products) if scales else 1
@@ -119,7 +121,7 @@ def _products_of_iteration(
     """An iteration's products, each settled, its slot released where it is the last one of it."""
     d = body.d
     if d.slot_parts == 1:
-        issued = [issue(body, product, loads, body.next_slots(loads), []) for _ in range(d.partials)]
+        issued = [issue_next(body, product, loads, []) for _ in range(d.partials)]
         for left, (running, *readings) in zip(reversed(range(len(issued))), issued, strict=True):
             settled, phases = _settled(body.build, running, readings, left)
             for phase in phases:
@@ -128,7 +130,8 @@ def _products_of_iteration(
         return
     assert d.partials == 1, "blocks of one slot follow one another"
     steps = d.tile_streamed // step_elements(body.rings[loads[0]].decision) // d.slot_parts
-    phases = body.next_slots(loads)
+    phases = next_slots(body, loads)
+    move_on(body, loads)
     for number in range(d.slot_parts):
         running, *readings = issue(body, product, loads, phases, [], (number * steps, steps))
         settled, retired = _settled(body.build, running, readings, 0)
@@ -198,7 +201,7 @@ def _scales_of_tile(consumer: Consumer, products: Sequence[Product]) -> list[_Nu
         first = rows[is_in_line(names, d)] if has_rows else none
         row, across = (_moved(build, at, shifts.get(axis, 0)) for at, axis in ((first, d.row), (column, d.column)))
         blocks = tuple(map(block_size, spread))
-        run = column_run(load, d.column, d.tile_columns)
+        run = math.gcd(column_run(load, d.column, d.tile_columns), d.column_step)
         found.append(
             _Numbers(load, array, row, across, "".join(letters[base_axis(axis)] for axis in spread), blocks, run)
         )

@@ -162,7 +162,7 @@ def _promoted(
     threads add the one before, and all are added at the turn's end (an assembler gives up on products in flight round a
     loop whose registers are read).
     """
-    part = (d.unit_rows, d.multiplied_columns)
+    part = (d.unit_rows, d.tile_n)
     inner, loop, loop_op = counted_loop(build, 0, [cursor, start_total(build, *part)])
     _, position, total = loop.args
     products: list[tuple[SSAValue, SSAValue]] = []

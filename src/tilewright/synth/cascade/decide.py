@@ -71,10 +71,10 @@ from tilewright.synth.cascade.added_sums import added_products, registers_of_val
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
 from tilewright.synth.cascade.joined_slots import joined_slots
+from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
 from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.remade import (
     chunks_of,
-    in_words,
     inner_axis,
     made_anew,
     needed_inner,
@@ -99,9 +99,11 @@ from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.store.spill_slots import refuse_spill_slots
 from tilewright.synth.tile.shape import TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -118,9 +120,6 @@ _LEAST_OTHER_REGISTERS = 28
 too, by tiles of 3 x 64 rows and 128 keys."""
 _PRODUCER = 40
 """Registers of the thread that fills slots."""
-_LOOKED_UP, _REGISTERS_LOOKED_UP = 2, 4
-"""So many places that tables say fit in these; each further one takes so many more, for it and its address: with 64,
-ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
 _STEP_BYTES = 32
@@ -148,7 +147,8 @@ _WORDS_OF_ROW = 2
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
-    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots."""
+    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; apart:
+    parts of its rows and of its columns that boxes of their own bring."""
 
     consumers: int
     columns: int
@@ -157,6 +157,7 @@ class _Tile:
     unit_rows: int = BLOCK_ROWS
     turns: bool = False
     cluster: tuple[int, int] = (1, 1)
+    apart: tuple[int, int] = (1, 1)
 
     @property
     def rows(self) -> int:
@@ -194,7 +195,10 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             )
     check_neighbours(program, axes, brought)
     if sums and not target.supports("tensor_memory"):
+        if axes.group:
+            refuse_spill_slots(wanted, f"products of rows in groups of {axes.group}")
         return _of_sum(program, axes, brought, sums, target, wanted)
+    refuse_spill_slots(wanted, "a program that does more than sum products")
     in_vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits)
     shared = shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
@@ -278,12 +282,12 @@ def _of_sum(
     chosen = choose_sum_tile(program, axes, sums, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
     cluster = chosen.cluster
-    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster)
+    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster, chosen.apart)
     slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
     slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
-    tiles = _tiles_along(program, axes.row, shape.rows * cluster[0])
-    tiles *= _tiles_along(program, axes.column, shape.columns * cluster[1])
+    tiles = _tiles_along(program, axes.row, shape.row_step * cluster[0])
+    tiles *= _tiles_along(program, axes.column, shape.column_step * cluster[1])
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
     together = math.prod(cluster) * shape.split
     at_once = target.limit("device.multiprocessors") // together
@@ -312,8 +316,10 @@ def _of_sum(
         programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
         partials=chosen.levels.slots, slot_parts=chosen.levels.parts, scales_ahead=chosen.levels.ahead, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
-        grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
-        teams=shape.teams,
+        grouping=grouping, release_distance=chosen.scheduled.release_distance, split=shape.split,
+        teams=shape.teams, steps=shape.steps, loads_ahead=chosen.loads_ahead,
+        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots,
+        schedule=chosen.scheduled.text,
     )  # fmt: skip
 
 
@@ -362,7 +368,7 @@ def _decided(
     if _passes_slices_again(program, slots):
         return "slices that two products of a walk take, beside other slots"
     kept = _PRODUCER if choice.consumers <= _CONSUMERS else _SMALL_PRODUCER
-    kept += _looked_up_registers(slots, target)
+    kept += looked_up_registers(slots, target)
     others = 2 if slot_sums(program, target) else 1
     launch, producer, consumer = register_budget(choice.consumers, target, producer=kept, others=others)
     staying, added = staying_sums(program, axes, target), added_products(program, axes, target, wanted)
@@ -386,7 +392,7 @@ def _decided(
     tiles = tile_count(program, (axes.row, choice.rows), (axes.column, choice.columns), axes.batch)
     ctas = min(tiles, target.limit("device.multiprocessors"))
     words = (
-        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{_by_tables(each)}" for each in slots),
+        *(f"{each.buffer} through {each.slots} slots of {each.slot_bytes} bytes{by_tables(each)}" for each in slots),
     )
     if sum_slots:
         issued = BLOCK_ROWS * choice.consumers
@@ -455,21 +461,6 @@ def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wan
 def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
     """Columns of a tile, along each axis of columns."""
     return {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
-
-
-def _looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
-    """Of the thread that fills slots, for what tables say while it waits for one, beyond what it has anyway."""
-    step = target.limit("setmaxnreg.registers_step")
-    # Arrays that go by one table ask it once.
-    asked = {(each.table, each.axes, slot.outer): slot.boxes_down for slot in slots for each in slot.lookups}
-    most = sum(asked.values())
-    return -(-_REGISTERS_LOOKED_UP * max(0, most - _LOOKED_UP) // step) * step
-
-
-def _by_tables(slot: SlotDecision) -> str:
-    """How tables lead to what a slot has, and what consumers do with that, in words."""
-    tables = ", ".join(dict.fromkeys(each.table for each in slot.lookups))
-    return (f", {slot.box_rows} rows at a time where {tables} says" if tables else "") + in_words(slot)
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
@@ -766,7 +757,8 @@ def _slot(
         count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
     )
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
-    rows = math.gcd(extents[outer] // peers, *blocks_along(read_dimensions(load.tensor), outer))
+    apart = dict(zip((axes.row, axes.column), choice.apart, strict=True)).get(outer, 1)
+    rows = math.gcd(extents[outer] // (peers * apart), *blocks_along(read_dimensions(load.tensor), outer))
     lookups = tuple(
         Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
         for number, each in enumerate(dimensions)

@@ -119,4 +119,4 @@ def tile_count(
 
 def tiles_of(program: tile.ProgramOp, d: CascadeDecisions) -> int:
     """`tile_count` of a decided program."""
-    return tile_count(program, (d.row, d.tile_rows), (d.column, d.tile_columns), d.batch)
+    return tile_count(program, (d.row, d.row_step), (d.column, d.column_step), d.batch)

@@ -7,7 +7,8 @@ of `synth.tile.scaled_tile`. So is the question how shared memory is divided amo
 (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
 for that suits the tile (`suits_its_tile`).
 
-Not handled: tiles that overlap in what they load. Checked by: tests/synth/cascade/test_sum_tile.py.
+How far apart tiles of rows of no multiple lie says `synth.tile.steps`.
+Checked by: tests/synth/cascade/test_sum_tile.py, tests/lower/test_steps.py.
 """
 
 from __future__ import annotations
@@ -45,23 +46,22 @@ from tilewright.synth.distribution.turns import (
     with_turns,
 )
 from tilewright.synth.operand.operands import loaded_step
-from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
-from tilewright.synth.schedule.walk_schedule import release_distance, shortest_walk
+from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
+from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, ScheduledLoop, slots_wanted
+from tilewright.synth.schedule.walk_schedule import schedule_walk, shortest_walk
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
-from tilewright.synth.tile import few_rows
 from tilewright.synth.tile.accumulation import level_depth
+from tilewright.synth.tile.few_rows import few_rows_shape, is_few_rows
 from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
+from tilewright.synth.tile.steps import leave_in_bulk, parts_of, stepped
 from tilewright.synth.tile.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
-
-_LEAST_GAIN = 0.03
-"""Of the model of few rows, as in `synth.tile.few_rows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,9 @@ class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
     group: tiles of rows in a band of the order of tiles; levels: of a sum in two of them;
     cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are; release_distance: products late that slots are released. Where rows stand in groups: read_once, whether no
-    byte of the columns' operands is expected to be read a second time; ctas, how many there are."""
+    any are; scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are
+    loaded while a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns'
+    operands is expected to be read a second time; ctas, how many there are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
@@ -79,9 +80,17 @@ class SumTile:
     levels: Levels
     cluster: tuple[int, int]
     stream: TileStream | None
-    release_distance: int
+    scheduled: ScheduledLoop
+    loads_ahead: tuple[str, ...]
     read_once: bool = False
     ctas: int = 0
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """Parts of a tile's rows and of its columns that overlap, where tiles do."""
+        shape = self.tile.shape
+        units = 1 if self.tile.turns else shape.consumers
+        return units if shape.steps[0] else 1, parts_of(shape) if shape.steps[1] else 1
 
     @property
     def unit_rows(self) -> int:
@@ -95,7 +104,7 @@ def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> b
     axes, (product, *others) = cascade_axes(program), products_of(program)
     if others or gathers(program):
         return True
-    question = _question(program, axes, [product], target, wanted)
+    question = sum_question(program, axes, [product], target, wanted)
     return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
 
 
@@ -111,7 +120,12 @@ def choose_sum_tile(
     if axes.group:
         return _of_groups(program, axes, sums, target, wanted, reasons)
     turned = _lies_along_rows(program, axes)
-    question = _question(program, axes, sums, target, wanted)
+    if len(sums) > 1 and wanted.swapped not in (None, turned):
+        raise TilewrightError(
+            f"the operand that {len(sums)} products have in common has the rows of their tiles",
+            remedy="leave the orientation to the compiler",
+        )
+    question = sum_question(program, axes, sums, target, wanted)
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:
         # Of a form that nobody asked for: with the rows that it gives.
@@ -139,6 +153,8 @@ def choose_sum_tile(
         leaving = turned_results(program, axes, stored, target, wanted)
     else:
         leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
+    shape, leaving = _stepped(program, axes, sums, shape, cluster, leaving, wanted, turns=large.turns)
+    large = replace(large, shape=shape)
     loop = _loop(question, shape, columns, target, turns=large.turns)
     needed = slots_wanted(loop, target)
     enough, most = EVERY_STAGE if large.turns else needed, needed + SPARE_SLOTS
@@ -149,7 +165,7 @@ def choose_sum_tile(
     memory = with_turns(memory, large.turns, target)
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
-    tiles = (-(-program.extents[axes.row] // shape.rows), -(-program.extents[axes.column] // shape.columns))
+    tiles = (-(-program.extents[axes.row] // shape.row_step), -(-program.extents[axes.column] // shape.column_step))
     order, group = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
     if order != "grouped" or wanted.ordered:
         what = "takes tiles in bands" if order != "grouped" else "issues products as they come"
@@ -170,8 +186,35 @@ def choose_sum_tile(
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
-    late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
-    return SumTile(large, leaving, memory, group, levels, cluster, stream, late)
+    late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
+    ahead = _loads_ahead(program, axes, large, len(sums), levels.slots, target)
+    return SumTile(large, leaving, memory, group, levels, cluster, stream, late, ahead)
+
+
+def _stepped(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    shape: TileShape,
+    cluster: tuple[int, int],
+    leaving: tuple[StoreDecision, ...],
+    wanted: Wanted,
+    *,
+    turns: bool,
+) -> tuple[TileShape, tuple[StoreDecision, ...]]:
+    """The tile with its step, where there may be one, and stores that end at it."""
+    product, asked = sums[0], any(wanted.steps or ())
+    held = product.held.owner
+    assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
+    if not asked and (len(sums) > 1 or axes.batch or scaled_depth(sums)):
+        return replace(shape, steps=(0, 0)), leaving
+
+    def major(load: tile.LoadOp) -> str:
+        return "K" if _is_along(load, axes.streamed) else "MN"
+
+    parts = (1 if turns else shape.consumers, parts_of(shape))
+    sides = (major(held), major(product.brought))
+    return stepped(program, (axes.row, axes.column), shape, parts, cluster, sides, leaving, asked=asked)
 
 
 def _of_groups(
@@ -183,7 +226,7 @@ def _of_groups(
     reasons: list[str],
 ) -> SumTile:
     """Where rows stand in groups. Results leave along rows, which end where a group does."""
-    question = _question(program, axes, sums, target, wanted)
+    question = sum_question(program, axes, sums, target, wanted)
     extents = program.extents
     in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
     rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
@@ -195,10 +238,21 @@ def _of_groups(
     loop = _loop(question, shape, shape.columns, target, turns=found.turns)
     levels = _levels(program, axes, sums, question, shape, target)
     name = program.sym_name.data
-    late = release_distance(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
+    late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
     group = raster_group(rates_of(target), shape.rows, shape.columns)
     tile_ = LargeTile(shape, found.turns)
-    return SumTile(tile_, (), memory, group, levels, (1, 1), None, late, found.read_once, found.ctas)
+    ahead = _loads_ahead(program, axes, tile_, len(sums), levels.slots, target)
+    return SumTile(tile_, (), memory, group, levels, (1, 1), None, late, ahead, found.read_once, found.ctas)
+
+
+def _loads_ahead(
+    program: tile.ProgramOp, axes: CascadeAxes, large: LargeTile, sums: int, partials: int, target: Target
+) -> tuple[str, ...]:
+    """Beside a total, the partial products of an iteration have registers of their own."""
+    shape = large.shape
+    _, _, registers = register_budget(shape.consumers, target, shape.resident)
+    unit = unit_shape(shape, large.turns)
+    return choose_loads_ahead(program, (axes.row, axes.column), unit, sums * (1 + partials), registers)
 
 
 def _is_along(load: tile.LoadOp, axis: str) -> bool:
@@ -221,7 +275,8 @@ def _cut_tiles(
     columns and what is walked; obstacle: why none can be cut; narrow: results leave turned, of few columns."""
     shape = tile.shape
     rows, columns, slices = (
-        math.ceil(extent / size) for extent, size in zip(extents, (shape.rows, shape.columns, shape.depth), strict=True)
+        math.ceil(extent / size)
+        for extent, size in zip(extents, (shape.row_step, shape.column_step, shape.depth), strict=True)
     )
     least, fitted = 2 if tile.turns else 1, element_bytes == STREAMED_BYTES and not narrow
     depths = (shape.rows, shape.columns, shape.depth)
@@ -289,7 +344,7 @@ def _lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
     return strides.get(axes.column, 1) != 1 and strides.get(axes.row) == 1
 
 
-def _question(
+def sum_question(
     program: tile.ProgramOp, axes: CascadeAxes, sums: Sequence[Product], target: Target, wanted: Wanted
 ) -> TileQuestion:
     """What is asked of a tile, with the axis along which results are contiguous as that of the columns. Of several
@@ -320,12 +375,13 @@ def _question(
         scaled=bool(scaled),
         batch=math.prod(program.extents[axis] for axis in axes.batch if axis != axes.group),
         turnable=turnable,
+        bulk=free and leave_in_bulk(program, wanted.misaligned),
     )
 
 
 def _is_known(program: tile.ProgramOp, axes: CascadeAxes, shape: TileShape) -> bool:
     """Whether there are as many tiles at every extent."""
-    sides = ((axes.row, shape.rows), (axes.column, shape.columns))
+    sides = ((axes.row, shape.row_step), (axes.column, shape.column_step))
     counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
     return all(isinstance(count, int) for count in counts)
 
@@ -344,18 +400,11 @@ def _chosen(
     if not alone:
         summed = long_sum_shape(question, large.shape, target, wanted, reasons)
         large = large if summed == large.shape else LargeTile(summed, turns=False)
-    if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
+    if not is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
-    stages = few_rows.stages_of(large.shape, question, target)
-    given = few_rows.row_cycles(few_rows.parameters_of(target), rates, question, large.shape, stages, target)
-    found = few_rows.estimated(question, target)
-    left = [pair for pair in found if not alone or (pair[0].teams == 1 and not pair[0].paired)]
-    best, cycles = min(left, key=lambda pair: pair[1], default=(large.shape, given))
-    if cycles > (1 - _LEAST_GAIN) * given:
-        return large
-    shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
-    reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}{shared}: about {cycles:.0f} cycles by the small-M model, "
-        f"against {given:.0f} of {large.shape.rows}x{large.shape.columns}"
-    )
-    return LargeTile(replace(best, steps=(0, 0)), turns=False)
+
+    def fits(shape: TileShape) -> bool:
+        return not alone or (shape.teams == 1 and not shape.paired)
+
+    found = few_rows_shape(question, large.shape, target, reasons, fits=fits, turns=large.turns)
+    return LargeTile(found, large.turns and replace(found, steps=large.shape.steps) == large.shape)
