@@ -22,7 +22,6 @@ from bench.interleaved import calls_for, captured, replay_milliseconds, sets_for
 from bench.record import write
 
 if TYPE_CHECKING:
-    from tilewright.frontends.tile.kernel import Kernel
     from tilewright.runtime.bundle import Bundle
     from tilewright.synth.tile.wanted import Wanted
 
@@ -81,14 +80,11 @@ def compile_all(
 
 
 def compile_each(
-    variants: Sequence[tuple[Shape, Wishes]], *, rows_of_b: bool, jobs: int, texts: bool = True, element: str = "bf16",
-    scaled: bool = False,
-) -> list[dict[str, Bundle | str]]:  # fmt: skip
+    variants: Sequence[tuple[Shape, Wishes]], *, rows_of_b: bool, jobs: int, texts: bool = True, element: str = "bf16"
+) -> list[dict[str, Bundle | str]]:
     """As `compile_all`, each shape with variants of its own. texts: whether each text is proved too, on a small
-    instance; their protocols are in any case. element: of the operands; scaled: by factors of blocks."""
-    work = [
-        (shape, wanted, rows_of_b, texts, element, scaled) for shape, wishes in variants for wanted in wishes.values()
-    ]
+    instance; their protocols are in any case. element: of the operands."""
+    work = [(shape, wanted, rows_of_b, texts, element) for shape, wishes in variants for wanted in wishes.values()]
     # Spawned, since CUDA may not be used on both sides of a fork.
     with ProcessPoolExecutor(min(jobs, len(work)), mp_context=multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(_compiled, work))
@@ -96,38 +92,30 @@ def compile_each(
     return [{name: next(bundles) for name in wishes} for _, wishes in variants]
 
 
-def product_of(shape: Shape, element: str, *, rows_of_b: bool, scaled: bool) -> tuple[Kernel, dict[str, Any]]:
-    """A tile program, and `compile_kernel`'s dims, dtype and strides for it."""
-    from bench.tile_programs import scaled_by_blocks
-    from tilewright.driver.compile.kernels import matmul_kernel
-
-    m, n, k = shape
-    kinds = {"a": element, "b": element, "c": "bf16"}
-    options: dict[str, Any] = {"dims": {"M": m, "N": n, "K": k}, "dtype": kinds}
-    if scaled:
-        return scaled_by_blocks, options | {"dtype": kinds | {"of_a": "f32", "of_b": "f32"}}
-    return matmul_kernel, options | {"strides": {} if rows_of_b else {"b": (1, k)}}
-
-
-def _compiled(work: tuple[Shape, Wanted, bool, bool, str, bool]) -> Bundle | str:
+def _compiled(work: tuple[Shape, Wanted, bool, bool, str]) -> Bundle | str:
     from tilewright.base.error import TilewrightError
     from tilewright.driver.compile.compile import compile_kernel
+    from tilewright.driver.compile.kernels import matmul_kernel
 
-    shape, wanted, rows_of_b, texts, element, scaled = work
-    kernel, options = product_of(shape, element, rows_of_b=rows_of_b, scaled=scaled)
+    (m, n, k), wanted, rows_of_b, texts, element = work
+    strides = {} if rows_of_b else {"b": (1, k)}
     try:
-        return compile_kernel(kernel, wanted=wanted, rerun=texts, **options).bundle()
+        dims = {"M": m, "N": n, "K": k}
+        kinds = {"a": element, "b": element, "c": "bf16"}
+        return compile_kernel(
+            matmul_kernel, dims=dims, dtype=kinds, strides=strides, wanted=wanted, rerun=texts
+        ).bundle()
     except TilewrightError as refusal:
         return str(refusal)
 
 
 def measure(
     torch: Any, shape: Shape, bundles: Mapping[str, Bundle | str], rounds: int, *, rows_of_b: bool,
-    element: str = "bf16", fast: bool = False, scaled: bool = False,
+    element: str = "bf16", fast: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """ratios: median over rounds of torch.mm's time over each variant's, by name; refused: the compiler's words;
     wrong: the names of those whose answer is far from torch.mm's. Of 8 bits, torch._scaled_mm stands in for that; fast:
-    whether it may leave sums to the tensor core; scaled: whether blocks have factors, which it multiplies without."""
+    whether it may leave sums to the tensor core."""
     from tilewright.runtime.call import Program
 
     programs = {name: Program(bundle) for name, bundle in bundles.items() if not isinstance(bundle, str)}
@@ -155,23 +143,16 @@ def measure(
 
     multiply(0)
     expected, wrong = theirs.clone(), list[str]()
-    inputs: list[tuple[Any, ...]] = list(pairs)
-    if scaled:
-        of_a, of_b = (0.5 + torch.rand(rows, -(-k // 128), device="cuda") for rows in (m, -(-n // 128)))
-        inputs = [(a, b.t(), of_a, of_b) for a, b in pairs]
-        whole = of_b.repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
-        a, b = pairs[0][0].float() * of_a.repeat_interleave(128, 1)[:, :k], pairs[0][1].float() * whole.t()
-        expected = (a @ b).to(torch.bfloat16)
     for name, program in programs.items():
         out.fill_(float("nan"))
-        program(*inputs[0], out=out)
+        program(*pairs[0], out=out)
         difference = float((out - expected).norm() / expected.norm())
         if not difference <= _MOST_DIFFERENCE:
             wrong.append(name)
     calls = calls_for(single_milliseconds(torch, multiply, sets), sets)
     peer = captured(torch, multiply, calls)
     graphs = {
-        name: captured(torch, lambda index, program=program: program(*inputs[index % sets], out=out), calls)
+        name: captured(torch, lambda index, program=program: program(*pairs[index % sets], out=out), calls)
         for name, program in programs.items()
     }
     names = list(graphs)
