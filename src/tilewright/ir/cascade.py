@@ -330,8 +330,10 @@ class CascadeDecisions:
     @property
     def waits_alone(self) -> bool:
         """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
-        where rows stand in groups, all read first where these end, and scales are loaded before the first slot."""
-        return bool(self.programmatic) and not self.grouping and not self.scales_ahead
+        where rows stand in groups, all read first where these end, and of a sum in two levels scales, and what results
+        need, are loaded before the first slot."""
+        early = self.scales_ahead or (self.partials and self.loads_ahead)
+        return bool(self.programmatic) and not self.grouping and not early
 
     @property
     def stream(self) -> TileStream | None:
