@@ -24,17 +24,18 @@ from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, prod
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import gathers, stores
+from tilewright.ir.tile.facts import gathers, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
-from tilewright.synth.distribution.cluster_shape import choose_cluster
+from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.distribution.grouped import GroupRows, choose_group_tile
 from tilewright.synth.distribution.split import require_split, require_teams
 from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
+from tilewright.synth.distribution.tile_order import choose_tile_order
 from tilewright.synth.distribution.turns import (
     EVERY_STAGE,
     LargeTile,
@@ -66,16 +67,16 @@ from tilewright.targets import Target
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
-    cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are; scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are
-    loaded while a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns'
-    operands is expected to be read a second time; ctas, how many there are."""
+    order: in which tiles are taken, and tiles of rows in a band of it; partials: slots of an iteration, of a sum in two
+    levels; cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are
+    cut, if any are; scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are loaded while
+    a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns' operands is
+    expected to be read a second time; ctas, how many there are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
-    group: int
+    order: tuple[str, int]
     partials: int
     cluster: tuple[int, int]
     stream: TileStream | None
@@ -164,9 +165,10 @@ def choose_sum_tile(
     memory = with_turns(memory, large.turns, target)
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
-    rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
-    down = math.ceil(program.extents[axes.row] / (shape.row_step * cluster[0]))
-    group = min(raster_group(rates_of(target), rows, columns), down)
+    rows, columns = program.extents[axes.row], program.extents[axes.column]
+    tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
+    taken = taken_by_clusters(rates_of(target), (shape.rows, shape.columns), tiles, cluster)
+    order = choose_tile_order(*taken, wanted)
     partials = _partials(question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
@@ -184,7 +186,7 @@ def choose_sum_tile(
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
     late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
     ahead = _loads_ahead(program, axes, large, len(sums), partials, target)
-    return SumTile(large, leaving, memory, group, partials, cluster, stream, late, ahead)
+    return SumTile(large, leaving, memory, order, partials, cluster, stream, late, ahead)
 
 
 def _stepped(
@@ -234,10 +236,10 @@ def _of_groups(
     partials = _partials(question, shape, target)
     name = program.sym_name.data
     late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
-    group = raster_group(rates_of(target), shape.rows, shape.columns)
+    order = ("grouped", raster_group(rates_of(target), shape.rows, shape.columns))
     tile_ = LargeTile(shape, found.turns)
     ahead = _loads_ahead(program, axes, tile_, len(sums), partials, target)
-    return SumTile(tile_, (), memory, group, partials, (1, 1), None, late, ahead, found.read_once, found.ctas)
+    return SumTile(tile_, (), memory, order, partials, (1, 1), None, late, ahead, found.read_once, found.ctas)
 
 
 def _loads_ahead(
@@ -346,7 +348,10 @@ def sum_question(
     element_bytes = tensor_type(product.brought.tensor).element_kind.bytes
     free = not axes.batch and wanted.swapped is None and len(sums) == 1
     turnable = free and is_turnable(program, columns, wanted.misaligned)
-    orientations = (turned,) if len(sums) > 1 else (False, True) if turnable and extents[0] <= FEW_ROWS else (False,)
+    # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
+    stored = {parameter_name(program, store.tensor) for store in stores(program)}
+    few = extents[0] <= FEW_ROWS and not (axes.group or stored & set(wanted.mapped))
+    orientations = (turned,) if len(sums) > 1 else (False, True) if few else (False,)
     return TileQuestion(
         extents,
         element_bytes,
