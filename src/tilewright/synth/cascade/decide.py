@@ -317,7 +317,8 @@ def _of_sum(
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
         grouping=grouping, release_distance=chosen.scheduled.release_distance, split=shape.split,
         teams=shape.teams, loads_ahead=chosen.loads_ahead,
-        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots, schedule=chosen.scheduled.text,
+        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots,
+        schedule=chosen.scheduled.text,
     )  # fmt: skip
 
 
