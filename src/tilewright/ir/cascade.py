@@ -233,7 +233,8 @@ class CascadeDecisions:
     program that only sums, parameters whose vectors the results need and that are loaded while the first products of a
     tile run; paired_loads: matrices that they need, which are read two columns at a time. spill_slots: registers of
     each of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over
-    a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`)."""
+    a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`). tile_order:
+    of `ir.tile.order`."""
 
     row: str
     column: str
@@ -290,6 +291,7 @@ class CascadeDecisions:
     spill_slots: int = 0
     schedule: str = ""
     steps: tuple[int, int] = (0, 0)
+    tile_order: str = "grouped"
 
     @property
     def row_step(self) -> int:

@@ -73,6 +73,7 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
 def _cascade_rows(d: CascadeDecisions) -> Rows:
     columns = f", {d.column} by {d.tile_columns}" if d.column else ""
     columns += ", ping-pong" if d.turns else ""
+    curve = "" if d.tile_order == "grouped" else f", tiles along Hilbert's curve in squares of {d.raster_group}"
     rows = [
         ("tile", f"{d.tile_rows} rows along {d.row}, {d.streamed} walked by {d.tile_streamed}{columns}"),
         (
@@ -80,7 +81,7 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
             f"1 producer thread ({d.producer_registers} registers), {counted(d.consumers, 'consumer warpgroup')} "
             f"({d.consumer_registers} registers)",
         ),
-        ("grid", f"{counted(d.ctas, 'persistent CTA')}"),
+        ("grid", f"{counted(d.ctas, 'persistent CTA')}{curve}"),
     ]
     if any(d.steps):
         rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))

@@ -31,7 +31,12 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 from tilewright.driver.reproof.small_batch import moved_together, reached_by_maps
-from tilewright.driver.reproof.small_cascade import cascade_decisions, cascade_extents, cascade_quantities
+from tilewright.driver.reproof.small_cascade import (
+    SQUARES_MOST,
+    cascade_decisions,
+    cascade_extents,
+    cascade_quantities,
+)
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, compact_strides
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
@@ -68,9 +73,6 @@ _STRIPS = 3
 
 _ROUNDS_MOST = 4
 """Tiles of one CTA, by the ring's stages, after which two cursors stand where they stood, in the same phases."""
-
-_SQUARES_MOST = 4
-"""Side of the squares of a curve of which the small instance has a whole one."""
 
 _MATRICES = 2
 """Elements left of a batch."""
@@ -179,7 +181,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         )
         down = -(-tiles // across)
     across, down = max(across, least_across), max(down, least_down)
-    if d.tile_order != "grouped" and d.raster_group <= _SQUARES_MOST:
+    if d.tile_order != "grouped" and d.raster_group <= SQUARES_MOST:
         # So that tiles inside of a square are taken too.
         across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))
     return {

@@ -32,6 +32,8 @@ from tilewright.lower.cascade.place import tile_counts, tiles_walked
 from tilewright.lower.distribution.raster import raster_quantities
 from tilewright.lower.distribution.turns import skip_quantities
 
+SQUARES_MOST = 4
+"""Side of the squares of a curve of which the small instance has a whole one."""
 _TILES = 2
 _TILES_IN_TURN = 3
 """Then each of two CTAs has three, so that one consumer takes a turn again after the other."""
@@ -82,9 +84,11 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
             (d.column, d.column_step, across),
             (d.streamed, deep, slices),
         ]
-    least = {d.row: _TILES if d.steps[0] else 1, d.column: _TILES if d.steps[1] else 1}
+    # Of tiles that overlap a whole one has a neighbour, so that what neither stores shows; of a curve, tiles inside of
+    # a square are taken too.
+    side = d.raster_group if d.tile_order != "grouped" and d.raster_group <= SQUARES_MOST else 1
+    least = {axis: max(side, 2 if step else 1) for axis, step in zip((d.row, d.column), d.steps, strict=True)}
     for axis, size, tiles in sizes:
-        # Of tiles that overlap a whole one has a neighbour, so that what neither stores shows.
         tiles = max(tiles, least.get(axis, 1))
         # Of blocks two, where there are several: then numbers differ along the axis, and the text says so.
         blocks = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)

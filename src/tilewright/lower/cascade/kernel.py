@@ -26,7 +26,16 @@ from tilewright.ir.group_rows import in_line
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
-from tilewright.lower.build import Build, affine, counted_loop, global_array, new_kernel, new_role, tensor_map
+from tilewright.lower.build import (
+    Build,
+    affine,
+    counted_loop,
+    global_array,
+    new_kernel,
+    new_role,
+    order_properties,
+    tensor_map,
+)
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
     KnownPlaces,
@@ -147,7 +156,7 @@ def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
     down = [d.loaded_at(slot.outer, number) for number in range(0, slot.rows, slot.box_rows)]
     outer, along = (down, across) if slot.inner == d.streamed else (across, down)
     boxes = SliceBoxes(d.prefetch_columns, d.step_along(axis), d.tile_streamed, outer, along, slot.inner == d.streamed)
-    ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], {"raster_group": IntAttr(d.raster_group)})
+    ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], order_properties(d))
 
 
 def _first_consumer(d: CascadeDecisions) -> int:

@@ -20,7 +20,7 @@ from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.build import INDEX, Build, affine, order_properties
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
@@ -105,7 +105,7 @@ def open_tiles(
     assert d.teams == 1 or not d.batch, "teams go through the tiles of one matrix"
     rounds = [d.teams] if d.teams > 1 else [program.extents[axis] for axis in d.batch]
     indices = ac.TILE_INDICES + len(rounds)
-    order: dict[str, Attribute] = {"raster_group": IntAttr(d.raster_group)}
+    order = order_properties(d)
     if section.part:
         assert d.stream is not None and not d.batch, "parts are of tiles that are cut, of one matrix"
         inside, block = stream_part_loop(build, d.stream, section, (tiles_m, tiles_n), order, carried, turns)

@@ -311,7 +311,8 @@ def _of_sum(
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, chosen.unit_rows, shape.consumers, shape.columns, shape.depth,
         0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
-        raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
+        tile_order=chosen.order[0], raster_group=chosen.order[1], turns=int(turns), stores=chosen.stores,
+        store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
         programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
         partials=chosen.levels.slots, slot_parts=chosen.levels.parts, scales_ahead=chosen.levels.ahead, cluster=cluster,

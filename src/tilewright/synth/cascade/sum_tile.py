@@ -24,7 +24,7 @@ from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, prod
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import gathers, stores
+from tilewright.ir.tile.facts import gathers, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
@@ -67,16 +67,16 @@ from tilewright.targets import Target
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    group: tiles of rows in a band of the order of tiles; levels: of a sum in two of them;
-    cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are; scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are
-    loaded while a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns'
-    operands is expected to be read a second time; ctas, how many there are."""
+    order: in which tiles are taken, and tiles of rows in a band of it; levels: of a sum in two of them; cluster: CTAs
+    along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if any are;
+    scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are loaded while a tile's first
+    products run. Where rows stand in groups: read_once, whether no byte of the columns' operands is expected to be read
+    a second time; ctas, how many there are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
-    group: int
+    order: tuple[str, int]
     levels: Levels
     cluster: tuple[int, int]
     stream: TileStream | None
@@ -165,11 +165,11 @@ def choose_sum_tile(
     memory = with_turns(memory, large.turns, target)
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
-    tiles = (-(-program.extents[axes.row] // shape.row_step), -(-program.extents[axes.column] // shape.column_step))
-    order, group = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
-    if order != "grouped" or wanted.ordered:
-        what = "takes tiles in bands" if order != "grouped" else "issues products as they come"
-        raise TilewrightError(f"a walk {what}", remedy="leave out the order of tiles and that of issue")
+    if wanted.ordered:
+        raise TilewrightError("a walk issues products as they come", remedy="leave out the order of issue")
+    rows, columns = program.extents[axes.row], program.extents[axes.column]
+    tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
+    order = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
     levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
@@ -188,7 +188,7 @@ def choose_sum_tile(
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
     late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
     ahead = _loads_ahead(program, axes, large, len(sums), levels.slots, target)
-    return SumTile(large, leaving, memory, group, levels, cluster, stream, late, ahead)
+    return SumTile(large, leaving, memory, order, levels, cluster, stream, late, ahead)
 
 
 def _stepped(
@@ -239,10 +239,10 @@ def _of_groups(
     levels = _levels(program, axes, sums, question, shape, target)
     name = program.sym_name.data
     late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
-    group = raster_group(rates_of(target), shape.rows, shape.columns)
+    order = ("grouped", raster_group(rates_of(target), shape.rows, shape.columns))
     tile_ = LargeTile(shape, found.turns)
     ahead = _loads_ahead(program, axes, tile_, len(sums), levels.slots, target)
-    return SumTile(tile_, (), memory, group, levels, (1, 1), None, late, ahead, found.read_once, found.ctas)
+    return SumTile(tile_, (), memory, order, levels, (1, 1), None, late, ahead, found.read_once, found.ctas)
 
 
 def _loads_ahead(
@@ -359,7 +359,10 @@ def sum_question(
     element_bytes = tensor_type(product.brought.tensor).element_kind.bytes
     free = not axes.batch and wanted.swapped is None and len(sums) == 1
     turnable = free and is_turnable(program, columns, wanted.misaligned)
-    orientations = (turned,) if len(sums) > 1 else (False, True) if turnable and extents[0] <= FEW_ROWS else (False,)
+    # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
+    stored = {parameter_name(program, store.tensor) for store in stores(program)}
+    few = extents[0] <= FEW_ROWS and not (axes.group or stored & set(wanted.mapped))
+    orientations = (turned,) if len(sums) > 1 else (False, True) if few else (False,)
     scaled = scaled_depth(sums)
     if scaled and wanted.accumulation == "fast":
         what = "a product that is scaled inside its loop cannot be summed by the tensor core alone"
