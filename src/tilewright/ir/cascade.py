@@ -10,6 +10,7 @@ Checked by: tests/synth/cascade and tests/lower/cascade.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -215,7 +216,9 @@ class CascadeDecisions:
     carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
     first; and loaded_along, numbers of loads that are asked for while products run. partials: slots of an iteration of
     a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
-    core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
+    core keeps the sum. slot_parts: products of such a slot, of one block of scales each; scales_ahead: products whose
+    scales are loaded or on their way, 0 where none has any. cluster: CTAs along rows and columns of tiles that bring
+    each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
     where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. bounded_once:
@@ -281,6 +284,8 @@ class CascadeDecisions:
     release_distance: int = 1
     split: int = 1
     teams: int = 1
+    slot_parts: int = 1
+    scales_ahead: int = 0
     loads_ahead: tuple[str, ...] = ()
     paired_loads: tuple[str, ...] = ()
     spill_slots: int = 0
@@ -327,8 +332,8 @@ class CascadeDecisions:
     @property
     def waits_alone(self) -> bool:
         """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
-        where rows stand in groups, all read first where these end."""
-        return bool(self.programmatic) and not self.grouping
+        where rows stand in groups, all read first where these end, and scales are loaded before the first slot."""
+        return bool(self.programmatic) and not self.grouping and not self.scales_ahead
 
     @property
     def stream(self) -> TileStream | None:
@@ -343,6 +348,12 @@ class CascadeDecisions:
     def walked_together(self) -> int:
         """Tiles of the streamed axis in an iteration of a walk."""
         return max(1, self.partials)
+
+    @property
+    def scaled_copies(self) -> int:
+        """Copies of an iteration's body in the emitted loop of a scaled sum: then each product's scales come back to
+        their own registers."""
+        return max(1, self.scales_ahead // math.gcd(self.walked_together * self.slot_parts, self.scales_ahead))
 
     @property
     def tile_units(self) -> int:

@@ -7,7 +7,6 @@ conversion to attributes and back is one short function. Checked by: tests/synth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
@@ -80,8 +79,8 @@ class PipelineDecisions:
     batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.schedule.loop_schedule`. turns: 1 if each of two consumers computes whole
-    tiles, every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot
-    by slot, slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
+    tiles, every second one, instead of a part of every tile. partials: of a product that is promoted slot
+    by slot, slots of a turn, each with an accumulator of its own.
     computed: 1 if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance:
     products that a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits
     for each.
@@ -124,15 +123,8 @@ class PipelineDecisions:
     schedule: str = ""
     turns: int = 0
     partials: int = 1
-    scales_ahead: int = 1
     computed: int = 0
     release_distance: int = 1
-
-    @property
-    def scaled_copies(self) -> int:
-        """Copies of the body in a turn of the emitted loop of a scaled product: then each slot's scales come back to
-        their own registers."""
-        return self.scales_ahead // math.gcd(self.partials, self.scales_ahead)
 
     @property
     def unit_rows(self) -> int:

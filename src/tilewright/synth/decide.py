@@ -7,10 +7,9 @@ stages, staging and registers by what the target's shared memory and register fi
 how late slots are released; last, which tiles idle CTAs help with. Each step is one function of plain values in a
 module of its own, and may be replaced alone.
 
-Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
-programs without a dot. What the language has beyond is refused at the
-author's line (`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered
-kernel.
+Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, programs without a dot.
+What the language has beyond is refused at the author's line (`synth.supported`). Checked by `legal` before anything is
+written, and by `contract` on the lowered kernel.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from tilewright.synth.operand.batch import batched_operand, batched_store
 from tilewright.synth.operand.operands import Site, decide_operand, decide_store
 from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.operand.register_operand import raw_operand
-from tilewright.synth.operand.scaled_product import choose_promotion
+from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.operand.turned_copy import turned_copy
 from tilewright.synth.operand.unmapped_operands import choose_unmapped
 from tilewright.synth.run_time_extents import refuse_run_time_detours, tiles_are_known
@@ -230,7 +229,7 @@ def _decide_pipeline(
         )
     leaving = tuple(planned(each, target) for each in leaving)
     axes = (rows, columns, contracted)
-    if not (batch or in_registers or dot.scales):
+    if not (batch or in_registers):
         parts, asked_for = (consumers, parts_of(shape)), any(wanted.steps or ())
         shape, (a, b), leaving = steps_as_decided(
             program, axes[:2], shape, parts, cluster, (a, b), leaving, asked=asked_for
@@ -302,12 +301,10 @@ def _fit(
     by_maps = all(not each.materialized and not each.piece_bytes for each in brought)
     maps = [each.map.dims for each in brought]
     prefetch = prefetched_slices(maps, memory.stages, slices, wanted, by_maps=by_maps, beside=beside)
-    (dot, *_) = dots(program)
-    part = (tile_m // consumers, tile_n)
-    promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)
+    partials = promoted_together((tile_m // consumers, tile_n), slices, consumer) if promoted else 1
     ordered = choose_issue_order(1 if wanted.turns else consumers, wanted, reasons, promoted=promoted)
     # Beside a total, the partial products of a turn have registers of their own.
-    accumulators = 1 + promotion[0] if promoted else 1
+    accumulators = 1 + partials if promoted else 1
     fill = sum(math.prod(o.map.dims) for o in (a, b) if o.materialized)
     # Two runs of 16 bytes a thread, in CTAs that are all there at once.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes, _COPYING_CTAS)
@@ -357,8 +354,7 @@ def _fit(
         prefetch_columns=prefetch[1],
         loads_ahead=choose_loads_ahead(program, axes[:2], each, accumulators, consumer),
         turns=int(bool(wanted.turns)),
-        partials=promotion[0],
-        scales_ahead=promotion[1],
+        partials=partials,
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
         ordered=int(ordered),

@@ -188,10 +188,8 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
         d.rows: reduced_extent(extents[d.rows], d.row_step, down * d.cluster_m),
         d.columns: reduced_extent(extents[d.columns], d.column_step, across * d.cluster_n),
-        # As many copies of the loop's body are left over as in the large text.
-        d.contracted: reduced_extent(
-            extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)
-        ),
+        # As many slots of a turn are left over as in the large text.
+        d.contracted: reduced_extent(extents[d.contracted], deep, slices + (whole - slices) % d.partials),
     }
 
 
@@ -385,7 +383,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                     found += [*counts, math.prod(counts)]
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
             turns = -(-depth // (d.tile_k * d.shares)) // d.partials
-            found += [turns, turns - turns % d.scaled_copies]
+            found.append(turns)
             found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             # A plain store compares its first column with the extent less the column's place in the tile.
             found += [max(0, columns - place) for place in range(1, d.tile_n)]

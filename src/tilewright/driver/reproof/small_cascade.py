@@ -52,7 +52,11 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
     together = d.walked_together * d.shares
-    walked = (d.streamed, d.tile_streamed * together, -(-(2 * deepest - 1) // d.walked_together))
+    whole = -(-extents[d.streamed] // (d.tile_streamed * together))
+    iterations = -(-(2 * deepest - 1) // d.walked_together)
+    # As many copies of the loop's body are left over as in the large text.
+    iterations += (whole - iterations) % d.scaled_copies
+    walked = (d.streamed, d.tile_streamed * together, iterations)
     sizes = [(d.row, d.row_step * d.cluster[0], max(_TILES, of_cta)), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
     if shown := _tiles_shown(d, extents):
@@ -254,7 +258,8 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
         *raster_quantities(rows, columns, d.raster_group),
     ]
     most = tiles_walked(program, d)
-    found += [most, most - 1, most // d.walked_together]
+    turns = most // d.walked_together
+    found += [most, most - 1, turns, turns - turns % d.scaled_copies]
     found += stream_quantities(_streaming(d), most)
     for each in d.grouping:
         groups, length = program.extents[each.axis], program.extents[d.row]

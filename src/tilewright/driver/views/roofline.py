@@ -139,8 +139,7 @@ def _is_plain(program: tile.ProgramOp, wanted: Wanted) -> bool:
     """One unscaled product, whose tile is free."""
     fixed = (wanted.tile, wanted.turns, wanted.split, wanted.consumers)
     products = dots(program)
-    one = len(products) == 1 and not products[0].scales and grouping(program) is None
-    return one and all(each is None for each in fixed)
+    return len(products) == 1 and grouping(program) is None and all(each is None for each in fixed)
 
 
 def surviving_tiles(

@@ -81,6 +81,7 @@ from tilewright.lower.cascade.slots import (
     wgmma_wait,
 )
 from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operands
+from tilewright.lower.cascade.walked_sums import sums_of_walk
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Share, meet
 from tilewright.lower.distribution.stream_product import add_partial, store_partial
 from tilewright.lower.distribution.team_sum import sum_of_teams
@@ -174,7 +175,7 @@ class Consumer:
             self.sums = sums, cursor
             return
         if self.summed:
-            self.values |= slot_product.sums_of_walk(self, op, self.summed)
+            self.values |= sums_of_walk(self, op, self.summed)
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}

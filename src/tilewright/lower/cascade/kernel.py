@@ -358,12 +358,13 @@ def _add_consumer(
     starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
     starts = starts if sums is None else [sums.start(role, "full")]
     starts = [*starts, *start_meetings(role, shared.meeting)]
-    stored = share_of_result(role, d.split_sum, split_index(role, d.split_sum))
+    share = split_index(role, d.split_sum)
+    stored = share_of_result(role, d.split_sum, share)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section, limits_of(d, arrays))
         cursors = dict(zip(led, carried, strict=False))
         reads = None if sums is None else (sums, carried[0])
-        kept = stored_by_last(outer, d.team_sum, stored, place.team)
+        kept, place = stored_by_last(outer, d.team_sum, stored, place.team), replace(place, share=share)
         consumer = Consumer(
             outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads, kept,
             carried[len(led) :] if sums is None else [],

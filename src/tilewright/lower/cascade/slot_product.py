@@ -1,7 +1,6 @@
-"""Products whose operands both come out of slots, by wgmma: one at a time, or the sums of a walk's.
+"""Products whose operands both come out of slots, by wgmma: one at a time, or the sum of a walk's.
 
-A sum is the tensor core's alone, or has two levels (`lower.two_levels`); the decisions say which.
-Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py and test_walked_bytes.py.
+Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
+from tilewright.ir.ac.fragment import FragmentMapOp
 from tilewright.ir.cascade import SPAN_BYTES, slices_symbol
 from tilewright.ir.cascade_facts import Product, first_alike
 from tilewright.ir.copy_decisions import BLOCK_ROWS
@@ -31,7 +30,6 @@ from tilewright.lower.cascade.running import Running
 from tilewright.lower.cascade.slots import b_properties, matrix_layout, step_elements, wgmma_wait
 from tilewright.lower.distribution.turns import pass_turn
 from tilewright.lower.expression import scalar_function
-from tilewright.lower.two_levels import add_product, read_total, start_total
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -41,29 +39,6 @@ def multiplied(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.
     """The loads of a product whose operands are both brought, as the rings know them."""
     assert isinstance(product.held.owner, tile.LoadOp)
     return first_alike(consumer.program, product.held.owner), product.brought
-
-
-def sums_of_walk(consumer: Consumer, walk: tile.LoopOp, products: Sequence[Product]) -> dict[SSAValue, SSAValue]:
-    """What a walk gives, where it sums products of one operand, by what the program calls the sums: the other operands
-    stand side by side in a slot, so that one product is that of all."""
-    product, loads = products[0], multiplied(consumer, products[0])
-    if consumer.d.partials:
-        total = _sum_in_two_levels(consumer, product, loads)
-    else:
-        symbol, distance = consumer.place.section.slices, consumer.d.release_distance
-        total = sum_of_slots(consumer, product, loads, symbol, [], distance)
-    total = consumer.of_all_parts(total)
-    found = [total]
-    if len(products) > 1:
-        kind = total.type
-        assert isinstance(kind, ac.AccumulatorType)
-        part = ac.AccumulatorType(kind.m, IntAttr(kind.n.data // len(products)))
-        op = AccumulatorPartsOp.create(operands=[total], result_types=[part] * len(products))
-        consumer.build.add(op)
-        found = list(op.parts)
-    # Slots are in the order of the loads, sums in that of the products.
-    which = [consumer.rings[each.brought].decision.which for each in products]
-    return {output: found[at] for output, at in zip(walk.outputs, which, strict=True)}
 
 
 def product_of_slots(consumer: Consumer, product: Product, start: SSAValue | None, result: SSAValue) -> None:
@@ -91,39 +66,21 @@ def issue_next(
 ) -> list[SSAValue]:
     """Wait for the next slots of loads, one for those that are joined, and multiply them, as `issue` does. Cursors move
     on behind the product, which then waits for nothing but the slots."""
-    led = [load for load in loads if load in consumer.cursors]
-    cursors = [consumer.cursors[load] for load in led]
-    phases = [
-        consumer.rings[load].wait(consumer.build, cursor, "full") for load, cursor in zip(led, cursors, strict=True)
-    ]
-    found = issue(consumer, product, loads, phases, starts)
-    for load, cursor in zip(led, cursors, strict=True):
-        consumer.cursors[load] = consumer.rings[load].advance(consumer.build, cursor)
+    found = issue(consumer, product, loads, next_slots(consumer, loads), starts)
+    move_on(consumer, loads)
     return found
 
 
-def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp]) -> SSAValue:
-    """The tensor core multiplies one of an iteration's slots while threads add the product of the one before to the
-    total. All are added at the iteration's end: an assembler gives up on products in flight round a loop whose
-    registers are read."""
-    load_ahead(consumer)
+def next_slots(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
+    """The next slots of loads, full; one for those that are joined."""
     led = [load for load in loads if load in consumer.cursors]
-    part = (consumer.d.unit_rows, consumer.rings[loads[1]].decision.among * consumer.d.tile_columns)
-    carried = [*(consumer.cursors[load] for load in led), start_total(consumer.build, *part)]
-    inner, block, loop = counted_loop(consumer.build, 0, carried, symbol=consumer.place.section.slices)
-    *cursors, total = block.args[1:]
-    body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
-    issued = [issue_next(body, product, loads, []) for _ in range(consumer.d.partials)]
-    for left, (running, *readings) in zip(reversed(range(len(issued))), issued, strict=True):
-        first, *others = readings
-        retired, settled = wgmma_wait(inner, first, running, left)
-        for phase in [retired, *(wgmma_wait(inner, other, None, left)[0] for other in others)]:
-            body.release(phase)
-        total = add_product(inner, total, settled)
-    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), total]))
-    *following, total = loop.outputs
-    consumer.cursors |= dict(zip(led, following, strict=True))
-    return read_total(consumer.build, *part, total)
+    return [consumer.rings[load].wait(consumer.build, consumer.cursors[load], "full") for load in led]
+
+
+def move_on(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> None:
+    """Put the cursors of loads behind these slots."""
+    for load in (load for load in loads if load in consumer.cursors):
+        consumer.cursors[load] = consumer.rings[load].advance(consumer.build, consumer.cursors[load])
 
 
 def sum_of_slots(

@@ -27,7 +27,6 @@ from tilewright.lower.distribution.turns import declare_turns
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.pipeline.register_product import computed_loads
-from tilewright.lower.pipeline.scaled_product import scale_loads
 from tilewright.lower.pipeline.slots import RING
 from tilewright.lower.program import map_dims, shape_of, slot_bytes, tile_counts
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
@@ -101,7 +100,6 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
                 arrays[kept] = tensor_map(build, name, store.parameter, each, dims)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
-    used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
     used |= {parameter_name(program, load.tensor) for load in computed_loads(dots(program)[0], d)}
     used |= {operand.buffer for operand in operands if operand.piece_bytes}
     for buffer in buffers(program):

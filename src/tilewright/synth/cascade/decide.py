@@ -56,6 +56,7 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES, RUN_BYTES
+from tilewright.ir.scaled_terms import loads_of_scales
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
@@ -299,7 +300,8 @@ def _of_sum(
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
     vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
-    early = _begins_early(program, brought, wanted)
+    scaling = (first_alike(program, load) for each in sums for load in loads_of_scales(each.op))
+    early = _begins_early(program, (*brought, *scaling), wanted)
     if grouping:
         tiles = tile_count(program, (axes.row, shape.rows), (axes.column, shape.columns), axes.batch)
         early = begins_early_in_groups(wanted, read_once=chosen.read_once)
@@ -313,7 +315,7 @@ def _of_sum(
         store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
         programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
-        partials=chosen.partials, cluster=cluster,
+        partials=chosen.levels.slots, slot_parts=chosen.levels.parts, scales_ahead=chosen.levels.ahead, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
         grouping=grouping, release_distance=chosen.scheduled.release_distance, split=shape.split,
         teams=shape.teams, steps=shape.steps, loads_ahead=chosen.loads_ahead,

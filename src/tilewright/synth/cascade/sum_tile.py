@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import ceil_div, settled
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of, refuse_at
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
@@ -28,6 +28,7 @@ from tilewright.ir.tile.facts import gathers, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
+from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_depth
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
@@ -45,7 +46,6 @@ from tilewright.synth.distribution.turns import (
     with_turns,
 )
 from tilewright.synth.operand.operands import loaded_step
-from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, ScheduledLoop, slots_wanted
 from tilewright.synth.schedule.walk_schedule import schedule_walk, shortest_walk
@@ -67,17 +67,17 @@ from tilewright.targets import Target
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    order: in which tiles are taken, and tiles of rows in a band of it; partials: slots of an iteration, of a sum in two
-    levels; cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are
-    cut, if any are; scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are loaded while
-    a tile's first products run. Where rows stand in groups: read_once, whether no byte of the columns' operands is
-    expected to be read a second time; ctas, how many there are."""
+    order: in which tiles are taken, and tiles of rows in a band of it; levels: of a sum in two of them; cluster: CTAs
+    along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if any are;
+    scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are loaded while a tile's first
+    products run. Where rows stand in groups: read_once, whether no byte of the columns' operands is expected to be read
+    a second time; ctas, how many there are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
     order: tuple[str, int]
-    partials: int
+    levels: Levels
     cluster: tuple[int, int]
     stream: TileStream | None
     scheduled: ScheduledLoop
@@ -167,9 +167,10 @@ def choose_sum_tile(
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
     rows, columns = program.extents[axes.row], program.extents[axes.column]
     tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
-    taken = taken_by_clusters(rates_of(target), (shape.rows, shape.columns), tiles, cluster)
-    order = choose_tile_order(*taken, wanted)
-    partials = _partials(question, shape, target)
+    order = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
+    if wanted.ordered:
+        raise TilewrightError("a walk issues products as they come", remedy="leave out the order of issue")
+    levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
         "CTAs of a cluster share what they load": cluster != (1, 1),
@@ -178,15 +179,16 @@ def choose_sum_tile(
         "how many tiles there are only a launch knows": not known,
         "a batch has several matrices": bool(axes.batch),
         "products share an operand": len(sums) > 1,
-        "an iteration of a sum in two levels has two slots": partials > 1,
+        "an iteration of a sum in two levels has two slots": levels.slots > 1,
+        "products are scaled by blocks": question.scaled,
     }
     obstacle = next((why for why, stands in obstacles.items() if stands), "")
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
     late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
-    ahead = _loads_ahead(program, axes, large, len(sums), partials, target)
-    return SumTile(large, leaving, memory, order, partials, cluster, stream, late, ahead)
+    ahead = _loads_ahead(program, axes, large, len(sums), levels.slots, target)
+    return SumTile(large, leaving, memory, order, levels, cluster, stream, late, ahead)
 
 
 def _stepped(
@@ -204,7 +206,7 @@ def _stepped(
     product, asked = sums[0], any(wanted.steps or ())
     held = product.held.owner
     assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
-    if not asked and (len(sums) > 1 or axes.batch):
+    if not asked and (len(sums) > 1 or axes.batch or scaled_depth(sums)):
         return replace(shape, steps=(0, 0)), leaving
 
     def major(load: tile.LoadOp) -> str:
@@ -229,17 +231,18 @@ def _of_groups(
     in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
     rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
     along = all(_is_along(each.brought, axes.streamed) for each in sums)
-    found = choose_group_tile(rows, question, target, wanted, reasons, along=along)
+    deep = replace(wanted, depth=question.scaled_depth) if question.scaled else wanted
+    found = choose_group_tile(rows, question, target, deep, reasons, along=along)
     shape = found.shape
     memory = SharedMemory(found.stages, 0, 0, ROWS_BYTES, found.smem_bytes)
     loop = _loop(question, shape, shape.columns, target, turns=found.turns)
-    partials = _partials(question, shape, target)
+    levels = _levels(program, axes, sums, question, shape, target)
     name = program.sym_name.data
     late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
     order = ("grouped", raster_group(rates_of(target), shape.rows, shape.columns))
     tile_ = LargeTile(shape, found.turns)
-    ahead = _loads_ahead(program, axes, tile_, len(sums), partials, target)
-    return SumTile(tile_, (), memory, order, partials, (1, 1), None, late, ahead, found.read_once, found.ctas)
+    ahead = _loads_ahead(program, axes, tile_, len(sums), levels.slots, target)
+    return SumTile(tile_, (), memory, order, levels, (1, 1), None, late, ahead, found.read_once, found.ctas)
 
 
 def _loads_ahead(
@@ -298,13 +301,21 @@ def _require_parts(shape: TileShape, cluster: tuple[int, int], steps: tuple[int,
             )
 
 
-def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
-    """Slots of an iteration whose products are added to a total one by one; 0 where the tensor core has the sum."""
+def _levels(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+) -> Levels:
+    """How products are added to a total one by one, where the tensor core has not the sum."""
     if not question.scaled_depth:
-        return 0
+        return Levels()
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
-    part = (shape.rows // shape.consumers, question.products * shape.columns)
-    return promoted_together(part, math.ceil(question.extents[2] / (shape.depth * shape.shares)), registers)
+    part = (shape.rows // shape.consumers, shape.columns)
+    slices = math.ceil(question.extents[2] / (shape.depth * shape.shares))
+    return choose_levels(program, axes, sums, part, shape.depth, slices, registers)
 
 
 def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
@@ -352,6 +363,10 @@ def sum_question(
     stored = {parameter_name(program, store.tensor) for store in stores(program)}
     few = extents[0] <= FEW_ROWS and not (axes.group or stored & set(wanted.mapped))
     orientations = (turned,) if len(sums) > 1 else (False, True) if few else (False,)
+    scaled = scaled_depth(sums)
+    if scaled and wanted.accumulation == "fast":
+        what = "a product that is scaled inside its loop cannot be summed by the tensor core alone"
+        refuse_at(product.op, what, "leave out accumulation='fast'")
     return TileQuestion(
         extents,
         element_bytes,
@@ -359,7 +374,8 @@ def sum_question(
         orientations,
         steps,
         len(sums),
-        scaled_depth=level_depth(element_bytes, extents[2], wanted),
+        scaled_depth=scaled or level_depth(element_bytes, extents[2], wanted),
+        scaled=bool(scaled),
         batch=math.prod(program.extents[axis] for axis in axes.batch if axis != axes.group),
         turnable=turnable,
         bulk=free and leave_in_bulk(program, wanted.misaligned),
@@ -381,7 +397,7 @@ def _chosen(
     if is_thin(question, wanted):
         shape = thin_shape(question, target, reasons)
     else:
-        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
+        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=alone)
         shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons, {})
     if not alone:

@@ -84,7 +84,7 @@ def wants_registers(
         return ""
     rows, contracted = value_type(dot.left).axis_names[-2:]
     columns = value_type(dot.right).axis_names[-1]
-    why = "the product is one of a batch, or scaled in its loop" if batch or dot.scales else ""
+    why = "the product is one of a batch" if batch else ""
     sides = (("left", dot.left, rows, columns), ("right", dot.right, columns, rows))
     computed = [side for side in sides if not isinstance(_source(side[1]).owner, tile.LoadOp)]
     if not computed:

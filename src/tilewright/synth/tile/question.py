@@ -17,7 +17,7 @@ from tilewright.synth.operand.batch import batch_axis
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.register_operand import fixed_for_registers, wants_registers
 from tilewright.synth.store.turned_store import is_turnable
-from tilewright.synth.tile.accumulation import promoted_depth, require_promotable
+from tilewright.synth.tile.accumulation import level_depth, require_promotable
 from tilewright.synth.tile.shape import TileQuestion
 from tilewright.synth.tile.steps import leave_in_bulk
 from tilewright.synth.tile.thin_product import FEW_ROWS
@@ -55,7 +55,7 @@ def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
     few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
-    promoted = promoted_depth(program, dot, wanted)
+    promoted = level_depth(element_bytes, extents[2], wanted)
     require_promotable(promoted, wanted)
     in_registers = ""
     if not promoted:
@@ -64,7 +64,7 @@ def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
     if in_registers:
         wanted = fixed_for_registers(wanted, in_registers)
         orientations = (in_registers == "right",)
-    plain = not (batch or in_registers or dot.scales) and wanted.swapped is None
+    plain = not (batch or in_registers) and wanted.swapped is None
     question = TileQuestion(
         extents,
         element_bytes,
@@ -73,7 +73,6 @@ def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
         steps,
         scaled_depth=promoted,
         batch=program.extents.get(batch, 1),
-        scaled=bool(dot.scales),
         turnable=plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
         bulk=plain and leave_in_bulk(program, wanted.misaligned),
     )
