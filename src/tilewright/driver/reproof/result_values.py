@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,18 +168,23 @@ def _of_kernel(value: SSAValue, names: list[str]) -> Numbers:
     match owner:
         case FragmentMapOp() if not owner.places:
             inputs = [_of_kernel(each, names) for each in owner.inputs]
-            return _of_region(owner.body.block, inputs, list(owner.outputs).index(value))
+            return _of_region(owner.body.block, inputs, _number(owner.outputs, value))
         case ac.FragmentLoadOp():
             return _drawn(_array(owner.source))
         case AccumulatorPartsOp():
             in_slots = _in_slots(owner, names)
             if len(in_slots) != len(owner.parts):
                 raise _NotFollowedError
-            return _drawn(f"sum of {in_slots[list(owner.parts).index(value)]}")
+            return _drawn(f"sum of {in_slots[_number(owner.parts, value)]}")
         case _ if isinstance(value.type, ac.AccumulatorType) and len(names) == 1:
             return _drawn(f"sum of {names[0]}")
         case _:
             raise _NotFollowedError
+
+
+def _number(results: Sequence[SSAValue], value: SSAValue) -> int:
+    """Which of an operation's results a value is."""
+    return next(number for number, each in enumerate(results) if each is value)
 
 
 def _of_region(block: Block, inputs: list[Numbers], result: int) -> Numbers:

@@ -310,7 +310,9 @@ def sum_question(
     element_bytes = tensor_type(product.brought.tensor).element_kind.bytes
     free = not axes.batch and wanted.swapped is None and len(sums) == 1
     turnable = free and is_turnable(program, columns, wanted.misaligned)
-    orientations = (turned,) if len(sums) > 1 else (False, True) if turnable and extents[0] <= FEW_ROWS else (False,)
+    # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
+    few = free and extents[0] <= FEW_ROWS
+    orientations = (turned,) if len(sums) > 1 else (False, True) if few else (False,)
     return TileQuestion(
         extents,
         element_bytes,
