@@ -92,12 +92,10 @@ def _words(decisions: Decisions) -> str:
     match decisions:
         case ElementwiseDecisions():
             return f"{decisions.ctas} CTAs of {decisions.threads} threads"
-        case CascadeDecisions() if is_summed(decisions):
+        case CascadeDecisions():
             shape = f"{decisions.tile_rows}x{decisions.tile_columns}x{decisions.tile_streamed}"
             stages = f"{decisions.slots[0].slots} stages"
             return f"tiles of {shape} {_consumer_words(decisions)}, {stages}{_split_words(decisions)}"
-        case CascadeDecisions(row=row, streamed=streamed):
-            return f"tiles of {decisions.tile_rows} rows along {row}, {streamed} walked by {decisions.tile_streamed}"
         case PipelineDecisions():
             return _pipeline_words(decisions)
 

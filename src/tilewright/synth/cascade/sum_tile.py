@@ -165,11 +165,11 @@ def choose_sum_tile(
     memory = with_turns(memory, large.turns, target)
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
-    if wanted.ordered:
-        raise TilewrightError("a walk issues products as they come", remedy="leave out the order of issue")
     rows, columns = program.extents[axes.row], program.extents[axes.column]
     tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
     order = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
+    if wanted.ordered:
+        raise TilewrightError("a walk issues products as they come", remedy="leave out the order of issue")
     levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
@@ -203,18 +203,18 @@ def _stepped(
     turns: bool,
 ) -> tuple[TileShape, tuple[StoreDecision, ...]]:
     """The tile with its step, where there may be one, and stores that end at it."""
-    product, asked = sums[0], any(wanted.steps or ())
-    held = product.held.owner
+    product, held = sums[0], sums[0].held.owner
     assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
-    if not asked and (len(sums) > 1 or axes.batch or scaled_depth(sums)):
-        return replace(shape, steps=(0, 0)), leaving
+    alone = len(sums) == 1 and not (axes.batch or scaled_depth(sums))
 
     def major(load: tile.LoadOp) -> str:
         return "K" if _is_along(load, axes.streamed) else "MN"
 
     parts = (1 if turns else shape.consumers, parts_of(shape))
-    sides = (major(held), major(product.brought))
-    return stepped(program, (axes.row, axes.column), shape, parts, cluster, sides, leaving, asked=asked)
+    sides, cut = (major(held), major(product.brought)), leaving if alone else ()
+    asked = any(wanted.steps or ())
+    shape, cut = stepped(program, (axes.row, axes.column), shape, parts, cluster, sides, cut, asked=asked)
+    return shape, cut if alone else leaving
 
 
 def _of_groups(

@@ -202,7 +202,7 @@ def scheduled(
     return with_schedule(decided, found.graph, found.schedule)
 
 
-_Scheduled = TypeVar("_Scheduled", PipelineDecisions, CascadeDecisions)
+_Scheduled = TypeVar("_Scheduled", bound=PipelineDecisions | CascadeDecisions)
 
 
 def with_schedule(decisions: _Scheduled, graph: TaskGraph, schedule: Schedule) -> _Scheduled:
