@@ -32,7 +32,7 @@ def row_in_array(consumer: Consumer, axes: Sequence[str]) -> SSAValue:
     group's on; an array that all groups read alike has those of one."""
     row = consumer.first_row()
     for grouping in consumer.d.grouping:
-        if grouping.pitch and not is_in_line(axes, consumer.d):
+        if grouping.pitch and not is_in_line(axes, consumer.d) and consumer.d.row in map(base_axis, axes):
             group = consumer.place.indices[grouping.axis]
             return affine(consumer.build, [(row, 1), (group, -grouping.pitch)], 0)
     return row
