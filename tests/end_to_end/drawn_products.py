@@ -241,20 +241,31 @@ class _Draw:
         self._stored(self._epilogue(value, grid, chance.choice((0, 1, 2))), grid)
 
     def _scaled(self) -> None:
+        """Of one matrix or of a batch's, one product or two of one operand, by blocks of one size or of two."""
         author, chance = self.author, self.chance
-        author.extents.pop("B", None)
+        if author.likely(0.6):
+            author.extents.pop("B", None)
+        batch = ["B"] if "B" in author.extents else []
         author.element = chance.choice(("f8e4m3", "bf16"))
         author.extents["K"] = chance.choice((64, 128, 136, 256, 300))
-        first, second = author.load(["M", "K"]), author.load(["N", "K"]).removesuffix(".T")
-        scales = [author.load([chance.choice(("M", "M", "M/128")), "K/128"], "f32")]
-        if author.likely(0.7):
-            scales.append(author.load([chance.choice(("N/128", "N")), "K/128"], "f32"))
-        author.lines += [
-            "m, n = tw.grid('M', 'N')", "acc = tw.zeros(m, n)", "for k in tw.loop('K'):",
-            f"    acc += tw.dot({first}, {second}.T) * {' * '.join(scales)}",
-        ]  # fmt: skip
-        value = self._epilogue("acc", ["M", "N"], chance.choice((0, 1)))
-        author.store(["M", "N"], value, chance.choice(("bf16", "f32")))
+        grid = [*batch, "M", "N"]
+        names = ", ".join(map(author.index, grid))
+        least = chance.choice((32, 64, 128, 128, 128))
+        first = author.load([*batch, "M", "K"]).removesuffix(".T")
+        sums = [f"acc{at}" for at in range(chance.choice((1, 1, 2)))]
+        author.lines += [f"{names} = tw.grid({', '.join(map(repr, grid))})"]
+        author.lines += [f"{each} = tw.zeros({names})" for each in sums] + ["for k in tw.loop('K'):"]
+        for each in sums:
+            second = author.load([*chance.choice((batch, [])), "N", "K"]).removesuffix(".T")
+            scales = [
+                author.load([*chance.choice((batch, [])), chance.choice(("M", "M", "M/128")), f"K/{least}"], "f32")
+            ]
+            if author.likely(0.7):
+                size = chance.choice((least, 2 * least))
+                scales.append(author.load([*batch, chance.choice(("N/128", "N")), f"K/{size}"], "f32"))
+            author.lines.append(f"    {each} += tw.dot({first}, {second}.T) * {' * '.join(scales)}")
+        value = sums[0] if len(sums) == 1 else author.let(f"tw.silu({sums[0]}) * {sums[1]}")
+        author.store(grid, self._epilogue(value, grid, chance.choice((0, 1))), chance.choice(("bf16", "f32")))
 
     def _groups(self) -> None:
         author, chance = self.author, self.chance

@@ -1,3 +1,4 @@
+# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """The upstream dialect text: in FileCheck's words always; by upstream's own verifier and compiler where installed.
 
 `TILEWRIGHT_MLIR_OPT` names an `mlir-opt`; else `mlir-opt-22` or `mlir-opt` on the path is taken. Where `mlir-translate`
@@ -9,6 +10,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,10 +38,30 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.lower.mlir.elements import write_function
 from tilewright.lower.mlir.text import NvgpuText
 from tilewright.synth.decide import Wanted
+
+
+@tw.kernel
+def scaled_rows(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], s: tw.Tensor["M"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = acc * s[i]
+
+
+@tw.kernel
+def numbered(a: tw.Tensor["M", "K"], b: tw.Tensor["K", "N"], c: tw.Tensor["M", "N"]):
+    i, j = tw.grid("M", "N")
+    acc = tw.zeros(i, j)
+    for k in tw.loop("K"):
+        acc += tw.dot(a[i, k], b[k, j])
+    c[i, j] = tw.where(i < j, acc, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +156,56 @@ CHECK:      nvvm.cp.async.bulk.wait_group 0 {read}
 CHECK:      gpu.return
 """,
     )
+
+
+def operations(text):
+    """How often each operation of a text occurs, but for arithmetic, of which places may be made in several ways."""
+    found = Counter(re.findall(r"(?:= |^ *)([a-z_]+\.[a-z_.]+)", text, re.MULTILINE))
+    return {name: count for name, count in found.items() if not name.startswith("arith.")}
+
+
+WALKED = {
+    "plain": (matmul, {}, {}),
+    "turns": (matmul, {}, {"tile": (128, 64), "turns": True}),
+    "two blocks": (matmul, {}, {"tile": (256, 64)}),
+    "overlapping": (matmul, {}, {"tile": (128, 72), "steps": (0, 67), "swapped": True}),
+    "cluster": (matmul, {}, {"tile": (128, 128), "cluster": (1, 2)}),
+    "bias": (matmul_bias_relu, {"bias": tw.f32}, {}),
+    "matrix": (residual, {"x": tw.f32, "c": tw.f32}, {}),
+    "two results": (two_results, {"d": tw.f32}, {}),
+}
+
+
+def walked(name):
+    kernel, elements, wanted = WALKED[name]
+    return lower(kernel, {"M": 300, "N": 264, "K": 320}, elements, wanted=Wanted(walked=True, **wanted))
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_a_walk_has_the_operations_of_the_pipeline(name):
+    kernel, elements, wanted = WALKED[name]
+    pipeline = lower(kernel, {"M": 300, "N": 264, "K": 320}, elements, wanted=Wanted(**wanted))
+    found = walked(name)
+    assert isinstance(found.decisions, CascadeDecisions) and isinstance(pipeline.decisions, PipelineDecisions)
+    assert operations(found.nvgpu) == operations(pipeline.nvgpu)
+
+
+def test_what_is_loaded_for_each_row_is_repeated_along_it():
+    """Four numbers of a block of 64 rows, which eight columns take, in each of two blocks."""
+    dims = {"M": 256, "N": 64, "K": 128}
+    lowered = lower(scaled_rows, dims, {"s": tw.f32}, wanted=Wanted(walked=True, tile=(256, 64)))
+    shuffles = [line for line in lowered.nvgpu.splitlines() if "vector.shuffle" in line]
+    assert shuffles
+    chosen = re.search(r"\[([\d, ]+)\] : vector<8xf32>, vector<8xf32>", shuffles[0])
+    assert chosen is not None
+    numbers = [int(each) for each in chosen[1].split(",")]
+    assert numbers == [0, 1, 2, 3] * 8 + [4, 5, 6, 7] * 8
+
+
+def test_a_map_of_places_is_refused():
+    lowered = lower(numbered, {"M": 64, "N": 64, "K": 64}, {"c": tw.f32}, wanted=Wanted(walked=True))
+    with pytest.raises(TilewrightError, match=r"ac\.fragment\.map cannot be written"):
+        lower_to_nvgpu(lowered.kernels)
 
 
 def test_cluster():
@@ -235,6 +308,7 @@ def upstream(name, text, *options):
 
 
 PROGRAMS = {
+    **{f"walk: {name}": partial(walked, name) for name in WALKED},
     "matmul": lambda: gemm(512, 512, 512),
     "wide": lambda: gemm(4096, 4096, 4096),
     "two blocks": lambda: gemm(1024, 1024, 1024, tile=(256, 128)),
@@ -298,6 +372,7 @@ def compiled_by_upstream(text):
         ((65, 95, 100), {}, {}),
         ((300, 136, 192), {}, {"tile": (256, 128)}),
         ((300, 264, 192), {}, {"tile": (128, 128), "cluster": (1, 2)}),
+        ((300, 136, 192), {}, {"tile": (256, 128), "walked": True}),
     ],
 )
 def test_what_upstream_compiles_computes_the_same(shape, elements, wanted):

@@ -26,7 +26,8 @@ from tilewright.driver.reproof.reproof import reprove
 from tilewright.driver.reproof.small import small_extents
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import PipelineDecisions, to_attribute
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import PipelineDecisions, to_attribute, turned_arrays
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import Wanted
 from tilewright.targets import target
@@ -37,10 +38,18 @@ TURNED = {"tile": (128, 72), "steps": (0, 67), "swapped": True}
 PLAIN = {"tile": (128, 64), "steps": (122, 0)}
 
 
-def made(wanted, dims, kernel=matmul, strides=None) -> Lowered:
-    lowered = lower(kernel, dict(zip("MNK", dims, strict=True)), None, strides, Wanted(**wanted))
-    assert isinstance(lowered.decisions, PipelineDecisions)
+def made(wanted, dims, kernel=matmul, strides=None, *, walked: bool) -> Lowered:
+    """walked: by the general generator."""
+    lowered = lower(kernel, dict(zip("MNK", dims, strict=True)), None, strides, Wanted(walked=walked, **wanted))
+    assert isinstance(lowered.decisions, CascadeDecisions if walked else PipelineDecisions)
     return lowered
+
+
+def steps_of(decisions: PipelineDecisions | CascadeDecisions) -> tuple[int, int]:
+    return decisions.steps if isinstance(decisions, CascadeDecisions) else (decisions.step_m, decisions.step_n)
+
+
+either = pytest.mark.parametrize("walked", [False, True], ids=["pipeline", "walk"])
 
 
 def reproved(lowered: Lowered, text: str | None = None):
@@ -48,6 +57,7 @@ def reproved(lowered: Lowered, text: str | None = None):
 
 
 @pytest.mark.sample(4)
+@either
 @pytest.mark.parametrize(
     ("wanted", "dims", "strides"),
     [
@@ -79,18 +89,19 @@ def reproved(lowered: Lowered, text: str | None = None):
         ({"tile": (128, 128), "steps": (120, 0), "cluster": (2, 1)}, (470, 256, 128), None),
     ],
 )  # fmt: skip
-def test_values_and_proofs(wanted, dims, strides) -> None:
-    lowered = made(wanted, dims, strides=strides)
-    assert (lowered.decisions.step_m, lowered.decisions.step_n) == wanted["steps"]
+def test_values_and_proofs(wanted, dims, strides, walked: bool) -> None:
+    lowered = made(wanted, dims, strides=strides, walked=walked)
+    assert steps_of(lowered.decisions) == wanted["steps"]
     assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
     assert isinstance(reproved(lowered), Proven)
     if not {"split", "teams"} & wanted.keys():
-        turned = C if lowered.decisions.swapped else frozenset()
+        turned = turned_arrays(lowered.decisions)
         staged = staged_stores(lowered.parsed, lowered.plan.launches, turned)
         assert staged and all(isinstance(each.verdict, SameAddresses) for each in staged)
 
 
+@either
 @pytest.mark.parametrize(
     ("kernel", "wanted"),
     [
@@ -101,23 +112,27 @@ def test_values_and_proofs(wanted, dims, strides) -> None:
         (residual, PLAIN),
     ],
 )  # fmt: skip
-def test_elementwise_work_and_two_results(kernel, wanted) -> None:
-    lowered = made(wanted, (200, 136, 64), kernel)
+def test_elementwise_work_and_two_results(kernel, wanted, walked: bool) -> None:
+    lowered = made(wanted, (200, 136, 64), kernel, walked=walked)
+    assert steps_of(lowered.decisions) == wanted["steps"]
     assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven)
     assert_close(lowered, random_inputs(lowered))
 
 
-def test_what_is_stored_stands_in_the_program() -> None:
-    stores = [op for op in made(TURNED, (134, 136, 96)).kernels[-1].walk() if isinstance(op, ac.CopyStoreOp)]
+@either
+def test_what_is_stored_stands_in_the_program(walked: bool) -> None:
+    turned, plain = made(TURNED, (134, 136, 96), walked=walked), made(PLAIN, (243, 136, 96), walked=walked)
+    stores = [op for op in turned.kernels[-1].walk() if isinstance(op, ac.CopyStoreOp)]
     assert [None if op.lines is None else op.lines.data for op in stores] == [None, None, 3]
     assert "lines = 3" in str(stores[-1])
-    (store,) = (op for op in made(PLAIN, (243, 136, 96)).kernels[-1].walk() if isinstance(op, ac.CopyStoreOp))
+    (store,) = (op for op in plain.kernels[-1].walk() if isinstance(op, ac.CopyStoreOp))
     assert store.lines == IntAttr(61)
 
 
+@either
 @pytest.mark.parametrize("lines", [None, 0, 2, 4, 9])
-def test_a_store_of_other_lines_is_not_proven(lines: int | None) -> None:
-    module = made(TURNED, (134, 136, 96)).kernels[-1].clone()
+def test_a_store_of_other_lines_is_not_proven(lines: int | None, walked: bool) -> None:
+    module = made(TURNED, (134, 136, 96), walked=walked).kernels[-1].clone()
     store = next(op for op in module.walk() if isinstance(op, ac.CopyStoreOp) and op.lines is not None)
     if lines is None:
         del store.properties["lines"]
@@ -129,7 +144,7 @@ def test_a_store_of_other_lines_is_not_proven(lines: int | None) -> None:
 def with_boxes(lowered: Lowered, by: int) -> Lowered:
     """Every result stored in boxes of so many lines more."""
     decisions = lowered.decisions
-    assert isinstance(decisions, PipelineDecisions)
+    assert isinstance(decisions, PipelineDecisions | CascadeDecisions)
 
     def longer(each):
         return replace(each, box=(each.box[0], each.box[1] + by))
@@ -144,10 +159,11 @@ def with_boxes(lowered: Lowered, by: int) -> Lowered:
     return lower_decided(module, changed)
 
 
+@either
 @pytest.mark.parametrize(("wanted", "dims"), [(TURNED, (141, 136, 96)), (PLAIN, (300, 136, 96))])
-def test_boxes_that_overlap_or_leave_something_out(wanted, dims) -> None:
+def test_boxes_that_overlap_or_leave_something_out(wanted, dims, walked: bool) -> None:
     """What two tiles store is seen in the program, what none stores where the text runs."""
-    lowered = made(wanted, dims)
+    lowered = made(wanted, dims, walked=walked)
     assert isinstance(verify(lowered.kernels[-1], HOPPER), Proven) and isinstance(reproved(lowered), Proven)
     more, fewer = with_boxes(lowered, 1), with_boxes(lowered, -1)
     assert not isinstance(verify(more.kernels[-1], HOPPER), Proven)
@@ -155,9 +171,10 @@ def test_boxes_that_overlap_or_leave_something_out(wanted, dims) -> None:
     assert isinstance(verdict, Refuted) and "UM103" in {finding.code for finding in verdict.findings}
 
 
+@either
 @pytest.mark.parametrize(("wanted", "dims", "step"), [(TURNED, (141, 136, 96), 67), (PLAIN, (300, 136, 96), 122)])
-def test_a_role_that_goes_another_step_is_refuted(wanted, dims, step: int) -> None:
-    lowered = made(wanted, dims)
+def test_a_role_that_goes_another_step_is_refuted(wanted, dims, step: int, walked: bool) -> None:
+    lowered = made(wanted, dims, walked=walked)
     places = [found.span() for found in re.finditer(rf"(?<=, ){step}(?=[;,])", lowered.ptx)]
     assert len(places) > 1
     for begin, end in places:
@@ -166,11 +183,12 @@ def test_a_role_that_goes_another_step_is_refuted(wanted, dims, step: int) -> No
             assert isinstance(reproved(lowered, text), Refuted), lowered.ptx[begin - 40 : end]
 
 
-def test_a_unit_s_rows_and_a_part_s_columns_elsewhere_are_refuted() -> None:
+@either
+def test_a_unit_s_rows_and_a_part_s_columns_elsewhere_are_refuted(walked: bool) -> None:
     """61 rows from one unit to the next, and 53 columns from one part to the next."""
     split = {"tile": (64, 112), "steps": (0, 106), "swapped": True, "split": 2}
     for wanted, dims, step in ((PLAIN, (300, 136, 96), 61), (split, (250, 64, 256), 53)):
-        lowered = made(wanted, dims)
+        lowered = made(wanted, dims, walked=walked)
         places = [found.span() for found in re.finditer(rf"(?<=, ){step}(?=[;,])", lowered.ptx)]
         assert places
         for begin, end in places:
@@ -178,8 +196,9 @@ def test_a_unit_s_rows_and_a_part_s_columns_elsewhere_are_refuted() -> None:
             assert isinstance(reproved(lowered, text), Refuted), lowered.ptx[begin - 40 : end]
 
 
-def test_lines_that_are_staged_elsewhere_are_refuted() -> None:
-    lowered = made(TURNED, (134, 136, 96))
+@either
+def test_lines_that_are_staged_elsewhere_are_refuted(walked: bool) -> None:
+    lowered = made(TURNED, (134, 136, 96), walked=walked)
     line = [line for line in lowered.ptx.splitlines() if "stmatrix" in line][-1]
     place = line.split("[")[1].split("]")[0]
     moved = lowered.ptx.replace(line, line.replace(f"[{place}]", f"[{place}+1024]"), 1)
@@ -187,16 +206,19 @@ def test_lines_that_are_staged_elsewhere_are_refuted() -> None:
     assert any(isinstance(each.verdict, OtherAddress) for each in staged)
 
 
+@either
 @pytest.mark.parametrize(("wanted", "dims"), [(TURNED, (734, 256, 512)), (PLAIN, (734, 256, 512))])
-def test_the_small_instance_has_a_whole_tile_and_its_neighbour(wanted, dims) -> None:
-    program = the_program(made(wanted, dims).module)
+def test_the_small_instance_has_a_whole_tile_and_its_neighbour(wanted, dims, walked: bool) -> None:
+    program = the_program(made(wanted, dims, walked=walked).module)
     assert small_extents(program)["M"] > max(wanted["steps"])
 
 
 @pytest.mark.sample(1)
+@either
 @pytest.mark.parametrize(("m", "n", "k"), [(145, 3072, 3072), (530, 1536, 8960), (597, 1024, 4096)])
-def test_choices_are_proven(m: int, n: int, k: int) -> None:
-    made_ = compile_kernel(matmul_kernel, dims={"M": m, "N": n, "K": k}, strides={"b": (1, k)}, assembled=False)
+def test_choices_are_proven(m: int, n: int, k: int, walked: bool) -> None:
+    dims, wanted = {"M": m, "N": n, "K": k}, Wanted(walked=walked)
+    made_ = compile_kernel(matmul_kernel, dims=dims, strides={"b": (1, k)}, wanted=wanted, assembled=False)
     decisions = made_.parts[0].decisions
-    assert isinstance(decisions, PipelineDecisions) and decisions.step_m + decisions.step_n > 0
+    assert isinstance(decisions, PipelineDecisions | CascadeDecisions) and any(steps_of(decisions))
     assert made_.text_proof is not None

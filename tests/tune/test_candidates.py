@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import kernels, kernels_scaled
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions, to_json
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
@@ -52,6 +55,25 @@ def test_candidates_differ_and_are_decided_as_asked(m: int, n: int, k: int, dtyp
         assert each.split == request.split and each.teams == (request.teams or 1)
         assert bool(each.turns) == request.turns and bool(each.swapped) == request.swapped
         assert request.accumulation == given.accumulation
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("m, n, k", [(37, 6144, 4096), (300, 2048, 1536), (128, 128, 16384), (8192, 8192, 8192)])
+def test_walks_are_decided_as_asked_each_in_its_own_form(m: int, n: int, k: int) -> None:
+    source, given = traced(MATMUL, m, n, k), Wanted(walked=True)
+
+    def form(request: Wanted) -> Any:
+        return walked(source, HOPPER, request)
+
+    found = candidates(form(given), HOPPER, given, form)
+    pipelines = candidates(source, HOPPER, Wanted())
+    # The same tiles as a pipeline's, and as many of them transposed.
+    assert [replace(each, walked=False) for each in found] == pipelines
+    for request in found[1:]:
+        each = decide(the_program(form(request).clone()), HOPPER, request)
+        assert isinstance(each, CascadeDecisions)
+        assert (each.tile_rows, each.tile_columns) == request.tile and each.consumers == request.consumers
+        assert (each.row == "N") == request.swapped and bool(each.turns) == request.turns
 
 
 def test_the_choice_is_among_its_models_alternatives() -> None:

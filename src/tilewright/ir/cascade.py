@@ -10,13 +10,14 @@ Checked by: tests/synth/cascade and tests/lower/cascade.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tilewright.base.element import parse_element
 from tilewright.base.plan import L2Promotion, Swizzle
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.split_sum import SplitSum, TeamSum
 from tilewright.ir.tile_stream import TileStream
@@ -219,7 +220,9 @@ class CascadeDecisions:
     carried on, which the next iteration issues; issued_together, those that one wait serves, each group by its
     first; and loaded_along, numbers of loads that are asked for while products run. partials: slots of an iteration of
     a walk whose sum has two levels, each with an accumulator of its own that threads add to a total; 0 where the tensor
-    core keeps the sum. cluster: CTAs along rows and columns of tiles that bring each other what they both need.
+    core keeps the sum. slot_parts: products of such a slot, of one block of scales each; scales_ahead: products whose
+    scales are loaded or on their way, 0 where none has any. cluster: CTAs along rows and columns of tiles that bring
+    each other what they both need.
     cut: one, if tiles are cut along the streamed axis, so that other CTAs help. prefetch: slots' tiles of an operand
     that are asked for before the kernel before has ended; prefetch_columns: 1 if of that of the columns. grouping:
     where rows stand in groups; their axis is one of the batch, whose place follows from the tile's rows. bounded_once:
@@ -229,7 +232,14 @@ class CascadeDecisions:
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
     it too, and add up through memory (`ir.ac.team`). pair: 1 if the two CTAs of a cluster, side by side along the
     rows, are a pair whose products are issued by the first. added: products whose slices threads
-    add up in float32, and to what the program adds them to."""
+    add up in float32, and to what the program adds them to. steps: rows and columns from one tile to the next, of which
+    it stores as many, where what tiles load overlaps; each 0 for as many as a tile has. Each of a tile's units has an
+    equal part of such rows, and each CTA that stores some of its columns an equal part of those. loads_ahead: of a
+    program that only sums, parameters whose vectors the results need and that are loaded while the first products of a
+    tile run; paired_loads: matrices that they need, which are read two columns at a time. spill_slots: registers of
+    each of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over
+    a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`). tile_order:
+    of `ir.tile.order`."""
 
     row: str
     column: str
@@ -280,6 +290,34 @@ class CascadeDecisions:
     split: int = 1
     teams: int = 1
     pair: int = 0
+    slot_parts: int = 1
+    scales_ahead: int = 0
+    loads_ahead: tuple[str, ...] = ()
+    paired_loads: tuple[str, ...] = ()
+    spill_slots: int = 0
+    schedule: str = ""
+    steps: tuple[int, int] = (0, 0)
+    tile_order: str = "grouped"
+
+    @property
+    def row_step(self) -> int:
+        """Rows from one tile to the next."""
+        return self.steps[0] or self.tile_rows
+
+    @property
+    def column_step(self) -> int:
+        """Columns from one tile to the next."""
+        return self.steps[1] or self.tile_columns
+
+    @property
+    def part_step(self) -> int:
+        """Columns from one part of a tile to the next."""
+        return self.split_sum.part_step
+
+    @property
+    def spill_bytes(self) -> int:
+        """Shared memory of the slots of all consumers' threads."""
+        return spill_bytes(self.consumers, self.spill_slots)
 
     @property
     def shares(self) -> int:
@@ -289,19 +327,21 @@ class CascadeDecisions:
     @property
     def team_sum(self) -> TeamSum:
         """How clusters take the sum of a tile."""
-        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.split_sum.part_step)
+        return TeamSum(self.teams, self.split, self.consumers, self.unit_rows, self.stored_along(self.column))
 
     @property
     def split_sum(self) -> SplitSum:
         """How CTAs of a cluster take the sum of a tile."""
-        step = self.tile_columns // sum_parts(self.tile_columns, self.split)
+        step = self.column_step // sum_parts(self.tile_columns, self.split)
         return SplitSum(self.split, self.consumers, self.tile_rows, self.tile_columns, step)
 
     @property
     def waits_alone(self) -> bool:
         """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
-        where rows stand in groups, all read first where these end."""
-        return bool(self.programmatic) and not self.grouping
+        where rows stand in groups, all read first where these end, and a sum in two levels loads what it has of scales
+        and of its results' vectors before the first slot."""
+        first = self.scales_ahead or (self.partials and self.loads_ahead)
+        return bool(self.programmatic) and not self.grouping and not first
 
     @property
     def stream(self) -> TileStream | None:
@@ -316,6 +356,12 @@ class CascadeDecisions:
     def walked_together(self) -> int:
         """Tiles of the streamed axis in an iteration of a walk."""
         return max(1, self.partials)
+
+    @property
+    def scaled_copies(self) -> int:
+        """Copies of an iteration's body in the emitted loop of a scaled sum: then each product's scales come back to
+        their own registers."""
+        return max(1, self.scales_ahead // math.gcd(self.walked_together * self.slot_parts, self.scales_ahead))
 
     @property
     def tile_units(self) -> int:
@@ -333,7 +379,7 @@ class CascadeDecisions:
         """From a consumer's first row to the next one's; 0 where each takes whole tiles."""
         if self.turns:
             return 0
-        return WARP_ROWS if self.sum_slots else self.unit_rows
+        return WARP_ROWS if self.sum_slots else self.row_step // self.tile_units
 
     @property
     def tile_rows(self) -> int:
@@ -366,6 +412,28 @@ class CascadeDecisions:
         """Elements of a tile along an axis; 1 for an axis of the batch, or one that is taken whole."""
         sizes = {self.row: self.tile_rows, self.column: self.tile_columns, self.streamed: self.tile_streamed}
         return sizes.get(axis, self.slice_depth if axis in self.sliced else 1)
+
+    def step_along(self, axis: str) -> int:
+        """Elements from one tile to the next along an axis."""
+        steps = {self.row: self.row_step, self.column: self.column_step}
+        return steps.get(axis, self.tile_extent(axis))
+
+    def parts_along(self, axis: str) -> tuple[int, int]:
+        """Parts of a tile along an axis that are loaded apart, since they overlap, and how far one begins after the
+        other; a single one where none do."""
+        if self.steps[0] and axis == self.row:
+            return self.tile_units, self.unit_step
+        if self.steps[1] and axis == self.column:
+            return self.split_sum.parts, self.part_step
+        return 1, 0
+
+    def loaded_at(self, axis: str, number: int) -> int:
+        """How far behind the tile's first element along an axis lies the one with this number in a slot."""
+        parts, step = self.parts_along(axis)
+        if parts == 1:
+            return number
+        part, within = divmod(number, self.tile_extent(axis) // parts)
+        return part * step + within
 
 
 def shared_columns_bytes(loads: int, columns: int) -> int:

@@ -20,6 +20,7 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.span import Span
 from tilewright.ir.function import Function
 from tilewright.ir.group_rows import group_pitches
+from tilewright.ir.scaled_terms import scale_ops, scaled_term
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.contract import ContractOp
@@ -29,6 +30,7 @@ from tilewright.ir.tile.repeats import bare, computed_of, users
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import axes_text, read_type, value_type
 from tilewright.ir.tile.unedited import remembered
+from tilewright.ir.tile.walked_block import WalkedBlockOp
 
 _WIDENED_BYTES = 2
 """Of an element that is multiplied for one of 8 bits."""
@@ -214,17 +216,17 @@ def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:
 
 def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]:
     """The products of a walk that does nothing but sum each of them, from 0 on, by the sums that it carries, and whose
-    operands are all loads of the walk; none of any other walk."""
+    operands are all loads of the walk; none of any other walk. Numbers of blocks may scale them (`ir.scaled_terms`)."""
     inside, carried = list(loop.body.block.ops), loop.body.block.args[1:]
     found = [op for op in inside if isinstance(op, ContractOp)]
-    sums = [op for op in inside if isinstance(op, tile.BinaryOp)]
-    others = (ContractOp, tile.LoadOp, tile.BinaryOp, tile.YieldOp, tile.ShiftOp, tile.BlockOp)
     end = inside[-1]
-    if not all(isinstance(op, others) for op in inside) or not isinstance(end, tile.YieldOp):
+    if not isinstance(end, tile.YieldOp) or not len(found) == len(carried) == len(end.values):
         return ()
-    if not len(found) == len(sums) == len(carried) == len(end.values):
-        return ()
-    by_result: dict[SSAValue, ContractOp] = {op.result: op for op in found}
+    terms = {op: scaled_term(op) for op in found}
+    by_term: dict[SSAValue, ContractOp] = {term: op for op, (term, _) in terms.items()}
+    known: set[Operation] = {end, *found}
+    known |= {made for _, scales in terms.values() for scale in scales for made in scale_ops(scale) or ()}
+    known |= {use.operation for _, scales in terms.values() for scale in scales for use in scale.uses}
     listed: list[ContractOp] = []
     for argument, initial, value in zip(carried, loop.carried, end.values, strict=True):
         total, start = value.owner, initial.owner
@@ -233,13 +235,17 @@ def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]
         if not isinstance(start, tile.FullOp) or start.value.value.data != 0.0:
             return ()
         sides = {total.left, total.right}
-        product = next((by_result[each] for each in sides if each in by_result), None)
-        if product is None or sides != {argument, product.result} or product.axis.data != loop.axis.data:
+        product = next((by_term[each] for each in sides if each in by_term), None)
+        if product is None or sides != {argument, terms[product][0]} or product.axis.data != loop.axis.data:
             return ()
         operands = (product.left.owner, product.right.owner)
         if not all(isinstance(each, tile.LoadOp) and each in inside for each in operands):
             return ()
         listed.append(product)
+        known.add(total)
+    others = (tile.LoadOp, tile.ShiftOp, tile.BlockOp)
+    if not all(op in known or isinstance(op, others) for op in inside):
+        return ()
     return tuple(next(each for each in products_of(program) if each.op is op) for op in listed)
 
 
@@ -393,7 +399,9 @@ def _is_of_rows(load: tile.LoadOp, axes: CascadeAxes) -> bool:
     dense = [each.where for each in read_dimensions(load.tensor) if each.stride == 1]
     along = any(isinstance(where, Direct) and base_axis(where.axis) == axes.streamed for where in dense)
     kept = set(axes.kept(load.result))
-    return kept == {axes.row, axes.streamed} and along and read_type(load.tensor).element_kind.bytes == 2
+    by_blocks = any(isinstance(use.operation, WalkedBlockOp) for use in load.result.uses)
+    narrow = read_type(load.tensor).element_kind.bytes == 2 and not by_blocks
+    return kept == {axes.row, axes.streamed} and along and narrow
 
 
 def loads_of_walk(

@@ -104,3 +104,8 @@ class AsyncPlan:
     stage_bytes: int
     stages: int
     pending: int
+
+
+def spill_bytes(consumers: int, slots: int) -> int:
+    """Shared memory of so many slots: a word for each thread of so many consumers."""
+    return 4 * 128 * consumers * slots

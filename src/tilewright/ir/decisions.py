@@ -7,7 +7,6 @@ conversion to attributes and back is one short function. Checked by: tests/synth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
@@ -18,7 +17,7 @@ from xdsl.ir import Attribute
 
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import CascadeDecisions, Line, Lookup, SlotDecision, SumPlace, WalkRange
-from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision
+from tilewright.ir.copy_decisions import AsyncPlan, MapDecision, StoreDecision, spill_bytes
 from tilewright.ir.exchange import ExchangePlan
 from tilewright.ir.group_rows import GroupDecision
 from tilewright.ir.rows import RowDecision
@@ -68,8 +67,6 @@ class OperandDecision:
 class PipelineDecisions:
     """A warp-specialized pipeline for a program whose dots share a loop.
 
-    more_b: right operands of further products with the same A: their tiles stand behind b's in a slot, their plans
-    behind b's in async_plans, and their accumulators' columns behind those of the first.
     rows, columns, contracted: the program's axes in the accumulator's orientation; swapped: 1 if the accumulator holds
     the transposed product. async_plans: those of a, of b,
     then of every store by the copy engine, in the order of `stores`. rows_bytes: of each consumer, for plain stores
@@ -82,8 +79,8 @@ class PipelineDecisions:
     batch: the axis of a batch of products, if any, whose tiles come matrix after matrix; maps of arrays that
     have it have it as their third dimension. schedule: of the loop over the contracted axis,
     with its task graph, as JSON; see `synth.schedule.loop_schedule`. turns: 1 if each of two consumers computes whole
-    tiles, every second one, instead of a part of every tile. partials, scales_ahead: of a product that is promoted slot
-    by slot, slots of a turn, each with an accumulator of its own, and slots whose scales are loaded or on their way.
+    tiles, every second one, instead of a part of every tile. partials: of a product that is promoted slot
+    by slot, slots of a turn, each with an accumulator of its own.
     computed: 1 if `a` brings a raw tile of which consumers compute their left operand in registers. release_distance:
     products that a consumer issues after a slot's own before it waits for that one and releases the slot; 0 if it waits
     for each.
@@ -116,7 +113,6 @@ class PipelineDecisions:
     fill_ctas: int
     fill_threads: int
     reasons: tuple[str, ...]
-    more_b: tuple[OperandDecision, ...] = ()
     programmatic: int = 0
     filler_waits: int = 0
     releases_first: int = 1
@@ -127,30 +123,13 @@ class PipelineDecisions:
     schedule: str = ""
     turns: int = 0
     partials: int = 1
-    scales_ahead: int = 1
     computed: int = 0
     release_distance: int = 1
-
-    @property
-    def scaled_copies(self) -> int:
-        """Copies of the body in a turn of the emitted loop of a scaled product: then each slot's scales come back to
-        their own registers."""
-        return self.scales_ahead // math.gcd(self.partials, self.scales_ahead)
 
     @property
     def unit_rows(self) -> int:
         """Rows of a tile that one consumer computes: all, if consumers take tiles in turn."""
         return self.tile_m if self.turns else self.tile_m // self.consumers
-
-    @property
-    def products(self) -> int:
-        """How many products are summed, each into an accumulator of its own."""
-        return 1 + len(self.more_b)
-
-    @property
-    def multiplied_columns(self) -> int:
-        """Columns of the accumulators of all products, side by side."""
-        return self.products * self.tile_n
 
     split: int = 1
     prefetch: int = 0
@@ -257,8 +236,8 @@ class PipelineDecisions:
 
     @property
     def spill_bytes(self) -> int:
-        """Shared memory of the slots of all consumers' threads, 4 bytes each."""
-        return 4 * 128 * self.consumers * self.spill_slots
+        """Shared memory of the slots of all consumers' threads."""
+        return spill_bytes(self.consumers, self.spill_slots)
 
     @property
     def announced_bytes(self) -> int:
@@ -269,7 +248,7 @@ class PipelineDecisions:
     @property
     def copies_by_threads(self) -> bool:
         """Whether a warpgroup's threads copy an operand into the slots, of which no tensor map describes the array."""
-        return any(operand.piece_bytes for operand in (self.a, self.b, *self.more_b))
+        return any(operand.piece_bytes for operand in (self.a, self.b))
 
     def plan_of(self, store: StoreDecision) -> AsyncPlan:
         """The plan of a store by the copy engine. Raises KeyError for another store."""

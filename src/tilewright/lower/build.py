@@ -17,6 +17,7 @@ from tilewright.base.plan import Buffer
 from tilewright.base.size import Range, Size
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.tensor_memory import TensorMemoryOp
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import MapDecision, PipelineDecisions
 from tilewright.ir.sizes import ranges_attr, size_array, size_attr
 from tilewright.ir.tier import ExecutionAttr, MemoryType, int_array
@@ -170,7 +171,7 @@ def new_role(
     return build.inside(block), block.args[0]
 
 
-def order_properties(d: PipelineDecisions) -> dict[str, Attribute]:
+def order_properties(d: PipelineDecisions | CascadeDecisions) -> dict[str, Attribute]:
     """In which order tiles are taken; see `ir.tile.order`."""
     order: dict[str, Attribute] = {} if d.tile_order == "grouped" else {"order": StringAttr(d.tile_order)}
     return {"raster_group": IntAttr(d.raster_group), **order}

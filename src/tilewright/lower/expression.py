@@ -21,7 +21,6 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, loops
 from tilewright.ir.tile.gather import Direct, GatherOp, Remainder, Table, Where
-from tilewright.ir.tile.products import product_of
 from tilewright.ir.tile.reduce import ArgReduceOp, ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.build import Build, affine
@@ -31,14 +30,13 @@ _SCALAR = ac.ScalarType()
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """The accumulator's axes and the size of one unit's part of it. parts: accumulators of `n` columns side by
-    side, one for each product. paired: tensors that are read two columns at a time."""
+    """The accumulator's axes and the size of one unit's part of it. paired: tensors that are read two columns at a
+    time."""
 
     rows: str
     columns: str
     m: int
     n: int
-    parts: int = 1
     paired: frozenset[SSAValue] = frozenset()
 
 
@@ -264,15 +262,15 @@ def fragment_body(
         ahead[load] if load in ahead else fragment_of(build, load, shape, origin, sources, ahead=False)
         for load in loads
     ]
-    body = Block(arg_types=[_SCALAR] * (shape.parts + len(loads)))
+    body = Block(arg_types=[_SCALAR] * (1 + len(loads)))
     inner = build.inside(body)
     leaves: dict[SSAValue, SSAValue] = {
-        load.result: argument for load, argument in zip(loads, body.args[shape.parts :], strict=True)
+        load.result: argument for load, argument in zip(loads, body.args[1:], strict=True)
     }
     for loop in loops(program):
         for initial, output in zip(loop.carried, loop.outputs, strict=True):
             start = initial.owner
-            total: SSAValue = body.args[product_of(program, output)]
+            total: SSAValue = body.args[0]
             if isinstance(start, tile.FullOp) and start.value.value.data != 0.0:
                 total = scalar_function(inner, "add", total, constant(inner, start.value.value.data))
             leaves[output] = total

@@ -64,5 +64,5 @@ def slot_bytes(decisions: PipelineDecisions) -> tuple[int, int]:
     row_bytes = decisions.tile_k * element_bytes
     return (
         decisions.a.loaded_extent(decisions.tile_m) * row_bytes,
-        decisions.products * decisions.b.loaded_extent(decisions.tile_n) * row_bytes,
+        decisions.b.loaded_extent(decisions.tile_n) * row_bytes,
     )

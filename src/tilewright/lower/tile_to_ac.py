@@ -214,15 +214,10 @@ def lower_copies(program: tile.ProgramOp) -> LoweredProgram:
 
 
 def _fills(program: tile.ProgramOp, decisions: PipelineDecisions) -> list[_Fill]:
-    products = dots(program)
-    operands = [(decisions.a, products[0], decisions.rows)]
-    operands += [
-        (operand, dot, decisions.columns)
-        for operand, dot in zip((decisions.b, *decisions.more_b), products, strict=True)
-    ]
+    (dot,) = dots(program)
     return [
         _Fill(operand, dot.left if operand.side == "left" else dot.right, (outer, decisions.contracted))
-        for operand, dot, outer in operands
+        for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns))
         if operand.materialized
     ]
 

@@ -7,10 +7,9 @@ stages, staging and registers by what the target's shared memory and register fi
 how late slots are released; last, which tiles idle CTAs help with. Each step is one function of plain values in a
 module of its own, and may be replaced alone.
 
-Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, one scaled in its loop,
-programs without a dot. What the language has beyond is refused at the
-author's line (`synth.supported`). Checked by `legal` before anything is written, and by `contract` on the lowered
-kernel.
+Handled: dots of 8-bit or 16-bit operands that share a loop and an operand, batches of them, programs without a dot.
+What the language has beyond is refused at the author's line (`synth.supported`). Checked by `legal` before anything is
+written, and by `contract` on the lowered kernel.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from tilewright.ir.decisions import (
 )
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots, grid_axes, grouping, reductions, stores
-from tilewright.ir.tile.products import SharedProducts, shared_products
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cascade.decide import decide_cascade, is_cascade
 from tilewright.synth.cost.model import Rates, rates_of
@@ -52,12 +50,11 @@ from tilewright.synth.distribution.turns import (
     with_turns,
 )
 from tilewright.synth.operand.async_plan import plan_load, plan_store, plan_words
-from tilewright.synth.operand.batch import b_sides, batched_operand, batched_store
-from tilewright.synth.operand.further_operands import further_operands
+from tilewright.synth.operand.batch import batched_operand, batched_store
 from tilewright.synth.operand.operands import Site, decide_operand, decide_store
 from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.operand.register_operand import raw_operand
-from tilewright.synth.operand.scaled_product import choose_promotion
+from tilewright.synth.operand.scaled_product import promoted_together
 from tilewright.synth.operand.turned_copy import turned_copy
 from tilewright.synth.operand.unmapped_operands import choose_unmapped
 from tilewright.synth.run_time_extents import refuse_run_time_detours, tiles_are_known
@@ -97,12 +94,10 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
     """
     wanted = wanted or Wanted()
     if is_cascade(program):
-        refuse_spill_slots(wanted)
         cascade = decide_cascade(program, target, wanted)
         program.attributes["decisions"] = to_attribute(cascade)
         return cascade
     refuse_unsupported(program, target)
-    products = shared_products(program)
     groups = grouping(program)
     decisions: Decisions
     if groups is not None:
@@ -111,11 +106,12 @@ def decide(program: tile.ProgramOp, target: Target, wanted: Wanted | None = None
             f"groups of {groups.ragged} in a loop that does more than sum products of these rows",
             "give one product or several of the same rows in one loop, with an epilogue",
         )
-    if products is None:
-        refuse_spill_slots(wanted)
+    if not dots(program):
+        refuse_spill_slots(wanted, "a program without a product")
         decisions = _decide_elementwise(program, target, wanted)
     else:
-        again = partial(_decide_pipeline, program, products, target, Compared())
+        (dot,) = dots(program)
+        again = partial(_decide_pipeline, program, dot, target, Compared())
         first = again(wanted)
         if not tiles_are_known(program, first):
             # Tiles that are cut or summed through memory are numbered in advance.
@@ -154,15 +150,14 @@ def _decide_elementwise(program: tile.ProgramOp, target: Target, wanted: Wanted)
 
 
 def _decide_pipeline(
-    program: tile.ProgramOp, products: SharedProducts, target: Target, compared: Compared, wanted: Wanted
+    program: tile.ProgramOp, dot: tile.DotOp, target: Target, compared: Compared, wanted: Wanted
 ) -> PipelineDecisions:
     """compared: the tiles of this program that were compared before, with other wishes."""
-    dot = products.products[0]
     rows, contracted = value_type(dot.left).axis_names[-2:]
     columns = value_type(dot.right).axis_names[-1]
     sides = (("left", dot.left, rows), ("right", dot.right, columns))
     reasons: list[str] = []
-    given, asked = wanted, ask(program, products, target, wanted, reasons)
+    given, asked = wanted, ask(program, dot, target, wanted, reasons)
     question, batch, in_registers, wanted = asked.question, asked.batch, asked.in_registers, asked.wanted
     promoted, element_bytes = question.scaled_depth, question.element_bytes
     natural, rates = asked.natural, rates_of(target, element_bytes)
@@ -175,8 +170,13 @@ def _decide_pipeline(
     large = choose_turns(rates, question, shape, target, wanted, reasons, compared)
     summed = long_sum_shape(question, large.shape, target, wanted, reasons)
     if is_few_rows(question, target, wanted):
+        # CTAs whose threads fill the slots of their own share no loads.
         alone, turns = wanted.unmapped == "threads", large.turns and summed == large.shape
-        summed = few_rows_shape(question, summed, target, reasons, alone=alone, turns=turns)
+
+        def fits(shape: TileShape) -> bool:
+            return not (alone and shape.paired)
+
+        summed = few_rows_shape(question, summed, target, reasons, fits=fits, turns=turns)
     kept = replace(summed, steps=large.shape.steps) == large.shape
     large = replace(large, shape=summed) if kept else LargeTile(summed, turns=False)
     shape, wanted = large.shape, replace(wanted, turns=large.turns)
@@ -188,32 +188,27 @@ def _decide_pipeline(
         reasons.append(f"transposed product: {why}")
     tile_m, tile_n, consumers = shape.rows, shape.columns, shape.consumers
     cluster = choose_cluster(rates, shape, question, wanted, reasons)
-    require_split(shape, cluster, len(products.products) == 1, target)
-    require_teams(shape, cluster, len(products.products) == 1 and not (batch or promoted or large.turns))
+    require_split(shape, cluster, True, target)
+    require_teams(shape, cluster, not (batch or promoted or large.turns))
     if large.turns:
-        require_turns(shape, cluster, not promoted, target, len(products.products))
+        require_turns(shape, cluster, not promoted, target, 1)
         consumers = 1
     # CTAs side by side along the columns share A's rows, CTAs along the rows share B's columns; each loads its part.
     # Where an operand is computed in registers, nobody fences between the wait for a slot and its product.
     in_pieces = wanted.unmapped == "threads" and cluster == (1, 1) and not in_registers
-    site = Site(program, target, wanted.misaligned, reasons, in_pieces, len(products.products) > 1)
+    site = Site(program, target, wanted.misaligned, reasons, in_pieces)
     raw = None
     if in_registers:
         _, _, consumer = register_budget(consumers, target, shape.resident)
         raw = raw_operand(site, sides[0], contracted, shape, tile_m // cluster[1], consumer, wanted)
         if raw is None:
-            other = _decide_pipeline(program, products, target, compared, replace(given, computed="workspace"))
+            other = _decide_pipeline(program, dot, target, compared, replace(given, computed="workspace"))
             return replace(other, reasons=(reasons[-1], *other.reasons))
     a = raw or decide_operand(site, sides[0], contracted, tile_m // cluster[1], shape.depth)
     b = decide_operand(site, sides[1], contracted, tile_n // cluster[0], shape.depth)
-    more_b = further_operands(site, products, b, columns, contracted, (tile_n // cluster[0], shape.depth))
     if batch:
         a = batched_operand(site, sides[0], a, (batch, contracted), (tile_m // cluster[1], shape.depth))
-        b, *others = (
-            batched_operand(site, side, operand, (batch, contracted), (tile_n // cluster[0], shape.depth))
-            for side, operand in zip(b_sides(products, sides[1]), (b, *more_b), strict=True)
-        )
-        more_b = tuple(others)
+        b = batched_operand(site, sides[1], b, (batch, contracted), (tile_n // cluster[0], shape.depth))
     require_equal_parts(a, a.loaded_extent(tile_m), cluster[1])
     require_equal_parts(b, b.loaded_extent(tile_n), cluster[0])
     widths = [tensor_type(store.tensor).element_kind.bytes for store in stores(program)]
@@ -234,16 +229,14 @@ def _decide_pipeline(
         )
     leaving = tuple(planned(each, target) for each in leaving)
     axes = (rows, columns, contracted)
-    if not (more_b or batch or in_registers or dot.scales):
+    if not (batch or in_registers):
         parts, asked_for = (consumers, parts_of(shape)), any(wanted.steps or ())
         shape, (a, b), leaving = steps_as_decided(
             program, axes[:2], shape, parts, cluster, (a, b), leaving, asked=asked_for
         )
     else:
         shape = replace(shape, steps=(0, 0))
-    decided = _fit(
-        program, axes, shape, cluster, a, b, more_b, leaving, batch, rates, target, wanted, reasons, bool(promoted)
-    )
+    decided = _fit(program, axes, shape, cluster, a, b, leaving, batch, rates, target, wanted, reasons, bool(promoted))
     return replace(decided, computed=1) if raw is not None else decided
 
 
@@ -254,7 +247,6 @@ def _fit(
     cluster: tuple[int, int],
     a: OperandDecision,
     b: OperandDecision,
-    more_b: tuple[OperandDecision, ...],
     stores: tuple[StoreDecision, ...],
     batch: str,
     rates: Rates,
@@ -267,13 +259,13 @@ def _fit(
     tile_m, tile_n, consumers, depth = shape.rows, shape.columns, shape.consumers, shape.depth
     element_bytes = a.map.tensor_map().element.bytes
     loaded_m, loaded_n = a.loaded_extent(tile_m), b.loaded_extent(tile_n)
-    slot_bytes = (loaded_m + loaded_n * (1 + len(more_b))) * depth * element_bytes
+    slot_bytes = (loaded_m + loaded_n) * depth * element_bytes
     launch, producer, consumer = register_budget(consumers, target, shape.resident)
     loop = LoopShape(
         (tile_m, tile_n, depth),
         (loaded_m, loaded_n),
         element_bytes,
-        1 + len(more_b),
+        1,
         promoted,
         1 if wanted.turns else consumers,
         consumer,
@@ -295,7 +287,7 @@ def _fit(
     chunks = sum(len(store.boxes(*unit_part)) for store in stores if store.path == "tma")
     plans = (
         plan_load(a, loaded_m, depth, cluster[1], memory.stages),
-        *(plan_load(each, loaded_n, depth, cluster[0], memory.stages) for each in (b, *more_b)),
+        plan_load(b, loaded_n, depth, cluster[0], memory.stages),
         *(plan_store(store, memory.staging_slots, chunks) for store in stores if store.path == "tma"),
     )
     reasons.extend(plan_words(plan) for plan in plans)
@@ -305,20 +297,18 @@ def _fit(
     beside = shape.resident > 1 or ctas <= rates.multiprocessors // 2
     slices = math.ceil(program.extents[axes[2]] / (depth * shape.shares))
     beside = beside or shape.teams > 1
-    brought = (a, b, *more_b)
+    brought = (a, b)
     by_maps = all(not each.materialized and not each.piece_bytes for each in brought)
     maps = [each.map.dims for each in brought]
     prefetch = prefetched_slices(maps, memory.stages, slices, wanted, by_maps=by_maps, beside=beside)
-    (dot, *_) = dots(program)
-    part = (tile_m // consumers, tile_n * (1 + len(more_b)))
-    promotion = choose_promotion(dot, axes[:2], part, slices, consumer) if promoted else (1, 1)
+    partials = promoted_together((tile_m // consumers, tile_n), slices, consumer) if promoted else 1
     ordered = choose_issue_order(1 if wanted.turns else consumers, wanted, reasons, promoted=promoted)
     # Beside a total, the partial products of a turn have registers of their own.
-    accumulators = (1 + len(more_b)) * (1 + promotion[0] if promoted else 1)
-    fill = sum(math.prod(o.map.dims) for o in (a, b, *more_b) if o.materialized)
+    accumulators = 1 + partials if promoted else 1
+    fill = sum(math.prod(o.map.dims) for o in (a, b) if o.materialized)
     # Two runs of 16 bytes a thread, in CTAs that are all there at once.
     fill_ctas, fill_threads = _fill_shape(fill, target, 2 * RUN_BYTES // element_bytes, _COPYING_CTAS)
-    copied = tuple(each for each in (a, b, *more_b) if each.materialized)
+    copied = tuple(each for each in (a, b) if each.materialized)
     own = (axes[0], tile_m) if copied and copied[0] is a else (axes[1], tile_n)
     turned = None if batch else turned_copy(program, copied, (own[0], axes[2]), own[1], target, wanted)
     if turned is not None:
@@ -356,7 +346,6 @@ def _fit(
         programmatic=int(begins_early(bool(fill), clusters * cluster_size, ctas, wanted, reasons)),
         # Nobody waits for the slots of a CTA's only tile.
         releases_first=int(shape.teams > 1 or clusters * cluster_size > ctas),
-        more_b=more_b,
         batch=(batch,) if batch else (),
         paired_loads=choose_paired_loads(program, axes[:2], wanted),
         split=shape.split,
@@ -365,8 +354,7 @@ def _fit(
         prefetch_columns=prefetch[1],
         loads_ahead=choose_loads_ahead(program, axes[:2], each, accumulators, consumer),
         turns=int(bool(wanted.turns)),
-        partials=promotion[0],
-        scales_ahead=promotion[1],
+        partials=partials,
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
         ordered=int(ordered),

@@ -102,10 +102,7 @@ def refuse_run_time_detours(program: tile.ProgramOp, decisions: Decisions) -> No
         )
     if not isinstance(decisions, PipelineDecisions):
         return
-    for operand, outer in (
-        (decisions.a, decisions.rows),
-        *((each, decisions.columns) for each in (decisions.b, *decisions.more_b)),
-    ):
+    for operand, outer in ((decisions.a, decisions.rows), (decisions.b, decisions.columns)):
         if operand.materialized and outer in program.run_time:
             file, _, line = place_of(dots(program)[0]).rpartition(":")
             raise TilewrightError(

@@ -34,7 +34,6 @@ from tilewright.ir.tile.gather import GatherOp, read_tensor
 from tilewright.ir.tile.products import shared_products
 from tilewright.ir.tile.rules import place_of
 from tilewright.ir.tile.types import IndexType, axes_text, read_type, tensor_type, value_type
-from tilewright.synth.operand.scaled_product import scale_loads
 from tilewright.targets import Target
 
 
@@ -81,17 +80,19 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
             "give all dots one operand in common and an accumulator each, in one loop, or split the kernel",
         )
     for dot in products:
-        batch = value_type(dot.result).axis_names[:-2]
         if groups is None and set(value_type(dot.result).axis_names) != set(grid_axes(program)):
             yield (
                 dot,
                 f"no operand of a product has the axis {axes_text(grid_axes(program)[:1])} of the grid",
                 "leave the axis out of the grid, or store what does not depend on it in a kernel of its own",
             )
-        if dot.scales and batch:
-            yield dot, "a scaled product of a batch is not compiled yet", "compile one for each element of the batch"
-        if dot.scales and (len(products) > 1 or groups is not None):
-            yield dot, "a scaled product beside another one, or over groups, is not compiled yet", "split the kernel"
+        if dot.scales:
+            yield (
+                dot,
+                "a scaled product is not compiled yet in a loop that does more than sum products, or of two operands "
+                "that are computed",
+                "sum it from 0 on and compute one of its operands in a kernel before",
+            )
     grid = grid_axes(program)
     for load in loads(program):
         # The epilogue reads the part of its own matrix.
@@ -101,6 +102,12 @@ def _unsupported(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]
     yield from _blocks(program, grid[:-2])
     yield from _reductions(program)
     yield from _choices(program)
+    if len(products) > 1:
+        yield (
+            products[-1],
+            "several products in a loop that is no walk over tiles, as their operands are, are not compiled",
+            "multiply what is loaded, and compute operands in a kernel before",
+        )
 
 
 def _contractions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]:
@@ -168,10 +175,9 @@ def _reductions(program: tile.ProgramOp) -> Iterator[tuple[Operation, str, str]]
 def _blocks(program: tile.ProgramOp, batch: Sequence[str]) -> Iterator[tuple[Operation, str, str]]:
     """Loads over blocks beside products. batch: axes of the grid besides rows and columns."""
     products = dots(program)
-    scales = {load for dot in products for load in scale_loads(dot)}
     for load in loads(program) if products else ():
         axes = [axis for axis in tensor_type(load.tensor).axis_names if blocks_of(axis) is not None]
-        if load in scales or not axes:
+        if not axes:
             continue
         size = min(map(block_size, axes))
         if not isinstance(load.parent_op(), tile.ProgramOp):

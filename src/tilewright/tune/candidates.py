@@ -7,6 +7,8 @@ Not handled: what `synth.tile.alternatives` does not. Checked by: tests/tune/tes
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.base.error import TilewrightError
@@ -21,16 +23,19 @@ MOST = 8
 """Alternatives that are timed: each is compiled and proven, which takes about a second."""
 
 
-def candidates(module: ModuleOp, target: Target, wanted: Wanted) -> list[Wanted]:
+def candidates(
+    module: ModuleOp, target: Target, wanted: Wanted, form: Callable[[Wanted], ModuleOp] | None = None
+) -> list[Wanted]:
     """Requests whose decisions differ, `wanted` itself first; it alone where a program has no tile to choose. module: a
-    traced program without decisions, which stays as it is. Raises TilewrightError where `wanted` is refused."""
+    traced program without decisions, which stays as it is, in the form that `wanted` gives it; form: the one that
+    another request does, where forms differ. Raises TilewrightError where `wanted` is refused."""
     seen = [_decided(module, target, wanted)]
     found = [wanted]
     for each in alternatives(the_program(module.clone()), target, wanted):
         if len(found) > MOST:
             break
         try:
-            decided = _decided(module, target, each)
+            decided = _decided(module if form is None else form(each), target, each)
         except TilewrightError:
             continue
         if decided not in seen:

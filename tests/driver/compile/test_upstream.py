@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
 from tilewright.driver.compile.upstream import writable
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.lower.mlir.ac_to_nvgpu import lower_to_nvgpu
 from tilewright.synth.tile.wanted import Wanted
@@ -17,22 +20,30 @@ SPLIT = {"M": 128, "N": 4096, "K": 7168}
 PLAIN = {"M": 64, "N": 64, "K": 64}
 
 
+@pytest.mark.parametrize("walked", [False, True], ids=["pipeline", "walk"])
 @pytest.mark.parametrize(("dims", "words"), [(STREAMED, "stream-K"), (SPLIT, "split-K"), (PLAIN, "")])
-def test_what_has_no_form_is_left_out(dims: dict[str, int], words: str) -> None:
-    strides = {"b": (1, dims["K"])}
-    wanted, left_out = writable(matmul_kernel, Wanted(), target="sm_90a", dims=dims, strides=strides)
-    assert any(words in each for each in left_out) if words else (wanted, left_out) == (Wanted(), ())
+def test_what_has_no_form_is_left_out(dims: dict[str, int], words: str, walked: bool) -> None:
+    strides, given = {"b": (1, dims["K"])}, Wanted(walked=walked)
+    wanted, left_out = writable(matmul_kernel, given, target="sm_90a", dims=dims, strides=strides)
+    if words:
+        assert any(words in each for each in left_out)
+    else:
+        assert not left_out and replace(wanted, cut=None) == given
     compiled = compile_kernel(matmul_kernel, dims=dims, strides=strides, wanted=wanted, assembled=False, rerun=False)
     assert "gpu.func @matmul_kernel" in lower_to_nvgpu(list(compiled.modules.values()))
     if not words:
         return
-    chosen = compile_kernel(matmul_kernel, dims=dims, strides=strides, assembled=False, rerun=False)
-    assert isinstance(chosen.decisions, PipelineDecisions) and (chosen.decisions.streamed or chosen.decisions.split > 1)
+    chosen = compile_kernel(matmul_kernel, dims=dims, strides=strides, wanted=given, assembled=False, rerun=False)
+    decisions = chosen.decisions
+    assert isinstance(decisions, CascadeDecisions if walked else PipelineDecisions)
+    assert decisions.stream is not None or decisions.split > 1
     with pytest.raises(TilewrightError):
         lower_to_nvgpu(list(chosen.modules.values()))
 
 
+@pytest.mark.parametrize("walked", [False, True], ids=["pipeline", "walk"])
 @pytest.mark.parametrize(("dims", "wish"), [(STREAMED, Wanted(stream_k=True)), (SPLIT, Wanted(split=2))])
-def test_a_wish_for_it_is_refused(dims: dict[str, int], wish: Wanted) -> None:
+def test_a_wish_for_it_is_refused(dims: dict[str, int], wish: Wanted, walked: bool) -> None:
+    wish, strides = replace(wish, walked=walked), {"b": (1, dims["K"])}
     with pytest.raises(TilewrightError, match="no form in the upstream dialects"):
-        writable(matmul_kernel, wish, target="sm_90a", dims=dims, strides={"b": (1, dims["K"])})
+        writable(matmul_kernel, wish, target="sm_90a", dims=dims, strides=strides)

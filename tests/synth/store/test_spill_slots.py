@@ -35,6 +35,6 @@ def test_as_many_slots_as_no_thread_needs_are_refused(count: int) -> None:
 
 
 def test_a_program_without_a_product_has_none() -> None:
-    refuse_spill_slots(Wanted())
-    with pytest.raises(TilewrightError, match="without a product"):
-        refuse_spill_slots(Wanted(spill_slots=1))
+    refuse_spill_slots(Wanted(), "a program")
+    with pytest.raises(TilewrightError, match="in a program no registers"):
+        refuse_spill_slots(Wanted(spill_slots=1), "a program")

@@ -8,9 +8,9 @@ from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.tile.facts import dots, the_program
+from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
-from tilewright.synth.tile.accumulation import promoted_depth, require_promotable
+from tilewright.synth.tile.accumulation import level_depth, require_promotable
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import target
 
@@ -25,17 +25,6 @@ def product(a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], c: tw.Tensor["M", "N
 
 
 @tw.kernel
-def in_blocks(
-    a: tw.Tensor["M", "K"], b: tw.Tensor["N", "K"], s: tw.Tensor["M", "K/128", tw.f32], c: tw.Tensor["M", "N"]
-):
-    i, j = tw.grid("M", "N")
-    acc = tw.zeros(i, j)
-    for k in tw.loop("K"):
-        acc += tw.dot(a[i, k], b[j, k].T) * s[i, k // 128]
-    c[i, j] = acc
-
-
-@tw.kernel
 def grouped(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor["G", tw.i32], c: tw.Tensor["T", "N"]):
     g, i, j = tw.grid(tw.group("G", "T", ends), "N")
     acc = tw.zeros(i, j)
@@ -45,7 +34,7 @@ def grouped(x: tw.Tensor["T", "K"], w: tw.Tensor["G", "N", "K"], ends: tw.Tensor
 
 
 def module_of(kernel, dims, element=Element.F8E4M3):
-    known = {"c": Element.BF16, "s": Element.F32, "ends": Element.S32}
+    known = {"c": Element.BF16, "ends": Element.S32}
     return trace(kernel, dims, {each.name: known.get(each.name, element) for each in kernel.parameters})
 
 
@@ -53,9 +42,8 @@ def traced(kernel, dims, element=Element.F8E4M3):
     return the_program(module_of(kernel, dims, element))
 
 
-def depth_of(k: int, element=Element.F8E4M3, kernel=product, **wanted) -> int:
-    program = traced(kernel, {"M": 256, "N": 256, "K": k}, element)
-    return promoted_depth(program, dots(program)[0], Wanted(**wanted))
+def depth_of(k: int, element=Element.F8E4M3, **wanted) -> int:
+    return level_depth(element.bytes, k, Wanted(**wanted))
 
 
 def test_who_is_promoted():
@@ -68,12 +56,9 @@ def test_who_is_promoted():
     assert depth_of(512, Element.BF16) == 0
     # Whoever asks for it gets it.
     assert depth_of(512, Element.BF16, accumulation="precise") == 64
-    assert depth_of(512, kernel=in_blocks) == 128
 
 
 def test_wishes_that_exclude_one_another():
-    with pytest.raises(TilewrightError, match="cannot be summed by the tensor core alone"):
-        depth_of(512, kernel=in_blocks, accumulation="fast")
     with pytest.raises(TilewrightError, match="not summed in two levels"):
         require_promotable(128, Wanted(computed="registers"))
     require_promotable(0, Wanted(computed="registers"))

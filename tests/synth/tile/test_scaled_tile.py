@@ -7,8 +7,9 @@ import pytest
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.decide import Wanted, decide
@@ -37,18 +38,19 @@ def question(*extents: int) -> TileQuestion:
     return TileQuestion(extents, 1, 2, (False,), (8, 8), 1, 128)
 
 
-def decided(*extents: int, wanted: Wanted | None = None) -> PipelineDecisions:
+def decided(*extents: int, wanted: Wanted | None = None) -> CascadeDecisions:
     elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "s": Element.F32, "t": Element.F32, "c": Element.BF16}
-    program = the_program(trace(by_blocks, dict(zip("MNK", extents, strict=True)), elements))
+    module = trace(by_blocks, dict(zip("MNK", extents, strict=True)), elements)
+    program = the_program(walked(module, TARGET, wanted))
     decisions = decide(program, TARGET, wanted)
-    assert isinstance(decisions, PipelineDecisions)
+    assert isinstance(decisions, CascadeDecisions)
     return decisions
 
 
 @pytest.mark.parametrize("extents", [(1, 16, 128), (128, 4096, 7168), (4096, 4096, 7168), (100, 392, 640)])
 def test_every_shape_fits_and_says_why(extents):
     decisions = decided(*extents)
-    assert fits_registers(decisions.tile_m, decisions.tile_n, decisions.consumers)
+    assert fits_registers(decisions.tile_rows, decisions.tile_columns, decisions.consumers)
     assert any("slots promoted by" in reason for reason in decisions.reasons)
 
 
@@ -60,7 +62,7 @@ def test_few_tiles_share_their_slices():
 
 def test_wishes_come_first():
     decisions = decided(128, 4096, 7168, wanted=Wanted(tile=(128, 128)))
-    assert (decisions.tile_m, decisions.tile_n, decisions.split) == (128, 128, 1)
+    assert (decisions.tile_rows, decisions.tile_columns, decisions.split) == (128, 128, 1)
     assert choose_scaled_shape(RATES, question(128, 4096, 7168), TARGET, Wanted(split=2), []) is None
 
 

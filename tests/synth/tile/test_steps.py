@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.end_to_end.test_walked_products import batched
 
 import tilewright.frontends.tile.language as tw
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.kernels import gated_kernel, matmul_kernel
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions, decisions_of, to_attribute
 from tilewright.ir.tile.facts import the_program
@@ -143,6 +145,23 @@ def test_tiles_in_turn_stay_as_others_chose_them() -> None:
 def test_steps_that_cannot_be_are_refused(wanted, dims, more) -> None:
     with pytest.raises(TilewrightError, match="cannot be"):
         decided(*dims, **wanted, **more)
+    with pytest.raises(TilewrightError, match="cannot be"):
+        as_walk(matmul_kernel, dict(zip("MNK", dims, strict=True)), **wanted, **more)
+
+
+def as_walk(kernel: tw.Kernel, dims: dict[str, int], **wanted):
+    wishes = Wanted(walked=True, **{name: value for name, value in wanted.items() if name != "strides"})
+    kinds = {each.name: tw.bf16 for each in kernel.parameters}
+    module = walked(trace(kernel, dims, kinds, wanted.get("strides")), HOPPER, wishes)
+    return decide(the_program(module), HOPPER, wishes)
+
+
+@pytest.mark.parametrize("kernel", [batched, gated_kernel("silu")])
+def test_tiles_of_a_batch_and_of_several_products_do_not_overlap(kernel: tw.Kernel) -> None:
+    dims = {axis: {"B": 2, "M": 200}.get(axis, 256) for axis in kernel.axes}
+    assert as_walk(kernel, dims, tile=(128, 64)).steps == (0, 0)
+    with pytest.raises(TilewrightError, match="cannot be"):
+        as_walk(kernel, dims, tile=(128, 64), steps=(120, 0))
 
 
 def test_results_that_may_be_cut() -> None:

@@ -49,7 +49,7 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
         ("cluster", f"{d.cluster_m} x {d.cluster_n}"),
         ("grid", f"{d.ctas} persistent CTAs, {order} of {d.raster_group} along {d.rows}"),
         ("operand a", _operand_words(d.a)),
-        *(("operand b", _operand_words(operand)) for operand in (d.b, *d.more_b)),
+        ("operand b", _operand_words(d.b)),
     ]
     if d.step_m or d.step_n:
         rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))
@@ -73,6 +73,7 @@ def _pipeline_rows(d: PipelineDecisions) -> Rows:
 def _cascade_rows(d: CascadeDecisions) -> Rows:
     columns = f", {d.column} by {d.tile_columns}" if d.column else ""
     columns += ", ping-pong" if d.turns else ""
+    curve = "" if d.tile_order == "grouped" else f", tiles along Hilbert's curve in squares of {d.raster_group}"
     rows = [
         ("tile", f"{d.tile_rows} rows along {d.row}, {d.streamed} walked by {d.tile_streamed}{columns}"),
         (
@@ -80,8 +81,10 @@ def _cascade_rows(d: CascadeDecisions) -> Rows:
             f"1 producer thread ({d.producer_registers} registers), {counted(d.consumers, 'consumer warpgroup')} "
             f"({d.consumer_registers} registers)",
         ),
-        ("grid", f"{counted(d.ctas, 'persistent CTA')}"),
+        ("grid", f"{counted(d.ctas, 'persistent CTA')}{curve}"),
     ]
+    if any(d.steps):
+        rows.insert(1, ("apart", f"{d.row_step} x {d.column_step}: neighbouring tiles overlap in what they load"))
     for slot in d.slots:
         kept = "kept for a tile of rows" if slot.resident else f"a tile of {d.streamed} each"
         rows.append((f"operand {slot.buffer}", f"{counted(slot.slots, 'slot')} of {slot.slot_bytes} bytes, {kept}"))

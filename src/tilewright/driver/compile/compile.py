@@ -372,10 +372,11 @@ def alignments_of(module: ModuleOp, plan: LaunchPlan) -> dict[str, int]:
     vectors = any(max(each.stored_run, each.loaded_run) > 1 for each in turned)
     in_vectors: set[str] = set()
     if isinstance(decisions, PipelineDecisions):
-        in_pieces = {each.buffer for each in (decisions.a, decisions.b, *decisions.more_b) if each.piece_bytes}
+        in_pieces = {each.buffer for each in (decisions.a, decisions.b) if each.piece_bytes}
         in_vectors = {*decisions.paired_loads, *in_pieces}
     if isinstance(decisions, CascadeDecisions):
-        in_vectors = {*decisions.in_vectors, *(name for each in decisions.grouping for name in each.vectors)}
+        in_vectors = {*decisions.in_vectors, *decisions.paired_loads}
+        in_vectors |= {*(name for each in decisions.grouping for name in each.vectors)}
     mapped = {param.buffer for launch in plan.launches for param in launch.params if isinstance(param, TensorMapParam)}
     found: dict[str, int] = {}
     for argument in program.body.block.args:

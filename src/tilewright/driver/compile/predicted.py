@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.tile.operations import ProgramOp
-from tilewright.synth.cost.roofline import product_extents
-from tilewright.synth.cost.time_model import predicted_time
+from tilewright.synth.cost import roofline
 from tilewright.targets import Target
 
 
 def predicted_microseconds(program: ProgramOp, decisions: Decisions, target: Target) -> float | None:
     """Of the whole program, None where the model is not of such programs."""
-    if not isinstance(decisions, PipelineDecisions) or decisions.promoted:
+    if isinstance(decisions, PipelineDecisions) and (decisions.a.materialized or decisions.b.materialized):
         return None
-    if any(operand.materialized for operand in (decisions.a, decisions.b, *decisions.more_b)):
-        return None
-    return round(predicted_time(decisions, product_extents(program, decisions), target).microseconds, 3)
+    found = roofline.predicted_microseconds(program, decisions, target)
+    return None if found is None else round(found, 3)

@@ -15,7 +15,8 @@ from tilewright.driver.compile.walked import walked
 from tilewright.driver.reproof.schedule_proof import settle_schedule
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.schedule import Schedule
 from tilewright.ir.task_graph import TaskGraph
 from tilewright.ir.tile.facts import the_program
@@ -49,14 +50,17 @@ def decided_tiles(
     if epilogue_cycles < 0:
         raise TilewrightError(f"an epilogue of {epilogue_cycles} cycles", remedy="give 0 or more")
     decisions, graph, schedule = _decided(kernel, target, dims, dtype, wanted)
-    tiles = math.prod(
-        math.ceil(dims[axis] / extent)
-        for axis, extent in ((decisions.rows, decisions.row_step), (decisions.columns, decisions.column_step))
-    )
+    if isinstance(decisions, PipelineDecisions):
+        sides = (decisions.rows, decisions.row_step), (decisions.columns, decisions.column_step)
+        accumulators = decisions.tile_m * decisions.tile_n
+    else:
+        sides = (decisions.row, decisions.tile_rows), (decisions.column, decisions.tile_columns)
+        accumulators = decisions.tile_rows * decisions.tile_columns * decisions.slots[-1].among
+    tiles = math.prod(math.ceil(dims[axis] / extent) for axis, extent in sides)
     costs = TileCosts(
         graph.trips * schedule.interval_cycles,
         epilogue_cycles,
-        math.ceil(decisions.tile_m * decisions.multiplied_columns / target.limit("warpgroup.threads")),
+        math.ceil(accumulators / target.limit("warpgroup.threads")),
         decisions.consumers,
         decisions.consumer_registers,
         math.ceil(tiles / decisions.ctas),
@@ -66,11 +70,11 @@ def decided_tiles(
 
 def _decided(
     kernel: Kernel, target: Target, dims: Mapping[str, int], dtype: str | Mapping[str, str], wanted: Wanted
-) -> tuple[PipelineDecisions, TaskGraph, Schedule]:
+) -> tuple[PipelineDecisions | CascadeDecisions, TaskGraph, Schedule]:
     program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None), target, wanted))
     demanded = tuple(item.name for item in kernel.parameters if item.by_map)
     decisions = settle_schedule(program, decide(program, target, replace(wanted, mapped=demanded)), wanted.schedule)
-    found = schedule_of(decisions) if isinstance(decisions, PipelineDecisions) else None
-    if found is None or not isinstance(decisions, PipelineDecisions):
+    found = None if isinstance(decisions, ElementwiseDecisions) else schedule_of(decisions)
+    if found is None or isinstance(decisions, ElementwiseDecisions):
         raise TilewrightError(f"{kernel.name} has no loop to schedule", remedy="give a kernel with a dot")
     return decisions, *found

@@ -74,6 +74,8 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
             yield from _of_fewer_columns(decisions, wanted)
         return
     if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
+        if not decisions.grouping:
+            yield from _with_slots(decisions, wanted, spill_bytes, target)
         yield from _narrower_sums(decisions, wanted)
         return
     if isinstance(decisions, CascadeDecisions) and wanted.depth is None:
@@ -95,9 +97,16 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
                 yield replace(wanted, row_threads=threads)
                 threads *= 2
     if isinstance(decisions, PipelineDecisions):
-        for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):
-            yield replace(wanted, spill_slots=count)
+        yield from _with_slots(decisions, wanted, spill_bytes, target)
     yield from roomier(decisions, wanted)
+
+
+def _with_slots(
+    decisions: PipelineDecisions | CascadeDecisions, wanted: Wanted, spill_bytes: int, target: Target
+) -> Iterator[Wanted]:
+    """Slots for registers in shared memory."""
+    for count in slots_to_try(decisions, spill_bytes, target, keep_stages=wanted.stages is not None):
+        yield replace(wanted, spill_slots=count)
 
 
 def _of_fewer_columns(decisions: CascadeDecisions, wanted: Wanted) -> Iterator[Wanted]:

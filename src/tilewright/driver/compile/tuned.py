@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
+from xdsl.dialects.builtin import ModuleOp
+
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
 from tilewright.driver.compile import cache
@@ -95,9 +97,13 @@ def _requests(program: Program, wanted: Wanted) -> list[Wanted]:
     facts = target_named(program.target)
     elements = elements_of(program.kernel, program.dtype)
     kernel, known = aligned(program.kernel, elements, wanted)
-    module = walked(trace(kernel, program.dims, elements, program.strides), facts, known)
-    mapped = tuple(item.name for item in kernel.parameters if item.by_map)
-    found = candidates(module, facts, replace(known, mapped=mapped))
+    source = trace(kernel, program.dims, elements, program.strides)
+    known = replace(known, mapped=tuple(item.name for item in kernel.parameters if item.by_map))
+
+    def form(request: Wanted) -> ModuleOp:
+        return walked(source, facts, request)
+
+    found = candidates(form(known), facts, known, form)
     if len(found) == 1:
         raise TilewrightError(
             f"{program.kernel.name} has one kernel that the compiler would choose, and nothing to tune",

@@ -19,7 +19,7 @@ from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.shapes import Dims
 from tilewright.frontends.tile.trace import trace
-from tilewright.ir.decisions import PipelineDecisions
+from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDecisions
 from tilewright.ir.tile.facts import the_program
 from tilewright.synth.decide import decide
 from tilewright.synth.tile.wanted import Wanted
@@ -32,7 +32,7 @@ class _Choice:
     demands it; without: the wish that it be left out."""
 
     words: str
-    chosen: Callable[[PipelineDecisions], bool]
+    chosen: Callable[[Decisions], bool]
     wished: Callable[[Wanted], bool]
     without: Callable[[Wanted], Wanted]
 
@@ -40,37 +40,37 @@ class _Choice:
 _CHOICES = (
     _Choice(
         "tiles that idle CTAs help with (stream-K)",
-        lambda decisions: decisions.streamed > 0,
+        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.stream is not None,
         lambda wanted: wanted.stream_k is True,
         lambda wanted: replace(wanted, stream_k=False),
     ),
     _Choice(
         "clusters that share a contracted axis (global split-K)",
-        lambda decisions: decisions.teams > 1,
+        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.teams > 1,
         lambda wanted: wanted.teams is not None and wanted.teams > 1,
         lambda wanted: replace(wanted, teams=1),
     ),
     _Choice(
         "CTAs that share a contracted axis (split-K)",
-        lambda decisions: decisions.split > 1,
+        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.split > 1,
         lambda wanted: wanted.split is not None and wanted.split > 1,
         lambda wanted: replace(wanted, split=1),
     ),
     _Choice(
         "a left operand computed in registers",
-        lambda decisions: decisions.computed > 0,
+        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.computed > 0,
         lambda wanted: wanted.computed == "registers",
         lambda wanted: replace(wanted, computed="workspace"),
     ),
     _Choice(
         "operands that threads copy",
-        lambda decisions: decisions.copies_by_threads,
+        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.copies_by_threads,
         lambda wanted: wanted.unmapped == "threads",
         lambda wanted: replace(wanted, unmapped="workspace"),
     ),
     _Choice(
         "consumers that issue products in order",
-        lambda decisions: decisions.ordered > 0,
+        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.ordered > 0,
         lambda wanted: wanted.ordered is True,
         lambda wanted: replace(wanted, ordered=False),
     ),
@@ -102,12 +102,11 @@ def writable(
         demanded = tuple(item.name for item in there.parameters if item.by_map)
         program = the_program(walked(trace(there, dims, elements, strides), facts, wishes))
         decisions = decide(program, facts, replace(wishes, mapped=demanded))
-        if not isinstance(decisions, PipelineDecisions):
-            # Of kernels that hand values over nothing is known to be writable.
-            return replace(wanted, cut=False), tuple(left_out)
         found = next((each for each in _CHOICES if each.chosen(decisions)), None)
         if found is None:
-            return wanted, tuple(left_out)
+            # Of kernels that hand values over nothing is known to be writable.
+            alone = isinstance(decisions, PipelineDecisions)
+            return wanted if alone else replace(wanted, cut=False), tuple(left_out)
         if found.wished(wanted) or found.words in left_out:
             raise TilewrightError(
                 f"{found.words} have no form in the upstream dialects here",

@@ -57,7 +57,7 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     if found is None:
         # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
         walks = wanted.walked or target.supports("tensor_memory") or grouping(program) is not None
-        walks = walks or not is_supported(program, target)
+        walks = walks or any(dot.scales for dot in dots(program)) or not is_supported(program, target)
         return _summed(module, target, wanted) if walks else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
@@ -69,8 +69,6 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none."""
     program = the_program(module)
-    if any(dot.scales for dot in dots(program)) and not target.supports("tensor_memory"):
-        return module
     if target.supports("tensor_memory") or grouping(program) is not None:
         return as_walk(module) or module
     products = shared_products(program)

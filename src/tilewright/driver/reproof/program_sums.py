@@ -197,7 +197,7 @@ def program_sums(program: tile.ProgramOp, contents: Mapping[str, NDArray[np.uint
         return None
     arrays = _parameters(program)
     operands: dict[str, tuple[int, ArrayAxes]] = {}
-    sides = (decisions.a, decisions.b, *decisions.more_b)
+    sides = (decisions.a, decisions.b)
     for number, operand in enumerate(sides):
         outer = decisions.rows if number == 0 else decisions.columns
         array = _workspace(operand, decisions, outer) if operand.materialized else arrays.get(operand.buffer)
@@ -238,7 +238,9 @@ def _of_walk(
     if len(set(names)) < len(names) or not arrays.keys() >= set(names):
         return None
     operands = {name: (number, arrays[name]) for number, name in enumerate(names)}
-    return ProgramSums(operands, result_arrays(program), d.streamed, program.extents, rows)
+    steps = ((d.row, d.row_step // d.tile_units if d.steps[0] else 0), (d.column, d.part_step if d.steps[1] else 0))
+    own = tuple((axis, step) for axis, step in steps if step)
+    return ProgramSums(operands, result_arrays(program), d.streamed, program.extents, rows, own)
 
 
 def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:

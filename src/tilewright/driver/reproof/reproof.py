@@ -37,6 +37,7 @@ from tilewright.contract.typestate.claims import ProtocolClaims
 from tilewright.contract.typestate.typestate import protocol_claims
 from tilewright.driver.reproof.judge_sums import judge_sums
 from tilewright.driver.reproof.program_sums import ArrayAxes, ProgramSums, placed_arrays, program_sums
+from tilewright.driver.reproof.result_values import misvalued_results
 from tilewright.driver.reproof.small import (
     immediate_pairs,
     same_but_for_extents,
@@ -164,6 +165,9 @@ def _judge_instance(
     large = replace(large, kernels=tuple(kernel for kernel in large.kernels if kernel.name in modules))
     small = read_beside(large, ptx, small_text, f"<{name}.small.ptx>")
     at = {axis: the_program(instance).extents[axis] for axis in the_program(instance).run_time}
+    misvalued = misvalued_results(the_program(instance), modules.values())
+    if misvalued:
+        return Refuted(misvalued)
     # What a launch passes stands in neither text: of run-time axes no numbers may differ.
     likened = small_instance(program, {**the_program(instance).extents, **_largest(program)}) if at else instance
     difference = same_but_for_extents(large, small, immediate_pairs(the_program(program), the_program(likened)))

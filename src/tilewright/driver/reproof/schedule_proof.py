@@ -11,6 +11,7 @@ from __future__ import annotations
 from tilewright.base.error import TilewrightError, Undecided
 from tilewright.base.verdict import Proven, Refuted, Unknown
 from tilewright.contract.schedule.schedule_check import check_schedule
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import Decisions, PipelineDecisions, to_attribute
 from tilewright.ir.schedule import Method, Schedule
 from tilewright.ir.task_graph import TaskGraph
@@ -37,14 +38,15 @@ def prove_schedule(graph: TaskGraph, schedule: Schedule) -> Proven:
 def settle_schedule(program: tile.ProgramOp, decisions: Decisions, method: Method) -> Decisions:
     """The decisions, their schedule proven and one that they keep; made again under tighter bounds where it was not,
     and then written on `program`."""
-    if not isinstance(decisions, PipelineDecisions):
+    if not isinstance(decisions, PipelineDecisions | CascadeDecisions):
         return decisions
     found = schedule_of(decisions)
     if found is None:
         return decisions
     graph, schedule = found
     prove_schedule(graph, schedule)
-    if not decisions.promoted and distance_of(graph) != decisions.release_distance:
+    in_two_levels = decisions.promoted if isinstance(decisions, PipelineDecisions) else decisions.partials
+    if not in_two_levels and distance_of(graph) != decisions.release_distance:
         raise TilewrightError(
             f"{graph.name}: its schedule releases slots {distance_of(graph)} products late, its decisions "
             f"{decisions.release_distance}",
@@ -59,11 +61,14 @@ def settle_schedule(program: tile.ProgramOp, decisions: Decisions, method: Metho
     return settled
 
 
-def refusals(decisions: PipelineDecisions, graph: TaskGraph, schedule: Schedule) -> tuple[Refusal, ...]:
+def refusals(
+    decisions: PipelineDecisions | CascadeDecisions, graph: TaskGraph, schedule: Schedule
+) -> tuple[Refusal, ...]:
     """What a schedule takes for granted and the decisions do not give."""
     found: list[Refusal] = []
-    if schedule.slots_of(RING) > decisions.stages:
-        found.append(Refusal("slots", RING, decisions.stages, f"the kernel has {decisions.stages} stages"))
+    stages = decisions.stages if isinstance(decisions, PipelineDecisions) else decisions.slots[0].slots
+    if schedule.slots_of(RING) > stages:
+        found.append(Refusal("slots", RING, stages, f"the kernel has {stages} stages"))
     for role in graph.roles:
         if role.name.startswith("consumer") and role.registers > decisions.consumer_registers:
             why = f"setmaxnreg gives {decisions.consumer_registers}"

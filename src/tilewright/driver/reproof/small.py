@@ -31,7 +31,12 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 
 from tilewright.driver.reproof.small_batch import moved_together, reached_by_maps
-from tilewright.driver.reproof.small_cascade import cascade_decisions, cascade_extents, cascade_quantities
+from tilewright.driver.reproof.small_cascade import (
+    SQUARES_MOST,
+    cascade_decisions,
+    cascade_extents,
+    cascade_quantities,
+)
 from tilewright.driver.reproof.small_cursors import tiles_that_show
 from tilewright.driver.reproof.small_groups import CTAS, compact_strides
 from tilewright.driver.reproof.small_streams import small_stream, stream_quantities
@@ -68,9 +73,6 @@ _STRIPS = 3
 
 _ROUNDS_MOST = 4
 """Tiles of one CTA, by the ring's stages, after which two cursors stand where they stood, in the same phases."""
-
-_SQUARES_MOST = 4
-"""Side of the squares of a curve of which the small instance has a whole one."""
 
 _MATRICES = 2
 """Elements left of a batch."""
@@ -161,7 +163,7 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
     least_down = min(2, most_down) if d.step_m else 1
     least_across = min(2, most_across) if d.step_n else 1
     # A materialized operand is computed point by point, which is slow here: its side is kept short where it can be.
-    if any(item.materialized for item in (d.b, *d.more_b)) and not d.a.materialized:
+    if d.b.materialized and not d.a.materialized:
         down = min(tiles, most_down)
         across = -(-tiles // down)
     else:
@@ -179,17 +181,15 @@ def _pipeline_extents(d: PipelineDecisions, extents: dict[str, int]) -> dict[str
         )
         down = -(-tiles // across)
     across, down = max(across, least_across), max(down, least_down)
-    if d.tile_order != "grouped" and d.raster_group <= _SQUARES_MOST:
+    if d.tile_order != "grouped" and d.raster_group <= SQUARES_MOST:
         # So that tiles inside of a square are taken too.
         across, down = max(across, min(d.raster_group, most_across)), max(down, min(d.raster_group, most_down))
     return {
         **{axis: min(extents[axis], _MATRICES) for axis in d.batch},
         d.rows: reduced_extent(extents[d.rows], d.row_step, down * d.cluster_m),
         d.columns: reduced_extent(extents[d.columns], d.column_step, across * d.cluster_n),
-        # As many copies of the loop's body are left over as in the large text.
-        d.contracted: reduced_extent(
-            extents[d.contracted], deep, slices + (whole - slices) % (d.partials * d.scaled_copies)
-        ),
+        # As many slots of a turn are left over as in the large text.
+        d.contracted: reduced_extent(extents[d.contracted], deep, slices + (whole - slices) % d.partials),
     }
 
 
@@ -319,7 +319,6 @@ def _small_decisions(
         decisions,
         a=operand(decisions.a, rows),
         b=operand(decisions.b, columns),
-        more_b=tuple(operand(item, columns) for item in decisions.more_b),
         stores=tuple(store(item) for item in decisions.stores),
         ctas=decisions.cluster_ctas * _clusters(decisions),
         fill_ctas=min(decisions.fill_ctas, CTAS),
@@ -374,7 +373,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
             if d.teams > 1:
                 slots = (d.teams - 1) * tiles_m * tiles_n * d.cluster_ctas * d.consumers
                 found += [tiles_m, tiles_n, tiles_m * tiles_n * d.teams, slots]
-            for operand, outer in ((d.a, rows), (d.b, columns), *((item, columns) for item in d.more_b)):
+            for operand, outer in ((d.a, rows), (d.b, columns)):
                 inner, count = (depth, outer) if operand.major == "K" else (outer, depth)
                 runs = -(-inner * operand.map.tensor_map().element.bytes // RUN_BYTES)
                 found += [runs, runs * count, *(runs * count * extents[axis] for axis in d.batch)]
@@ -384,7 +383,7 @@ def _quantities(program: tile.ProgramOp) -> list[int]:
                     found += [*counts, math.prod(counts)]
             found += [_span_bytes(tensor_type(argument)) for argument in program.body.block.args]
             turns = -(-depth // (d.tile_k * d.shares)) // d.partials
-            found += [turns, turns - turns % d.scaled_copies]
+            found.append(turns)
             found += [extent for argument in program.body.block.args for extent in tensor_type(argument).extents]
             # A plain store compares its first column with the extent less the column's place in the tile.
             found += [max(0, columns - place) for place in range(1, d.tile_n)]

@@ -30,7 +30,7 @@ def reached_by_maps(program: tile.ProgramOp, decisions: Decisions) -> frozenset[
         return frozenset({slot.buffer for slot in decisions.slots} - plain)
     if not isinstance(decisions, PipelineDecisions):
         return frozenset()
-    operands = (decisions.a, decisions.b, *decisions.more_b)
+    operands = (decisions.a, decisions.b)
     mapped = {operand.buffer for operand in operands if not operand.materialized and not operand.piece_bytes}
     mapped -= {operand.buffer for operand in operands if operand.piece_bytes}
     mapped |= {store.parameter for store in decisions.stores if store.path == "tma"}

@@ -32,6 +32,8 @@ from tilewright.lower.cascade.place import tile_counts, tiles_walked
 from tilewright.lower.distribution.raster import raster_quantities
 from tilewright.lower.distribution.turns import skip_quantities
 
+SQUARES_MOST = 4
+"""Side of the squares of a curve of which the small instance has a whole one."""
 _TILES = 2
 _TILES_IN_TURN = 3
 """Then each of two CTAs has three, so that one consumer takes a turn again after the other."""
@@ -50,35 +52,44 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     found = dict(extents)
     # Whole iterations, each of as many tiles as in the large one.
     together = d.walked_together * d.shares
-    walked = (d.streamed, d.tile_streamed * together, -(-(2 * deepest - 1) // d.walked_together))
-    sizes = [(d.row, d.tile_rows * d.cluster[0], max(_TILES, of_cta)), walked]
+    whole = -(-extents[d.streamed] // (d.tile_streamed * together))
+    iterations = -(-(2 * deepest - 1) // d.walked_together)
+    # As many copies of the loop's body are left over as in the large text.
+    iterations += (whole - iterations) % d.scaled_copies
+    walked = (d.streamed, d.tile_streamed * together, iterations)
+    sizes = [(d.row, d.row_step * d.cluster[0], max(_TILES, of_cta)), walked]
     across = _TILES_IN_TURN if d.turns else _TILES
     if shown := _tiles_shown(d, extents):
         # As many for one of two CTAs.
-        across = max(across, -(-(2 * shown - 1) // min(_TILES, -(-extents[d.row] // d.tile_rows))))
-    sizes += [(d.column, d.tile_columns * d.cluster[1], across)] if d.column else []
+        across = max(across, -(-(2 * shown - 1) // min(_TILES, -(-extents[d.row] // d.row_step))))
+    sizes += [(d.column, d.column_step * d.cluster[1], across)] if d.column else []
     sizes += [(axis, d.slice_depth, _SLICES) for axis in d.sliced]
     if d.stream is not None:
         small = _small_stream(d, extents)
-        across = _shortest(small.tiles, -(-extents[d.row] // d.tile_rows), -(-extents[d.column] // d.tile_columns))
+        across = _shortest(small.tiles, -(-extents[d.row] // d.row_step), -(-extents[d.column] // d.column_step))
         sizes = [
-            (d.row, d.tile_rows, -(-small.tiles // across)),
-            (d.column, d.tile_columns, across),
+            (d.row, d.row_step, -(-small.tiles // across)),
+            (d.column, d.column_step, across),
             (d.streamed, d.tile_streamed, small.slices),
         ]
     if d.teams > 1:
-        down, side = -(-extents[d.row] // d.tile_rows), -(-extents[d.column] // d.tile_columns)
+        down, side = -(-extents[d.row] // d.row_step), -(-extents[d.column] // d.column_step)
         program = TeamGrid(d.teams, down * side, d.ctas // d.cluster_ctas)
         small_one = TeamGrid(d.teams, min(TILES_OF_TEAMS, program.tiles), CTAS_OF_TEAMS)
         deep = d.tile_streamed * d.shares
         slices = slices_of_teams(deepest, -(-extents[d.streamed] // deep), program, small_one)
         across = _shortest(small_one.tiles, down, side)
         sizes = [
-            (d.row, d.tile_rows, -(-small_one.tiles // across)),
-            (d.column, d.tile_columns, across),
+            (d.row, d.row_step, -(-small_one.tiles // across)),
+            (d.column, d.column_step, across),
             (d.streamed, deep, slices),
         ]
+    # Of tiles that overlap a whole one has a neighbour, so that what neither stores shows; of a curve, tiles inside of
+    # a square are taken too.
+    side = d.raster_group if d.tile_order != "grouped" and d.raster_group <= SQUARES_MOST else 1
+    least = {axis: max(side, 2 if step else 1) for axis, step in zip((d.row, d.column), d.steps, strict=True)}
     for axis, size, tiles in sizes:
+        tiles = max(tiles, least.get(axis, 1))
         # Of blocks two, where there are several: then numbers differ along the axis, and the text says so.
         blocks = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
         found[axis] = reduced(extents[axis], size, max(tiles, -(-blocks // size) + 1 if blocks > 1 else 1))
@@ -89,7 +100,7 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
         tiles = group_tiles(found[each.axis], found[d.row], d.tile_rows, apart=bool(each.pitch))
         least = max(1 + max(1, d.sum_slots), _tiles_shown(d, extents))
         across = max(_TILES, -(-CTAS * least // max(1, tiles)))
-        found[d.column] = reduced(extents[d.column], d.tile_columns, across)
+        found[d.column] = reduced(extents[d.column], d.column_step, across)
     for axis in d.batch if not d.grouping else ():
         # Of blocks, so many elements that there are two.
         largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
@@ -102,7 +113,7 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
 def _widen(d: CascadeDecisions, extents: Mapping[str, int], found: dict[str, int], tiles: int) -> None:
     """More places of the batch, as far as there are any, for so many tiles where rows have fewer."""
     for axis in d.batch:
-        sides = [(d.row, d.tile_rows), (d.column, d.tile_columns)] if d.column else [(d.row, d.tile_rows)]
+        sides = [(d.row, d.row_step), (d.column, d.column_step)] if d.column else [(d.row, d.row_step)]
         there = math.prod(-(-found[each] // size) for each, size in sides) * math.prod(found[each] for each in d.batch)
         if there < tiles:
             found[axis] = min(extents[axis], -(-tiles * found[axis] // there))
@@ -119,7 +130,7 @@ def _tiles_shown(d: CascadeDecisions, extents: Mapping[str, int]) -> int:
     least = (4 if d.turns else 2) if d.grouping or slices < 2 * stages - 1 else 0
     if not least:
         return 0
-    tiles = -(-extents[d.row] // d.tile_rows) * (-(-extents[d.column] // d.tile_columns) if d.column else 1)
+    tiles = -(-extents[d.row] // d.row_step) * (-(-extents[d.column] // d.column_step) if d.column else 1)
     tiles *= math.prod(extents[axis] for axis in d.batch)
     most = _ROUNDS_MOST * stages
     most = most if d.grouping else min(-(-tiles // d.ctas), most)
@@ -144,7 +155,7 @@ def _streaming(d: CascadeDecisions) -> _Streaming:
 
 def _small_stream(d: CascadeDecisions, extents: Mapping[str, int]) -> SmallStream:
     """Of decisions whose tiles are cut. extents: the program's."""
-    tiles = -(-extents[d.row] // d.tile_rows) * -(-extents[d.column] // d.tile_columns)
+    tiles = -(-extents[d.row] // d.row_step) * -(-extents[d.column] // d.column_step)
     return small_stream(_streaming(d), tiles, -(-extents[d.streamed] // d.tile_streamed))
 
 
@@ -187,6 +198,7 @@ def cascade_decisions(
             each,
             map=small_map(each.map, each),
             tail=tuple(small_map(one, each) for one in each.tail),
+            cut=tuple(small_map(one, each) for one in each.cut),
         )
         for each in d.stores
     )
@@ -246,7 +258,8 @@ def cascade_quantities(program: tile.ProgramOp, d: CascadeDecisions) -> list[int
         *raster_quantities(rows, columns, d.raster_group),
     ]
     most = tiles_walked(program, d)
-    found += [most, most - 1, most // d.walked_together]
+    turns = most // d.walked_together
+    found += [most, most - 1, turns, turns - turns % d.scaled_copies]
     found += stream_quantities(_streaming(d), most)
     for each in d.grouping:
         groups, length = program.extents[each.axis], program.extents[d.row]

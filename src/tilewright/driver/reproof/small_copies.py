@@ -51,14 +51,14 @@ def copies_apart(program: tile.ProgramOp) -> bool:
     decisions = decisions_of(program.attributes["decisions"])
     if not isinstance(decisions, PipelineDecisions):
         return False
-    return any(item.materialized for item in (decisions.a, decisions.b, *decisions.more_b))
+    return any(item.materialized for item in (decisions.a, decisions.b))
 
 
 def copied_workspaces(program: tile.ProgramOp) -> frozenset[str]:
     """The arrays that the kernel which copies operands first writes."""
     d = decisions_of(program.attributes["decisions"])
     assert isinstance(d, PipelineDecisions)
-    return frozenset(item.buffer for item in (d.a, d.b, *d.more_b) if item.materialized)
+    return frozenset(item.buffer for item in (d.a, d.b) if item.materialized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _copied_extents(
     the largest that were looked at, then."""
     extents = program.extents
     found = small_extents(program)
-    for axis, other, operands in ((d.rows, d.columns, (d.a,)), (d.columns, d.rows, (d.b, *d.more_b))):
+    for axis, other, operands in ((d.rows, d.columns, (d.a,)), (d.columns, d.rows, (d.b,))):
         taken = frozenset({found[other]}) if extents[axis] != extents[other] else frozenset[int]()
         copied = [item for item in operands if item.materialized]
         if copied:

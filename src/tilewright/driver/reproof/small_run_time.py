@@ -36,7 +36,7 @@ def tile_extent(program: tile.ProgramOp, axis: str) -> int:
         case PipelineDecisions():
             return decisions.row_step if axis == decisions.rows else decisions.column_step
         case CascadeDecisions():
-            return decisions.tile_extent(axis)
+            return decisions.step_along(axis)
         case _:
             return 1
 

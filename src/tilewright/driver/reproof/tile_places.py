@@ -372,8 +372,8 @@ def _steps_of(program: tile.ProgramOp) -> dict[str, int] | None:
             rows, columns = d.row_step * d.cluster_m, d.column_step * d.cluster_n
             return {d.rows: rows, d.columns: columns, **dict.fromkeys(d.batch, 1)}
         case CascadeDecisions() if not d.together and not d.grouping and d.teams == 1:
-            across = {d.column: d.tile_columns * d.cluster[1]} if d.column else {}
-            return {d.row: d.tile_rows * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}
+            across = {d.column: d.column_step * d.cluster[1]} if d.column else {}
+            return {d.row: d.row_step * d.cluster[0], **across, **dict.fromkeys(d.batch, 1)}
         case _:
             return None
 

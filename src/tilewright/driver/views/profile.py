@@ -310,17 +310,17 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
         yield Compared("DRAM written", written, counters.get(_DRAM_WRITTEN), "bytes", "every output once")
     decisions = bundle.decisions
     numbers = {name: value for name, value in decisions.items() if isinstance(value, int)}
-    needed = ("tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "launch_registers")
-    if any(name not in numbers for name in needed):
+    launch_registers = numbers.get("launch_registers")
+    if launch_registers is None:
         return
-    launch_registers = numbers["launch_registers"]
     yield Compared("registers of a thread", launch_registers, counters.get(_REGISTERS), "", "what was asked for")
     predicted = bundle.facts.get("predicted_microseconds")
     if isinstance(predicted, float) and _TIME in counters:
         yield Compared("time", predicted, counters[_TIME] / 1e3, "us", "the model of launches that follow one another")
     extents = _extents(bundle)
-    # Of groups the sizes are not known here; batches and several products are not what the model is of.
-    if extents is None or any(decisions.get(name) for name in ("grouping", "batch", "more_b")):
+    tiled = numbers.keys() >= {"tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n"}
+    # Batches are not what the model is of.
+    if extents is None or not tiled or decisions.get("batch"):
         return
     element_bytes = _operand_bytes(bundle)
     tile = (numbers["tile_m"], numbers["tile_n"], numbers["tile_k"])

@@ -20,6 +20,7 @@ from tilewright.ir.decisions import Decisions, ElementwiseDecisions, PipelineDec
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots, grouping, the_program
 from tilewright.report.roofline import ResourceLine, RooflineReport
+from tilewright.synth.cost.product_kernel import Summed, is_summed
 from tilewright.synth.cost.roofline import Survivors, product_extents, program_roofline, survivors
 from tilewright.synth.cost.time_model import least_microseconds, predicted_time
 from tilewright.synth.decide import decide
@@ -50,7 +51,7 @@ def kernel_roofline(
     """Raises TilewrightError for a program that is not compiled."""
     program = the_program(walked(trace(kernel, dims, elements_of(kernel, dtype), None), target, wanted))
     decisions = decide(program, target, wanted)
-    if isinstance(decisions, CascadeDecisions):
+    if isinstance(decisions, CascadeDecisions) and not is_summed(decisions):
         raise TilewrightError(
             f"no roofline is known of {kernel.name}, which walks {decisions.streamed} by tiles",
             span=kernel.span,
@@ -91,20 +92,30 @@ def _words(decisions: Decisions) -> str:
     match decisions:
         case ElementwiseDecisions():
             return f"{decisions.ctas} CTAs of {decisions.threads} threads"
-        case CascadeDecisions(row=row, streamed=streamed):
-            return f"tiles of {decisions.tile_rows} rows along {row}, {streamed} walked by {decisions.tile_streamed}"
+        case CascadeDecisions():
+            shape = f"{decisions.tile_rows}x{decisions.tile_columns}x{decisions.tile_streamed}"
+            stages = f"{decisions.slots[0].slots} stages"
+            return f"tiles of {shape} {_consumer_words(decisions)}, {stages}{_split_words(decisions)}"
         case PipelineDecisions():
             return _pipeline_words(decisions)
 
 
 def _pipeline_words(decisions: PipelineDecisions) -> str:
-    consumers = f"{decisions.consumers} consumer warpgroup{'s' if decisions.consumers > 1 else ''}"
-    how = f"by {consumers}{', ping-pong' if decisions.turns else ''}"
+    how = _consumer_words(decisions)
     if decisions.swapped:
         how = f"of the transposed product {how}"
+    shape = f"{decisions.tile_m}x{decisions.tile_n}x{decisions.tile_k}"
+    return f"tiles of {shape} {how}, {decisions.stages} stages{_split_words(decisions)}"
+
+
+def _consumer_words(decisions: Summed) -> str:
+    consumers = f"{decisions.consumers} consumer warpgroup{'s' if decisions.consumers > 1 else ''}"
+    return f"by {consumers}{', ping-pong' if decisions.turns else ''}"
+
+
+def _split_words(decisions: Summed) -> str:
     split = f", split by {decisions.split}" if decisions.split > 1 else ""
-    split += f", split-K over {decisions.teams} clusters" if decisions.teams > 1 else ""
-    return f"tiles of {decisions.tile_m}x{decisions.tile_n}x{decisions.tile_k} {how}, {decisions.stages} stages{split}"
+    return f"{split}, split-K over {decisions.teams} clusters" if decisions.teams > 1 else split
 
 
 def _notes(program: tile.ProgramOp, decisions: Decisions, target: Target, wanted: Wanted) -> Iterator[str]:
@@ -126,8 +137,7 @@ def _is_plain(program: tile.ProgramOp, wanted: Wanted) -> bool:
     """One unscaled product, whose tile is free."""
     fixed = (wanted.tile, wanted.turns, wanted.split, wanted.consumers)
     products = dots(program)
-    one = len(products) == 1 and not products[0].scales and grouping(program) is None
-    return one and all(each is None for each in fixed)
+    return len(products) == 1 and grouping(program) is None and all(each is None for each in fixed)
 
 
 def surviving_tiles(

@@ -63,11 +63,14 @@ class FragmentMapOp(AcOperation):
     may not change along a row (`region_axes`). places: nothing, or the row and column of the unit's first place, and
     then any further indices; the region takes, after the inputs' elements, the row and column of its own place and
     those further ones, as indices, of which it may compute others. The inputs stay as they are. reach: rows and
-    columns that there are, where results of two bytes depend on places; beyond them any number will do.
+    columns that there are, where results of two bytes depend on places; beyond them any number will do. deferred: 1
+    where the one result, over rows and columns, is stored and nothing else: each number is computed where it is stored,
+    so that few of them live at a time.
     """
 
     name = "ac.fragment.map"
     reach = opt_prop_def(ArrayAttr[IntAttr])
+    deferred = opt_prop_def(IntAttr)
     ARGUMENT: ClassVar[Attribute] = ac.ScalarType()
     ARGUMENT_NAMES: ClassVar[tuple[str, ...]] = ("x",)
     inputs = var_operand_def(FragmentType | ac.AccumulatorType)
@@ -76,6 +79,10 @@ class FragmentMapOp(AcOperation):
     body = region_def("single_block")
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def is_deferred(self) -> bool:
+        return self.deferred is not None and self.deferred.data != 0
 
 
 @irdl_op_definition
@@ -157,7 +164,9 @@ def taken_over(op: AccumulatorStartOp) -> SSAValue | None:
     order = {each: number for number, each in enumerate(block.ops)}
     # Only a map to registers reads the numbers where it stands; others do so where their result is used.
     late = any(
-        not isinstance(use.operation, FragmentMapOp) or order.get(use.operation, len(order)) >= order[op]
+        not isinstance(use.operation, FragmentMapOp)
+        or use.operation.is_deferred
+        or order.get(use.operation, len(order)) >= order[op]
         for use in wait.settled.uses
     )
     return None if late or order[wait] >= order[op] else argument

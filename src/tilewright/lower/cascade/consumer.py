@@ -34,7 +34,7 @@ from tilewright.ir.ac.fragment import (
     FragmentMapOp,
     FragmentReadOp,
 )
-from tilewright.ir.cascade import CascadeDecisions, slices_symbol
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
     Product,
@@ -66,7 +66,7 @@ from tilewright.lower.cascade.point_values import (
     position_at,
     value_inside,
 )
-from tilewright.lower.cascade.remade import end_rooms, make_ahead, operand_phase, operand_ring, read_by, start_rooms
+from tilewright.lower.cascade.remade import end_rooms, operand_phase, operand_ring, read_by, start_rooms
 from tilewright.lower.cascade.results import store_result
 from tilewright.lower.cascade.running import Postponed, Room, Running, State, Staying, flat, unflat
 from tilewright.lower.cascade.shared import Shared
@@ -81,6 +81,7 @@ from tilewright.lower.cascade.slots import (
     wgmma_wait,
 )
 from tilewright.lower.cascade.walked_store import boxed_stores, leave_walked, stage_operands
+from tilewright.lower.cascade.walked_sums import sums_of_walk
 from tilewright.lower.distribution.split_product import WHOLE_TILE, Share, meet
 from tilewright.lower.distribution.stream_product import add_partial, store_partial
 from tilewright.lower.distribution.team_sum import sum_of_teams
@@ -133,6 +134,8 @@ class Consumer:
     """Loads of which it has made this tile's."""
     boxes: SlotCounter = field(default_factory=lambda: SlotCounter(0, freed=False))
     """In which results of the tile have left."""
+    summed: Sequence[Product] = ()
+    """What the program's only walk sums, into accumulators in registers; nothing where it does more."""
 
     @property
     def memory(self) -> SSAValue | None:
@@ -144,6 +147,9 @@ class Consumer:
     def run(self) -> None:
         """The whole program, for one tile of rows. Slots that stay are released after the last walk that needs them."""
         self.products = {each.op: each for each in products_of(self.program)}
+        summed = shared_sums(self.program) if self.memory is None and self.sums is None else ()
+        brought = {load for each in summed for load in slot_product.multiplied(self, each)}
+        self.summed = summed if self.rings.keys() >= brought else ()
         start_rooms(self)
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:
@@ -168,9 +174,8 @@ class Consumer:
             self.values |= dict(zip(op.outputs, found, strict=True))
             self.sums = sums, cursor
             return
-        summed = shared_sums(self.program) if self.memory is None else ()
-        if summed and self.rings.keys() >= {load for each in summed for load in slot_product.multiplied(self, each)}:
-            self.values |= slot_product.sums_of_walk(self, op, summed)
+        if self.summed:
+            self.values |= sums_of_walk(self, op, self.summed)
             return
         inside = list(op.body.block.ops)
         outer = {value for each in inside for value in each.operands if value.owner not in inside}
@@ -525,7 +530,7 @@ class Consumer:
         if result in self.values or result in self.postponed or result in self.running:
             return
         if op.axis.data != self.axes.streamed:
-            self.product_of_slots(product, None if other is None else self.kept(other), result)
+            slot_product.product_of_slots(self, product, None if other is None else self.kept(other), result)
             return
         self.products_of_values(self.together(op))
 
@@ -604,28 +609,6 @@ class Consumer:
         properties: dict[str, Attribute] = {"m": rows, "n": columns, "element": StringAttr(slot.element)}
         return properties, [ac.InflightType(rows, columns), ac.ReadingType(ring.name)]
 
-    def product_of_slots(self, product: Product, start: SSAValue | None, result: SSAValue) -> None:
-        """Both operands out of slots: what stays for the tile, and what comes with the streamed axis; or slice by slice
-        of the axis that they share. result: the sum that this makes."""
-        left = product.held.owner
-        assert isinstance(left, tile.LoadOp)
-        starts = [] if start is None else [self.start(start)]
-        if self.is_added(product.op):
-            self.values[result] = slot_product.sum_of_parts(self, product, (left, product.brought))
-            return
-        if self.rings[left].decision.sliced:
-            symbol = slices_symbol(product.op.axis.data)
-            self.values[result] = slot_product.sum_of_slots(self, product, (left, product.brought), symbol, starts)
-            return
-        loads = (left, product.brought)
-        inflight, b_reading, a_reading = slot_product.issue(
-            self, product, loads, (self.wait(left), operand_phase(self, loads[1])), starts
-        )
-        self.running[result] = Running(inflight, ((read_by(self, product.brought), b_reading), (left, a_reading)))
-        self.issue_postponed()
-        self.load_along(product.op)
-        make_ahead(self, product.op)
-
     def load_along(self, op: ContractOp) -> None:
         """Load numbers of this tile's streamed columns while products run."""
         block = op.parent
@@ -635,14 +618,6 @@ class Consumer:
             load = listed[number]
             if load.parent is block and load.result not in self.values:
                 self.values[load.result] = plain_load(self, load, ahead=True)
-
-    def next_slots(self, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
-        """The next slots of loads, full; one for those that are joined."""
-        led = [load for load in loads if load in self.cursors]
-        found = [self.wait(load) for load in led]
-        for load in led:
-            del self.held[load]
-        return found
 
     def start_of(self, op: ContractOp) -> tuple[SSAValue | None, SSAValue]:
         """What the product is added to by the tensor core, and what the sum is."""
@@ -700,10 +675,11 @@ class Consumer:
         over: frozenset[str] | None = None,
         *,
         operand: bool = False,
+        deferred: bool = False,
     ) -> list[SSAValue]:
         """Values over the same axes, each rounded to an element; where a number is given, that stands in for elements
         past the streamed axis's end. over: the axes, where these values are to be repeated along more than theirs.
-        operand: whether a product takes them for A."""
+        operand: whether a product takes them for A; deferred: whether they are computed where they are stored."""
         kept = self.axes.kept(wanted[0][0]) if over is None else over
         inputs: dict[SSAValue, SSAValue] = {}
         positions: dict[tile.PositionOp, None] = {}
@@ -743,7 +719,9 @@ class Consumer:
         reach = [self.program.extents[axis] for axis in (self.axes.row, columns)] if packed else []
         op = FragmentMapOp.create(
             operands=[*inputs.values(), *places],
-            properties=segments | ({"reach": int_array(reach)} if packed else {}),
+            properties=segments
+            | ({"reach": int_array(reach)} if packed else {})
+            | ({"deferred": IntAttr(1)} if deferred else {}),
             result_types=[self.kind(kept, element, operand=operand) for _, element, _ in wanted],
             regions=[Region(body)],
         )
@@ -788,5 +766,7 @@ class Consumer:
 
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value is computed once for several users. What follows of places alone, as a mask does, is not: a
-        selection by it is passed over where it holds in the whole tile, and as numbers it would take registers."""
-        return self.axes.row in self.axes.kept(value) and len(users(value)) > 1 and not follows_of_places(value)
+        selection by it is passed over where it holds in the whole tile, and as numbers it would take registers. Nor is
+        what is made of sums alone: their registers are free once each result's number is computed."""
+        several = self.axes.row in self.axes.kept(value) and len(users(value)) > 1
+        return several and not self.summed and not follows_of_places(value)

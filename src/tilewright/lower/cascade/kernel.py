@@ -26,7 +26,16 @@ from tilewright.ir.group_rows import in_line
 from tilewright.ir.tier import MemoryType
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import buffers, loads, loops, parameter_name
-from tilewright.lower.build import Build, affine, counted_loop, global_array, new_kernel, new_role, tensor_map
+from tilewright.lower.build import (
+    Build,
+    affine,
+    counted_loop,
+    global_array,
+    new_kernel,
+    new_role,
+    order_properties,
+    tensor_map,
+)
 from tilewright.lower.cascade.consumer import Consumer
 from tilewright.lower.cascade.place import (
     KnownPlaces,
@@ -52,6 +61,7 @@ from tilewright.lower.cascade.slots import (
     leaders,
     partials_address,
     rows_address,
+    spilled_address,
     staging_address,
 )
 from tilewright.lower.cascade.tensor_product import declare_memory, set_up, take_down
@@ -71,6 +81,7 @@ from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last
 from tilewright.lower.distribution.turns import LEAST_SLOTS, declare_turns
 from tilewright.lower.prefetch import SliceBoxes, ask_ahead
 from tilewright.lower.program import Counts, map_dims, shape_of
+from tilewright.lower.ptx.spill_slots import declare_spill_slots
 from tilewright.lower.staged_store import bulk_wait, declare_staging, further_maps
 
 _WARPGROUP = 128
@@ -105,6 +116,7 @@ def cascade_kernel(program: tile.ProgramOp, d: CascadeDecisions) -> tuple[Module
     workspaces = stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_columns))
     workspaces = workspaces or team_workspaces(program, d.team_sum, tile_counts(program, d))
     partials = declare_partial_sums(build, workspaces)
+    declare_spill_slots(build, d.spill_slots, d.consumers, spilled_address(d))
     _ask_ahead(build, d, rings, tile_counts(program, d))
     sums = declare_sums(build, d) if d.sum_slots else None
     memory = declare_memory(build, d) if d.tensor_columns and sums is None else None
@@ -141,13 +153,14 @@ def _ask_ahead(build: Build, d: CascadeDecisions, rings: dict[tile.LoadOp, Ring]
     """The first slices of an operand of the first tile. counts: of tiles."""
     if not d.prefetch:
         return
-    axis, extent = (d.column, d.tile_columns) if d.prefetch_columns else (d.row, d.tile_rows)
+    axis = d.column if d.prefetch_columns else d.row
     ring = next(ring for ring in rings.values() if axis in (ring.decision.inner, ring.decision.outer))
     slot = ring.decision
-    across, down = range(0, slot.inner_elements, slot.box[0]), range(0, slot.rows, slot.box_rows)
+    across = list(range(0, slot.inner_elements, slot.box[0]))
+    down = [d.loaded_at(slot.outer, number) for number in range(0, slot.rows, slot.box_rows)]
     outer, along = (down, across) if slot.inner == d.streamed else (across, down)
-    boxes = SliceBoxes(d.prefetch_columns, extent, d.tile_streamed, outer, along, slot.inner == d.streamed)
-    ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], {"raster_group": IntAttr(d.raster_group)})
+    boxes = SliceBoxes(d.prefetch_columns, d.step_along(axis), d.tile_streamed, outer, along, slot.inner == d.streamed)
+    ask_ahead(build, ring.map, boxes, d.prefetch, counts[:2], order_properties(d))
 
 
 def _first_consumer(d: CascadeDecisions) -> int:
@@ -349,12 +362,13 @@ def _add_consumer(
     starts: Sequence[SSAValue] = [rings[load].start(role, "full") for load in led]
     starts = starts if sums is None else [sums.start(role, "full")]
     starts = [*starts, *start_meetings(role, shared.meeting)]
-    stored = share_of_result(role, d.split_sum, split_index(role, d.split_sum))
+    share = split_index(role, d.split_sum)
+    stored = share_of_result(role, d.split_sum, share)
     for section in sections(d.stream):
         outer, place, carried = open_tiles(role, program, d, starts, shared.turns, section, limits_of(d, arrays))
         cursors = dict(zip(led, carried, strict=False))
         reads = None if sums is None else (sums, carried[0])
-        kept = stored_by_last(outer, d.team_sum, stored, place.team)
+        kept, place = stored_by_last(outer, d.team_sum, stored, place.team), replace(place, share=share)
         consumer = Consumer(
             outer, program, d, cascade_axes(program), rings, arrays, shared, unit, place, cursors, reads, kept,
             carried[len(led) :] if sums is None else [],

@@ -20,7 +20,7 @@ from tilewright.ir.sizes import size_attr
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.lower.build import INDEX, Build, affine
+from tilewright.lower.build import INDEX, Build, affine, order_properties
 from tilewright.lower.distribution.stream_product import WHOLE, Section, stream_part_loop
 from tilewright.lower.distribution.turns import turn_tiles_loop
 from tilewright.lower.points.array_part import part_at
@@ -48,7 +48,7 @@ class Place:
 
     def step(self, axis: str, d: CascadeDecisions) -> int:
         """Elements from one index along an axis to the next."""
-        return 1 if axis == d.row and self.row_end is not None else d.tile_extent(axis)
+        return 1 if axis == d.row and self.row_end is not None else d.step_along(axis)
 
     def first(self, build: Build, axis: str, d: CascadeDecisions) -> SSAValue | None:
         """The first element of the tile along an axis; None where that is always 0."""
@@ -76,8 +76,8 @@ def tile_counts(program: tile.ProgramOp, d: CascadeDecisions) -> Counts:
         return clusters * ctas
 
     return (
-        tiles(d.row, d.tile_rows, d.cluster[0]),
-        tiles(d.column, d.tile_columns, d.cluster[1]) if d.column else 1,
+        tiles(d.row, d.row_step, d.cluster[0]),
+        tiles(d.column, d.column_step, d.cluster[1]) if d.column else 1,
         d.teams * math.prod(program.extents[axis] for axis in d.batch),
     )
 
@@ -105,7 +105,7 @@ def open_tiles(
     assert d.teams == 1 or not d.batch, "teams go through the tiles of one matrix"
     rounds = [d.teams] if d.teams > 1 else [program.extents[axis] for axis in d.batch]
     indices = ac.TILE_INDICES + len(rounds)
-    order: dict[str, Attribute] = {"raster_group": IntAttr(d.raster_group)}
+    order = order_properties(d)
     if section.part:
         assert d.stream is not None and not d.batch, "parts are of tiles that are cut, of one matrix"
         inside, block = stream_part_loop(build, d.stream, section, (tiles_m, tiles_n), order, carried, turns)
@@ -274,7 +274,7 @@ def slot_coordinates(
     span = slot.box[0]
     coordinates: dict[int, Sequence[SSAValue]] = {}
     for down in range(slot.boxes_down // slot.peers):
-        here = _Element(build, place, d, slot.outer, down * slot.box_rows)
+        here = _Element(build, place, d, slot.outer, d.loaded_at(slot.outer, down * slot.box_rows))
         row = _moved(build, here.within(slot.page) if slot.page else here.block(1), outer_shift)
         looked_up = {each.dimension: _looked_up(tables[each.table], each, here, known) for each in slot.lookups}
         further = [

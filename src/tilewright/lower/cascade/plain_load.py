@@ -32,10 +32,20 @@ def row_in_array(consumer: Consumer, axes: Sequence[str]) -> SSAValue:
     group's on; an array that all groups read alike has those of one."""
     row = consumer.first_row()
     for grouping in consumer.d.grouping:
-        if grouping.pitch and not is_in_line(axes, consumer.d):
+        if grouping.pitch and not is_in_line(axes, consumer.d) and consumer.d.row in map(base_axis, axes):
             group = consumer.place.indices[grouping.axis]
             return affine(consumer.build, [(row, 1), (group, -grouping.pitch)], 0)
     return row
+
+
+def load_ahead(consumer: Consumer) -> None:
+    """Load the vectors that results need and that are decided to be loaded while a walk's first products run; a head's
+    sum is handed over, and nothing is made of it here."""
+    if consumer.place.section.part == "head":
+        return
+    for load in consumer.program.body.block.ops:
+        if isinstance(load, tile.LoadOp) and parameter_name(consumer.program, load.tensor) in consumer.d.loads_ahead:
+            consumer.values[load.result] = plain_load(consumer, load, ahead=True)
 
 
 def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False, walked: str = "") -> SSAValue:
@@ -60,6 +70,8 @@ def plain_load(consumer: Consumer, load: tile.LoadOp, *, ahead: bool = False, wa
         IntAttr(consumer.d.unit_rows), IntAttr(columns), StringAttr(axes), StringAttr(tensor.element_kind.value)
     )
     properties: dict[str, Attribute] = {} if "n" in axes and not ahead else {"ahead": IntAttr(1)}
+    if name in consumer.d.paired_loads:
+        properties["pairs"] = IntAttr(1)
     sizes = [block_size(axis) for axis, _ in spread]
     if max(sizes, default=1) > 1:
         properties["blocks"] = int_array(sizes)

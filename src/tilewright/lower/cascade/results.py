@@ -18,10 +18,19 @@ from tilewright.ir.tile.repeats import bare
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.lower.cascade.place import own_axes, part_of_batch, rows_first
 from tilewright.lower.cascade.point_values import stride_along
-from tilewright.lower.staged_store import further_maps, store_boxes
+from tilewright.lower.staged_store import free_slot, further_maps, store_boxes
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
+
+
+def free_staging(consumer: Consumer) -> None:
+    """Wait for the staging slot of a tile's first box, beside the tile's last products: where one CTA alone has its
+    sum, which others would wait for."""
+    alone = consumer.d.shares == 1 and consumer.shared.partials is None
+    if consumer.summed and consumer.d.store_plans and alone:
+        free_slot(consumer.build, consumer.unit, consumer.d.store_plans[0])
+        consumer.boxes.freed = True
 
 
 def store_result(consumer: Consumer, op: tile.StoreOp) -> None:
@@ -32,14 +41,14 @@ def store_result(consumer: Consumer, op: tile.StoreOp) -> None:
     if isinstance(value.owner, tile.CastOp):
         value = bare(value.owner.operand)
     kept = consumer.axes.kept(op.value)
-    (held,) = consumer.map([(value, element, None)], kept)
+    others = [axis for axis in (consumer.axes.streamed, *consumer.axes.columns) if axis in kept]
+    (held,) = consumer.map([(value, element, None)], kept, deferred=bool(consumer.summed and others))
     boxed = consumer.d.boxed(name)
     if boxed is not None:
         _in_boxes(consumer, op, held, *boxed)
         return
     axes = rows_first(own_axes(tensor_type(op.tensor).axis_names, consumer.d), consumer.d)
     place = part_of_batch(consumer.build, axes, consumer.arrays[name], consumer.place, consumer.d)
-    others = [axis for axis in (consumer.axes.streamed, *consumer.axes.columns) if axis in kept]
     column = consumer.first(others[0]) if others else consumer.zero()
     if consumer.place.row_end is not None:
         _before_the_end(consumer, name, held, column)
@@ -66,7 +75,7 @@ def _in_boxes(consumer: Consumer, op: tile.StoreOp, held: SSAValue, decision: St
     assert consumer.shared.staging is not None, "boxes are staged"
     (column,) = (axis for axis in consumer.axes.columns if axis in consumer.axes.kept(op.value))
     number, size = consumer.place.indices.get(column), consumer.d.stored_along(column)
-    columns = [(number, consumer.d.columns_along(column))] if number is not None else []
+    columns = [(number, consumer.d.step_along(column))] if number is not None else []
     columns += consumer.stored.columns
     axes = reversed(tensor_type(op.tensor).axis_names)
     further = [consumer.place.indices[axis] for axis in axes if axis in consumer.d.batch]

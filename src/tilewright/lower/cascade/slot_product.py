@@ -1,7 +1,6 @@
-"""Products whose operands both come out of slots, by wgmma: one at a time, or the sums of a walk's.
+"""Products whose operands both come out of slots, by wgmma: one at a time, or the sum of a walk's.
 
-A sum is the tensor core's alone, or has two levels (`lower.two_levels`); the decisions say which.
-Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py and test_walked_bytes.py.
+Checked by: tests/lower/cascade, tests/end_to_end/test_walked_products.py.
 """
 
 from __future__ import annotations
@@ -16,20 +15,21 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.base.element import Element
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
-from tilewright.ir.cascade import SPAN_BYTES
+from tilewright.ir.ac.fragment import FragmentMapOp
+from tilewright.ir.cascade import SPAN_BYTES, slices_symbol
 from tilewright.ir.cascade_facts import Product, first_alike
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.function import Function
 from tilewright.ir.tier import int_array
 from tilewright.ir.tile import operations as tile
 from tilewright.lower.build import counted_loop
+from tilewright.lower.cascade.plain_load import load_ahead
 from tilewright.lower.cascade.remade import make_ahead, operand_phase, operand_ring, read_by
+from tilewright.lower.cascade.results import free_staging
 from tilewright.lower.cascade.running import Running
 from tilewright.lower.cascade.slots import b_properties, matrix_layout, step_elements, wgmma_wait
 from tilewright.lower.distribution.turns import pass_turn
 from tilewright.lower.expression import scalar_function
-from tilewright.lower.two_levels import add_product, read_total, start_total
 
 if TYPE_CHECKING:
     from tilewright.lower.cascade.consumer import Consumer
@@ -41,50 +41,46 @@ def multiplied(consumer: Consumer, product: Product) -> tuple[tile.LoadOp, tile.
     return first_alike(consumer.program, product.held.owner), product.brought
 
 
-def sums_of_walk(consumer: Consumer, walk: tile.LoopOp, products: Sequence[Product]) -> dict[SSAValue, SSAValue]:
-    """What a walk gives, where it sums products of one operand, by what the program calls the sums: the other operands
-    stand side by side in a slot, so that one product is that of all."""
-    product, loads = products[0], multiplied(consumer, products[0])
-    if consumer.d.partials:
-        total = _sum_in_two_levels(consumer, product, loads)
-    else:
-        symbol, distance = consumer.place.section.slices, consumer.d.release_distance
-        total = sum_of_slots(consumer, product, loads, symbol, [], distance)
-    total = consumer.of_all_parts(total)
-    found = [total]
-    if len(products) > 1:
-        kind = total.type
-        assert isinstance(kind, ac.AccumulatorType)
-        part = ac.AccumulatorType(kind.m, IntAttr(kind.n.data // len(products)))
-        op = AccumulatorPartsOp.create(operands=[total], result_types=[part] * len(products))
-        consumer.build.add(op)
-        found = list(op.parts)
-    # Slots are in the order of the loads, sums in that of the products.
-    which = [consumer.rings[each.brought].decision.which for each in products]
-    return {output: found[at] for output, at in zip(walk.outputs, which, strict=True)}
+def product_of_slots(consumer: Consumer, product: Product, start: SSAValue | None, result: SSAValue) -> None:
+    """Both operands out of slots: what stays for the tile, and what comes with the streamed axis; or slice by slice of
+    the axis that they share. result: the sum that this makes."""
+    loads = left, brought = multiplied(consumer, product)
+    starts = [] if start is None else [consumer.start(start)]
+    if consumer.is_added(product.op):
+        consumer.values[result] = sum_of_parts(consumer, product, loads)
+        return
+    if consumer.rings[left].decision.sliced:
+        symbol = slices_symbol(product.op.axis.data)
+        consumer.values[result] = sum_of_slots(consumer, product, loads, symbol, starts)
+        return
+    phases = consumer.wait(left), operand_phase(consumer, brought)
+    inflight, b_reading, a_reading = issue(consumer, product, loads, phases, starts)
+    consumer.running[result] = Running(inflight, ((read_by(consumer, brought), b_reading), (left, a_reading)))
+    consumer.issue_postponed()
+    consumer.load_along(product.op)
+    make_ahead(consumer, product.op)
 
 
-def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp]) -> SSAValue:
-    """The tensor core multiplies one of an iteration's slots while threads add the product of the one before to the
-    total. All are added at the iteration's end: an assembler gives up on products in flight round a loop whose
-    registers are read."""
+def issue_next(
+    consumer: Consumer, product: Product, loads: tuple[tile.LoadOp, tile.LoadOp], starts: list[SSAValue]
+) -> list[SSAValue]:
+    """Wait for the next slots of loads, one for those that are joined, and multiply them, as `issue` does. Cursors move
+    on behind the product, which then waits for nothing but the slots."""
+    found = issue(consumer, product, loads, next_slots(consumer, loads), starts)
+    move_on(consumer, loads)
+    return found
+
+
+def next_slots(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
+    """The next slots of loads, full; one for those that are joined."""
     led = [load for load in loads if load in consumer.cursors]
-    part = (consumer.d.unit_rows, consumer.rings[loads[1]].decision.among * consumer.d.tile_columns)
-    carried = [*(consumer.cursors[load] for load in led), start_total(consumer.build, *part)]
-    inner, block, loop = counted_loop(consumer.build, 0, carried, symbol=consumer.place.section.slices)
-    *cursors, total = block.args[1:]
-    body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
-    issued = [issue(body, product, loads, body.next_slots(loads), []) for _ in range(consumer.d.partials)]
-    for left, (running, *readings) in zip(reversed(range(len(issued))), issued, strict=True):
-        first, *others = readings
-        retired, settled = wgmma_wait(inner, first, running, left)
-        for phase in [retired, *(wgmma_wait(inner, other, None, left)[0] for other in others)]:
-            body.release(phase)
-        total = add_product(inner, total, settled)
-    inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), total]))
-    *following, total = loop.outputs
-    consumer.cursors |= dict(zip(led, following, strict=True))
-    return read_total(consumer.build, *part, total)
+    return [consumer.rings[load].wait(consumer.build, consumer.cursors[load], "full") for load in led]
+
+
+def move_on(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> None:
+    """Put the cursors of loads behind these slots."""
+    for load in (load for load in loads if load in consumer.cursors):
+        consumer.cursors[load] = consumer.rings[load].advance(consumer.build, consumer.cursors[load])
 
 
 def sum_of_slots(
@@ -100,10 +96,12 @@ def sum_of_slots(
     slot is released."""
     consumer.settle()
     led = [load for load in loads if load in consumer.cursors]
-    running, *readings = issue(consumer, product, loads, consumer.next_slots(loads), starts)
+    running, *readings = issue_next(consumer, product, loads, starts)
+    # Beside a product that runs, so that nothing waits for them.
+    load_ahead(consumer)
     held = [readings]
     while len(held) < distance:
-        running, *readings = issue(consumer, product, loads, consumer.next_slots(loads), [running])
+        running, *readings = issue_next(consumer, product, loads, [running])
         held.append(readings)
     if not distance:
         _give_back(consumer, held.pop(), 0)
@@ -112,7 +110,7 @@ def sum_of_slots(
     each = len(readings)
     cursors, (running, *before) = block.args[1 : 1 + len(led)], block.args[1 + len(led) :]
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
-    running, *newest = issue(body, product, loads, body.next_slots(loads), [running])
+    running, *newest = issue_next(body, product, loads, [running])
     before += newest
     _give_back(body, before[:each], distance)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *before[each:]]))
@@ -120,6 +118,7 @@ def sum_of_slots(
     consumer.cursors |= dict(zip(led, outputs, strict=False))
     running, *left = outputs[len(led) :]
     pass_turn(consumer.build, consumer.shared.turns, consumer.unit)
+    free_staging(consumer)
     if consumer.d.grouping:
         # Its loads and divisions take as long as the last products, which are still running.
         consumer.build.add(ac.NextGroupTileOp.create())

@@ -93,9 +93,14 @@ def partials_address(d: CascadeDecisions) -> int:
     return staging_address(d) + d.staging_slots * d.staging_slot_bytes * d.consumers
 
 
+def spilled_address(d: CascadeDecisions) -> int:
+    """Of the words in which registers may wait."""
+    return partials_address(d) + d.split_sum.partial_bytes
+
+
 def barriers_address(d: CascadeDecisions) -> int:
     """Of the first ring's barriers."""
-    return partials_address(d) + d.split_sum.partial_bytes
+    return spilled_address(d) + d.spill_bytes
 
 
 def behind_barriers(d: CascadeDecisions) -> int:

@@ -290,20 +290,29 @@ def sum_of_slots(
     over, rings = product.op.axis.data, (consumer.rings[loads[0]], consumer.rings[loads[1]])
     shape, column = (consumer.columns_of(rings[1], over), depth), place_of(consumer, product).column
     fence(consumer.build, consumer)
-    inflight, *readings = issue(consumer.build, consumer, rings, consumer.next_slots(loads), over, shape, column)
+    inflight, *readings = issue(consumer.build, consumer, rings, _next_slots(consumer, loads), over, shape, column)
     for reading in readings:
         release_read(consumer.build, reading)
     carried = [*(consumer.cursors[load] for load in loads), inflight]
     inner, block, loop = counted_loop(consumer.build, 1, carried, symbol=symbol)
     *cursors, running = block.args[1:]
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(loads, cursors, strict=True)))
-    running, *readings = issue(inner, consumer, rings, body.next_slots(loads), over, shape, column, running)
+    running, *readings = issue(inner, consumer, rings, _next_slots(body, loads), over, shape, column, running)
     for reading in readings:
         release_read(inner, reading)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in loads), running]))
     *cursors, inflight = loop.outputs
     consumer.cursors |= dict(zip(loads, cursors, strict=True))
     _finish(consumer, product, inflight, {})
+
+
+def _next_slots(consumer: Consumer, loads: Sequence[tile.LoadOp]) -> list[SSAValue]:
+    """The next slots of loads, full; one for those that are joined."""
+    led = [load for load in loads if load in consumer.cursors]
+    found = [consumer.wait(load) for load in led]
+    for load in led:
+        del consumer.held[load]
+    return found
 
 
 def _finish(consumer: Consumer, product: Product, inflight: SSAValue, readings: dict[tile.LoadOp, SSAValue]) -> None:

@@ -27,6 +27,7 @@ from tilewright.lower.ptx.global_access import (
 from tilewright.lower.ptx.places import (
     AccumulatorPlace,
     BufferPlace,
+    DeferredFragmentPlace,
     FragmentPlace,
     GlobalPlace,
     LoadedFragmentPlace,
@@ -187,7 +188,7 @@ def _vector_values(
 
 
 _NUMBER_BYTES = 4
-StoredPlace = MappedFragmentPlace | FragmentPlace
+StoredPlace = MappedFragmentPlace | DeferredFragmentPlace | FragmentPlace
 """What may be stored: computed where that is done, or in registers."""
 
 
@@ -195,6 +196,8 @@ def fragment_value(places: Places, lanes: Lanes, fragment: StoredPlace, block: i
     """One element of a fragment over "mn", as float32."""
     if isinstance(fragment, MappedFragmentPlace):
         return _mapped_value(places, lanes, fragment, block, value)
+    if isinstance(fragment, DeferredFragmentPlace):
+        return fragment.number(block, value)
     if fragment.is_packed:
         return widened_pair(lanes.text, fragment.element, fragment.blocks[block][value >> 1])[value & 1]
     return fragment.blocks[block][value]
@@ -204,8 +207,7 @@ def _fragment_pair(places: Places, lanes: Lanes, fragment: StoredPlace, block: i
     """Two elements of 16 bits side by side, in a register."""
     if isinstance(fragment, FragmentPlace):
         return fragment.blocks[block][value >> 1]
-    low = _mapped_value(places, lanes, fragment, block, value)
-    high = _mapped_value(places, lanes, fragment, block, value + 1)
+    low, high = (fragment_value(places, lanes, fragment, block, value + odd) for odd in (0, 1))
     return lanes.text.into("b32", f"cvt.rn.{fragment.element}x2.f32", high, low)
 
 

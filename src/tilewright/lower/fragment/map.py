@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdsl.ir import OpResult, SSAValue
 
@@ -41,6 +42,7 @@ from tilewright.lower.ptx.lowering import WARP_ROWS, Lowering, integers
 from tilewright.lower.ptx.places import (
     OPERAND_AXES,
     AccumulatorPlace,
+    DeferredFragmentPlace,
     FragmentPlace,
     IndexPlace,
     LoadedFragmentPlace,
@@ -133,6 +135,12 @@ def lower_map(lowering: Lowering, op: FragmentMapOp) -> None:
         lowering.places[op.outputs[0]] = carried
         return
     region = _region(lowering, op)
+    if op.is_deferred:
+        kind = _kind(op.outputs[0])
+        number = partial(region.register, end.values[0])
+        place = DeferredFragmentPlace(kind.element.data, kind.n.data, kind.m.data // _BLOCK_ROWS, number)
+        lowering.places[op.outputs[0]] = place
+        return
     kinds = [_kind(result) for result in op.outputs]
     blocks = kinds[0].m.data // _BLOCK_ROWS
     found = [[[""] * _width(kind) for _ in range(blocks)] for kind in kinds]

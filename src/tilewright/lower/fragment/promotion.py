@@ -169,7 +169,7 @@ def _promote(lowering: Lowering, op: PromoteOp) -> None:
     # Nothing else reads them, so that the next partial product and the next scales may have their registers.
     for value in (op.partial, *op.scales):
         place = lowering.place(value)
-        if used_once(value) and _is_of_block(value, op) and isinstance(place, AccumulatorPlace | ScalesPlace):
+        if _is_last_use(value, op) and _is_of_block(value, op) and isinstance(place, AccumulatorPlace | ScalesPlace):
             lowering.spare.append(place)
 
 
@@ -186,6 +186,12 @@ def _is_one(op: PromoteOp) -> bool:
 
 def used_once(value: SSAValue) -> bool:
     return len(list(value.uses)) == 1
+
+
+def _is_last_use(value: SSAValue, op: PromoteOp) -> bool:
+    """Whether nothing uses the value behind `op`, or in another block."""
+    users = [use.operation for use in value.uses]
+    return all(each is op or (each.parent is op.parent and each.is_before_in_block(op)) for each in users)
 
 
 def _is_of_block(value: SSAValue, op: PromoteOp) -> bool:

@@ -21,7 +21,6 @@ from tilewright.lower.mlir.text import (
     SHARED,
     WORKGROUP,
     Held,
-    HeldAccumulator,
     HeldArray,
     HeldFragment,
     HeldScalar,
@@ -192,36 +191,6 @@ def write_fragment_load(state: Nvgpu, op: ac.FragmentLoadOp) -> HeldFragment:
     )
     wide = widened(text, loaded, vector_of(length, "f32"), source.element)
     return HeldFragment(wide, blocks, n, source.element)
-
-
-def write_map(state: Nvgpu, op: ac.MapOp) -> HeldFragment:
-    """The region once, on vectors that hold all of a thread's values."""
-    text, accumulator, kind = state.text, state.held[op.accumulator], op.result.type
-    assert isinstance(accumulator, HeldAccumulator) and isinstance(kind, ac.FragmentType)
-    width = kind.n.data // 2
-    vector = vector_of(len(accumulator.blocks) * width, "f32")
-    body = op.body.block
-    held: dict[SSAValue, Held] = {}
-    parts = accumulator.n // kind.n.data
-    for part in range(parts):
-        values = [
-            text.into("item", f"llvm.extractvalue {block}[{number}] : {accumulator.kind}")
-            for block in accumulator.blocks
-            for number in range(part * width, (part + 1) * width)
-        ]
-        packed = text.into("values", f"vector.from_elements {', '.join(values)} : {vector}")
-        held[body.args[part]] = HeldScalar(packed)
-    for argument, operand in zip(body.args[parts:], op.fragments, strict=True):
-        fragment = state.held[operand]
-        assert isinstance(fragment, HeldFragment)
-        held[argument] = HeldScalar(fragment.name)
-    result = ""
-    for inner in body.ops:
-        if isinstance(inner, ac.YieldOp):
-            result = scalar_name(held, inner.values[0])
-        elif not write_scalar_op(state, held, inner, vector):
-            raise cannot_write(inner)
-    return HeldFragment(result, len(accumulator.blocks), kind.n.data, kind.element.data)
 
 
 def write_stage_write(state: Nvgpu, op: ac.StageWriteOp) -> None:

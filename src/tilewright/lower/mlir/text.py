@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -149,14 +149,22 @@ class HeldIndex:
 
 @dataclass(frozen=True, slots=True)
 class HeldAccumulator:
-    """One struct of n / 2 values for each 64-row block."""
+    """One struct of n / 2 values for each 64-row block; or the n columns from `first` on of an accumulator of `part_of`
+    columns."""
 
     blocks: tuple[str, ...]
     n: int
+    first: int = 0
+    part_of: int = 0
+
+    @property
+    def whole(self) -> int:
+        """Columns of the struct."""
+        return self.part_of or self.n
 
     @property
     def kind(self) -> str:
-        return accumulator_alias(self.n)
+        return accumulator_alias(self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +226,7 @@ def carried_values(held: Held) -> tuple[tuple[str, str], ...]:
             return ((stage, "index"),)
         case HeldIndex(name):
             return ((name, "index"),)
-        case HeldAccumulator(blocks, _):
+        case HeldAccumulator(blocks):
             return tuple((block, held.kind) for block in blocks)
         case _:
             return ()
@@ -233,8 +241,8 @@ def with_names(held: Held, names: Sequence[str]) -> Held:
             return HeldSlot(ring, names[0])
         case HeldIndex():
             return HeldIndex(names[0])
-        case HeldAccumulator(_, n):
-            return HeldAccumulator(tuple(names), n)
+        case HeldAccumulator():
+            return replace(held, blocks=tuple(names))
         case _:
             return held
 

@@ -3,7 +3,7 @@
 Software pipelining: a slot is released some products late (`release_distance`), when the wgmma group that read it is
 known to be done while later ones run; at distance 0 each product is waited for. The first iterations are peeled, since
 they have nothing to release and the very first overwrites the accumulator.
-Checked by: tests/lower/test_ptx_text.py and test_values.py, test_block_scales.py.
+Checked by: tests/lower/test_ptx_text.py and test_values.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots
-from tilewright.lower.build import Build, affine, counted_loop, new_role
+from tilewright.lower.build import Build, counted_loop, new_role
 from tilewright.lower.distribution.split_product import Share, meet, share_of_result, split_index, start_meetings
 from tilewright.lower.distribution.stream_product import Section, add_partial, sections, store_partial
 from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last, sum_of_teams
@@ -27,11 +27,10 @@ from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, free_stag
 from tilewright.lower.pipeline.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.pipeline.product import multiply, multiply_next
 from tilewright.lower.pipeline.register_product import ComputedOperand, open_operand
-from tilewright.lower.pipeline.scaled_product import load_scales, promote, scale_loads
 from tilewright.lower.pipeline.slots import advance, release, start_cursor, wgmma_wait
 from tilewright.lower.program import Counts
 from tilewright.lower.staged_store import bulk_wait
-from tilewright.lower.two_levels import read_total, start_total
+from tilewright.lower.two_levels import add_product, read_total, start_total
 
 
 def add_consumer(
@@ -80,7 +79,7 @@ def _consume(
     freed = False
     if d.promoted:
         ahead = load_ahead(outer, program, d, unit, place, arrays, stored)
-        last_cursor, settled = _promoted(outer, program, dot, d, p, unit, place, cursor, arrays, share)
+        last_cursor, settled = _promoted(outer, d, p, unit, cursor)
     else:
         operand = open_operand(outer, program, dot, d, unit, place, arrays, share) if d.computed else None
         accumulator, first = multiply_next(outer, d, p, unit, cursor, operand)
@@ -155,49 +154,25 @@ def _drained(build: Build, d: PipelineDecisions, running: SSAValue, held: Sequen
 
 
 def _promoted(
-    build: Build,
-    program: tile.ProgramOp,
-    dot: tile.DotOp,
-    d: PipelineDecisions,
-    p: Pipeline,
-    unit: SSAValue,
-    place: TilePlace,
-    cursor: SSAValue,
-    arrays: dict[str, SSAValue],
-    share: SSAValue | None,
+    build: Build, d: PipelineDecisions, p: Pipeline, unit: SSAValue, cursor: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    """A tile's sum of scaled products of slots; (cursor, settled total).
+    """A tile's sum of products of slots that threads add up; (cursor, settled total).
 
     A turn of the loop takes as many slots as there are partial products: the tensor core multiplies one while the
-    threads promote the one before, and all are promoted at the turn's end (an assembler gives up on products in flight
-    round a loop whose registers are read). Turns of four or eight slots, in which the registers of two products come
-    and go, were no quicker on an H200. Scales are loaded when those of an earlier slot have been used.
+    threads add the one before, and all are added at the turn's end (an assembler gives up on products in flight round a
+    loop whose registers are read).
     """
-    row = affine(build, [(place.row, d.row_step), (unit, d.unit_step)], 0)
-    column = affine(build, [(place.column, d.column_step)], 0)
-    per_slot = len(scale_loads(dot))
-
-    def scales(where: Build, k: SSAValue | None, further: int) -> list[SSAValue]:
-        """Of the slot `further` slots after the turn's first; of slot `further` where there is no turn."""
-        terms = [] if k is None else [(k, d.shares * d.partials)]
-        which = affine(where, [*terms, *([(share, 1)] if share is not None else [])], further * d.shares)
-        return load_scales(where, program, dot, d, (row, column, which), arrays)
-
-    first = [value for slot in range(d.scales_ahead) for value in scales(build, None, slot)]
-    part = (d.unit_rows, d.multiplied_columns)
-    carried = [cursor, start_total(build, *part), *first]
-    inner, loop, loop_op = counted_loop(build, 0, carried, d.scaled_copies)
-    k, position, total, *loaded = loop.args
+    part = (d.unit_rows, d.tile_n)
+    inner, loop, loop_op = counted_loop(build, 0, [cursor, start_total(build, *part)])
+    _, position, total = loop.args
     products: list[tuple[SSAValue, SSAValue]] = []
     for _ in range(d.partials):
         products.append(multiply(inner, d, p, unit, position, None))
         position = advance(inner, position)
-    queue = list[SSAValue](loaded)
     for number, (partial, reading) in enumerate(products):
         wait = wgmma_wait(d.partials - 1 - number, reading, partial)
         inner.add(wait)
         release(inner, d, wait.results[0])
-        total = promote(inner, dot, total, wait.results[1], queue[:per_slot])
-        queue = [*queue[per_slot:], *scales(inner, k, number + d.scales_ahead)]
-    inner.add(ac.YieldOp.create(operands=[position, total, *queue]))
+        total = add_product(inner, total, wait.results[1])
+    inner.add(ac.YieldOp.create(operands=[position, total]))
     return loop_op.outputs[0], read_total(build, *part, loop_op.outputs[1])

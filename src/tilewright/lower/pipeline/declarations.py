@@ -27,7 +27,6 @@ from tilewright.lower.distribution.turns import declare_turns
 from tilewright.lower.expression import loads_in
 from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.pipeline.register_product import computed_loads
-from tilewright.lower.pipeline.scaled_product import scale_loads
 from tilewright.lower.pipeline.slots import RING
 from tilewright.lower.program import map_dims, shape_of, slot_bytes, tile_counts
 from tilewright.lower.ptx.spill_slots import declare_spill_slots
@@ -70,7 +69,7 @@ def operand_dims(
 
 def stream_arrays(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
     """The arrays of partial sums of streamed tiles; none where there are no such tiles."""
-    return stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.multiplied_columns))
+    return stream_workspaces(program, d.stream, d.tile_units, (d.unit_rows, d.tile_n))
 
 
 def team_arrays(program: tile.ProgramOp, d: PipelineDecisions) -> tuple[Buffer, ...]:
@@ -83,18 +82,13 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
     a_bytes, b_bytes = slot_bytes(d)
     cluster_size = d.cluster_m * d.cluster_n
     names = [d.a.buffer, f"{d.b.buffer}_right" if d.b.buffer == d.a.buffer else d.b.buffer]
-    taken = [d.a.buffer, d.b.buffer]
-    for operand in d.more_b:
-        again = taken.count(operand.buffer)
-        names.append(f"{operand.buffer}_{again}" if again else operand.buffer)
-        taken.append(operand.buffer)
-    operands = (d.a, d.b, *d.more_b)
+    operands = (d.a, d.b)
     # What threads copy is reached by a pointer, which is declared with the other arrays.
     maps = [
         None
         if operand.piece_bytes
         else tensor_map(build, name, operand.buffer, operand.map, operand_dims(program, d, operand, outer))
-        for name, operand, outer in zip(names, operands, (d.rows, *[d.columns] * (len(operands) - 1)), strict=True)
+        for name, operand, outer in zip(names, operands, (d.rows, d.columns), strict=True)
     ]
     arrays: dict[str, SSAValue] = {}
     for store in d.stores:
@@ -106,13 +100,12 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
                 arrays[kept] = tensor_map(build, name, store.parameter, each, dims)
     used = {parameter_name(program, load.tensor) for store in stores(program) for load in loads_in(store.value)}
     used |= {store.parameter for store in d.stores if store.path == "direct"}
-    used |= {parameter_name(program, load.tensor) for load in scale_loads(dots(program)[0])}
     used |= {parameter_name(program, load.tensor) for load in computed_loads(dots(program)[0], d)}
     used |= {operand.buffer for operand in operands if operand.piece_bytes}
     for buffer in buffers(program):
         if buffer.name in used:
             arrays[buffer.name] = global_array(build, buffer, shape_of(program, buffer.name))
-    a_map, b_map, *more_b_maps = (
+    a_map, b_map = (
         arrays[operand.buffer] if map_ is None else map_ for operand, map_ in zip(operands, maps, strict=True)
     )
     ring = build.value(
@@ -147,7 +140,7 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
     rows = None
     if d.rows_bytes:
         rows = buffer_of("rows", Element.U8.value, memory.rows, d.consumers, 1, d.rows_bytes, "none", ring=False)
-    declare_spill_slots(build, d, memory.spilled)
+    declare_spill_slots(build, d.spill_slots, d.consumers, memory.spilled)
     return Pipeline(
         d,
         ring,
@@ -157,7 +150,6 @@ def declare(build: Build, program: tile.ProgramOp, d: PipelineDecisions) -> tupl
         b_map,
         staging,
         rows,
-        tuple(more_b_maps),
         declare_meeting(build, d.split_sum, memory.partials, memory.barriers + _PAIR_BYTES * d.stages),
         declare_turns(build, memory.barriers + _PAIR_BYTES * d.stages) if d.turns else None,
         declare_partial_sums(build, stream_arrays(program, d) or team_arrays(program, d)),

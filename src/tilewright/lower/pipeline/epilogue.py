@@ -40,7 +40,6 @@ class Pipeline:
     b_map: SSAValue
     staging: SSAValue | None
     rows: SSAValue | None
-    more_b_maps: tuple[SSAValue, ...] = ()
     meeting: Meeting | None = None
     turns: SSAValue | None = None
     sums: PartialSums | None = None
@@ -76,7 +75,7 @@ def add_epilogue(
             build,
             store.value,
             accumulator,
-            Accumulated(d.rows, d.columns, rows, d.part_n, d.products, paired),
+            Accumulated(d.rows, d.columns, rows, d.part_n, paired),
             (row, column),
             sources,
             program,
@@ -117,7 +116,7 @@ def load_ahead(
     if not d.loads_ahead:
         return {}
     origin = _origin(build, d, unit, place, share)
-    shape = Accumulated(d.rows, d.columns, d.unit_rows, d.part_n, d.products)
+    shape = Accumulated(d.rows, d.columns, d.unit_rows, d.part_n)
     sources = sources_of(program, _of_matrix(build, program, d, place, arrays))
     loads = dict.fromkeys(load for store in stores(program) for load in loads_in(store.value))
     return {

@@ -74,24 +74,19 @@ def _fill(
     # CTAs along n share A's rows; along m, B's columns.
     a_step, b_step = d.box_steps
     filled = [
-        (d.a, p.a_map, p.a, place.row, (d.row_step, a_step), (0, 1)),
-        *(
-            (operand, descriptor, p.b, place.column, (d.column_step, b_step), (number, d.products))
-            for number, (operand, descriptor) in enumerate(
-                zip((d.b, *d.more_b), (p.b_map, *p.more_b_maps), strict=True)
-            )
-        ),
+        (d.a, p.a_map, p.a, place.row, (d.row_step, a_step)),
+        (d.b, p.b_map, p.b, place.column, (d.column_step, b_step)),
     ]
     k, slot = turn
     # Threads' copies first: what is asked of the copy engine before them holds back a warp of theirs.
     planned = sorted(zip(filled, d.async_plans, strict=False), key=lambda each: each[0][0].piece_bytes == 0)
-    for (operand, descriptor, buffer, tile_index, steps, part), plan in planned:
+    for (operand, descriptor, buffer, tile_index, steps), plan in planned:
         indices = (tile_index, k, *place.outermost(operand))
         if operand.piece_bytes:
             arrays = (descriptor, buffer, source_dimensions(program, d, operand))
-            tx = copy_pieces(build, d, operand, plan, arrays, indices, slot, steps, part, share, tx)
+            tx = copy_pieces(build, d, operand, plan, arrays, indices, slot, steps, share, tx)
             continue
-        tx, left = _copies(build, d, operand, plan, descriptor, buffer, indices, slot, steps, part, share, tx, left)
+        tx, left = _copies(build, d, operand, plan, descriptor, buffer, indices, slot, steps, share, tx, left)
     closing = AsyncCopyArriveOp if d.copies_by_threads else ac.TransactionCloseOp
     build.add(closing.create(operands=[tx]))
 
@@ -111,7 +106,6 @@ def _copies(
     indices: tuple[SSAValue, ...],
     slot: int,
     steps: tuple[int, int],
-    part_of_slot: tuple[int, int],
     share: SSAValue | None,
     tx: SSAValue,
     left: int,
@@ -119,9 +113,8 @@ def _copies(
     """Boxes that fill one operand's slot. Where several CTAs issue them, each loads its part and multicasts it.
 
     indices: of the tile, of the turn of the loop, then coordinates of further dimensions; slot: which of the turn's.
-    steps: elements of the outer axis from one tile to the next, and from one box to the next. part_of_slot: which of
-    how many operands that stand behind one another in the slot. share: which of the CTAs that share the contracted axis
-    this one is."""
+    steps: elements of the outer axis from one tile to the next, and from one box to the next.
+    share: which of the CTAs that share the contracted axis this one is."""
     tile_index, k, *further = indices
     outer_dimension = 1 if operand.major == "K" else 0
     (tile_step, box_step), outer_box = steps, operand.outer_box
@@ -129,7 +122,6 @@ def _copies(
     # A K-major slot as deep as several swizzle spans is one matrix a span, beside one another.
     spans = d.tile_k // operand.map.box[0] if operand.major == "K" else 1
     parts = boxes // spans
-    which, many = part_of_slot
     shared: dict[str, Attribute] = {}
     if peers > 1:
         # A span of the slot is peers x parts x box; this CTA's rank picks its part.
@@ -146,7 +138,7 @@ def _copies(
             ac.CopyIssueOp.create(
                 operands=[descriptor, buffer, tx, *coordinates],
                 properties={
-                    "offset_bytes": IntAttr(((span * many + which) * parts * peers + part) * plan.box_bytes),
+                    "offset_bytes": IntAttr((span * parts * peers + part) * plan.box_bytes),
                     "rank_offset_bytes": IntAttr(parts * plan.box_bytes if peers > 1 else 0),
                     "box_bytes": IntAttr(plan.box_bytes),
                     "multicast": IntAttr(peers),

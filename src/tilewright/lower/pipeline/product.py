@@ -38,11 +38,11 @@ def multiply(
     row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
     steps = row_bytes // _STEP_BYTES
     a_leading, a_stride, a_steps = _operand_strides(d.a, row_bytes, d.tile_m)
-    b_leading, b_stride, b_steps = _operand_strides(d.b, row_bytes, d.multiplied_columns)
+    b_leading, b_stride, b_steps = _operand_strides(d.b, row_bytes, d.tile_n)
     a_row_bytes = SPAN_BYTES if d.a.major == "K" else row_bytes
     properties: dict[str, Attribute] = {
         "m": IntAttr(rows),
-        "n": IntAttr(d.multiplied_columns),
+        "n": IntAttr(d.tile_n),
         "steps": IntAttr(steps),
         "element": StringAttr(d.a.map.element),
         "a_major": StringAttr(d.a.major),
@@ -57,7 +57,7 @@ def multiply(
         "b_step_bytes": int_array(b_steps),
     }
     operands = [phase, p.a, p.b, unit, running, None]
-    inflight = ac.InflightType(IntAttr(rows), IntAttr(d.multiplied_columns))
+    inflight = ac.InflightType(IntAttr(rows), IntAttr(d.tile_n))
     results = [inflight, ac.ReadingType(RING), None]
     op = ac.WgmmaIssueOp.build(operands=operands, properties=properties, result_types=results)
     build.add(op)
@@ -88,7 +88,7 @@ def multiply_next(
     computed = read_operand(build, d, p, operand, unit, phase, along, (a_steps, SPAN_BYTES))
     if held is not None:
         release(build, d, build.value(wgmma_wait(0, held, None)))
-    layout = _operand_strides(d.b, row_bytes, d.multiplied_columns)
+    layout = _operand_strides(d.b, row_bytes, d.tile_n)
     return issue_computed(build, d, p, computed, running, layout)
 
 

@@ -72,7 +72,7 @@ def open_operand(
     (raw,) = (load for load in loads_in(value) if len(axes_of(load.result)) == 2)
     row = affine(build, [(place.row, d.row_step), (unit, d.unit_step)], 0)
     column = affine(build, [(place.column, d.column_step)], 0)
-    shape = Accumulated(d.rows, d.columns, d.unit_rows, d.multiplied_columns)
+    shape = Accumulated(d.rows, d.columns, d.unit_rows, d.tile_n)
     sources = sources_of(program, arrays)
     vectors = computed_loads(dot, d)
     rows = {
@@ -153,7 +153,7 @@ def issue_computed(
         operands=[computed, p.b, *([running] if running is not None else [])],
         properties={
             "m": kind.m,
-            "n": IntAttr(d.multiplied_columns),
+            "n": IntAttr(d.tile_n),
             "steps": IntAttr(len(steps)),
             "element": kind.element,
             "b_major": StringAttr(d.b.major),
@@ -161,7 +161,7 @@ def issue_computed(
             "b_stride_bytes": IntAttr(stride),
             "b_step_bytes": int_array(steps),
         },
-        result_types=[ac.InflightType(kind.m, IntAttr(d.multiplied_columns)), ac.ReadingType(ring.ring)],
+        result_types=[ac.InflightType(kind.m, IntAttr(d.tile_n)), ac.ReadingType(ring.ring)],
     )
     build.add(op)
     build.add(ac.WgmmaCommitOp.create())

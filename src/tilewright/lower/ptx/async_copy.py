@@ -66,7 +66,6 @@ def copy_pieces(
     indices: Sequence[SSAValue],
     slot: int,
     steps: tuple[int, int],
-    part_of_slot: tuple[int, int],
     share: SSAValue | None,
     tx: SSAValue,
 ) -> SSAValue:
@@ -74,8 +73,7 @@ def copy_pieces(
 
     arrays: the operand's array, the ring's buffer, and the dimensions of `source_dimensions`. indices: of the tile, of
     the turn of the loop, then coordinates of further dimensions. steps: elements of the outer axis from one tile to
-    the next, and from one box to the next. part_of_slot: which of how many operands that stand
-    behind one another in the slot.
+    the next, and from one box to the next.
     """
     source, buffer, dimensions = arrays
     tile_index, k, *further = indices
@@ -84,7 +82,6 @@ def copy_pieces(
     # A K-major slot as deep as several swizzle spans is one matrix a span, beside one another.
     spans = d.tile_k // inner_box if operand.major == "K" else 1
     parts = plan.boxes // spans
-    which, many = part_of_slot
     deep = d.tile_k * d.shares
     slices = [(k, deep * d.partials), *([(share, d.tile_k)] if share is not None else [])]
     for number in range(plan.boxes):
@@ -93,7 +90,7 @@ def copy_pieces(
         depth = affine(build, slices, slot * deep + span * inner_box)
         coordinates = [*([depth, outer] if operand.major == "K" else [outer, depth]), *further]
         properties: dict[str, Attribute] = {
-            "offset_bytes": IntAttr(((span * many + which) * parts + part) * plan.box_bytes),
+            "offset_bytes": IntAttr((span * parts + part) * plan.box_bytes),
             "box": int_array(operand.map.box[:2]),
             "dimensions": int_array(dimensions),
             "piece_bytes": IntAttr(operand.piece_bytes),

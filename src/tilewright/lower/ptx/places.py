@@ -5,6 +5,7 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
@@ -139,6 +140,17 @@ class MappedFragmentPlace:
         return len(self.accumulator.blocks)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DeferredFragmentPlace:
+    """A fragment over rows and columns whose numbers are computed where they are used. number: emits one, in float32,
+    by 64-row block and value of it."""
+
+    element: str
+    columns: int
+    row_blocks: int
+    number: Callable[[int, int], str]
+
+
 PACKED_ELEMENTS = ("bf16", "f16")
 OPERAND_AXES = "mk"
 """Of a fragment of 8-bit elements that is a product's left operand."""
@@ -225,6 +237,7 @@ Place = (
     | AccumulatorPlace
     | LoadedFragmentPlace
     | MappedFragmentPlace
+    | DeferredFragmentPlace
     | FragmentPlace
     | ScalesPlace
     | ComputedPlace

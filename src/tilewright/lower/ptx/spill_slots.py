@@ -23,7 +23,6 @@ from tilewright.base.element import Element
 from tilewright.frontends.ptx.ast import Instruction
 from tilewright.frontends.ptx.reader import read
 from tilewright.ir.ac import operations as ac
-from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tier import MemoryType
 from tilewright.lower.build import Build
 from tilewright.lower.ptx.emit import Text
@@ -52,12 +51,12 @@ class Slots:
         return self.address + SLOT_BYTES * (self.threads * slot - self.first_thread)
 
 
-def declare_spill_slots(build: Build, d: PipelineDecisions, address: int) -> None:
-    """The shared memory of the slots, if there are any. address: in bytes."""
-    if not d.spill_slots:
+def declare_spill_slots(build: Build, slots: int, consumers: int, address: int) -> None:
+    """The shared memory of so many slots of the consumers' threads, if there are any. address: in bytes."""
+    if not slots:
         return
-    size = SLOT_BYTES * _WARPGROUP_THREADS * d.consumers
-    words = (StringAttr("SMEM"), StringAttr(Element.U8.value), IntAttr(d.spill_slots), IntAttr(size))
+    size = SLOT_BYTES * _WARPGROUP_THREADS * consumers
+    words = (StringAttr("SMEM"), StringAttr(Element.U8.value), IntAttr(slots), IntAttr(size))
     properties: dict[str, Attribute] = {
         "sym_name": StringAttr("spill_slots"),
         "address": IntAttr(address),

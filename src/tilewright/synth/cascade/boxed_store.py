@@ -26,7 +26,7 @@ from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.operand.operands import Site
 from tilewright.synth.store.staged_store import planned
 from tilewright.synth.store.store_chunks import StagedRow
-from tilewright.synth.store.turned_store import is_turnable, turned_boxes, turned_store
+from tilewright.synth.store.turned_store import turned_boxes, turned_store
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
 
@@ -35,7 +35,7 @@ def turned_results(
     program: tile.ProgramOp, axes: CascadeAxes, columns: int, target: Target, wanted: Wanted
 ) -> tuple[StoreDecision, ...]:
     """Those that lie contiguous along the rows, by boxes of 64 rows of a tile of so many columns."""
-    boxes = turned_boxes(program, axes.row, columns) if is_turnable(program, axes.row, wanted.misaligned) else ()
+    boxes = () if axes.batch else turned_boxes(program, axes.row, columns)
     if not boxes:
         return ()
     site = Site(program, target, wanted.misaligned, [])

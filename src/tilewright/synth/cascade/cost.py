@@ -21,11 +21,11 @@ from tilewright.targets import Target
 def cost(program: tile.ProgramOp, d: CascadeDecisions, target: Target) -> tuple[float, int]:
     """Time, in the unit of `estimated_time`, and bytes that are brought into slots on the way."""
     extents = program.extents
-    rows, most = -(-extents[d.row] // d.tile_rows), -(-extents[d.streamed] // d.tile_streamed)
+    rows, most = -(-extents[d.row] // d.row_step), -(-extents[d.streamed] // d.tile_streamed)
     lengths = [walked_part(each.begin, each.end, most, row)[1] for each in d.walked for row in range(rows)]
     lengths = lengths or [most] * rows
     tiles_of_row = math.prod(extents[axis] for axis in d.batch)
-    tiles_of_row *= -(-extents[d.column] // d.tile_columns) if d.column else 1
+    tiles_of_row *= -(-extents[d.column] // d.column_step) if d.column else 1
     whole, iterations = -(-rows * tiles_of_row // d.ctas) * most, sum(lengths) * tiles_of_row
     walked = max(max(lengths), -(-iterations // d.ctas)) if d.walked else whole
     time = estimated_time(program, cascade_axes(program), d, target) * walked / whole

@@ -56,6 +56,7 @@ from tilewright.ir.cascade_facts import (
 )
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.ir.decisions import ROWS_BYTES, RUN_BYTES
+from tilewright.ir.scaled_terms import loads_of_scales
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
@@ -100,9 +101,11 @@ from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
 from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
 from tilewright.synth.store.register_budget import register_budget
+from tilewright.synth.store.spill_slots import refuse_spill_slots
 from tilewright.synth.tile.shape import TileShape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -147,7 +150,8 @@ _WORDS_OF_ROW = 2
 class _Tile:
     """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
     consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; pair:
-    whether two CTAs compute tiles together."""
+    whether two CTAs compute tiles together; apart: parts of its rows and of its columns that boxes of their own
+    bring."""
 
     consumers: int
     columns: int
@@ -157,6 +161,7 @@ class _Tile:
     turns: bool = False
     cluster: tuple[int, int] = (1, 1)
     pair: bool = False
+    apart: tuple[int, int] = (1, 1)
 
     @property
     def rows(self) -> int:
@@ -194,7 +199,10 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
             )
     check_neighbours(program, axes, brought)
     if sums and not target.supports("tensor_memory"):
+        if axes.group:
+            refuse_spill_slots(wanted, f"products of rows in groups of {axes.group}")
         return _of_sum(program, axes, brought, sums, target, wanted)
+    refuse_spill_slots(wanted, "a program that does more than sum products")
     in_vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits)
     shared = shared_columns(program, axes, brought, target)
     found: list[CascadeDecisions] = []
@@ -284,12 +292,12 @@ def _of_sum(
     chosen = choose_sum_tile(program, axes, sums, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
     cluster = chosen.cluster
-    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster)
+    choice = _Tile(shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster, chosen.apart)
     slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
     slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
-    tiles = _tiles_along(program, axes.row, shape.rows * cluster[0])
-    tiles *= _tiles_along(program, axes.column, shape.columns * cluster[1])
+    tiles = _tiles_along(program, axes.row, shape.row_step * cluster[0])
+    tiles *= _tiles_along(program, axes.column, shape.column_step * cluster[1])
     tiles *= math.prod(program.extents[axis] for axis in axes.batch)
     together = math.prod(cluster) * shape.split
     at_once = target.limit("device.multiprocessors") // together
@@ -302,7 +310,8 @@ def _of_sum(
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
     vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
-    early = _begins_early(program, brought, wanted)
+    scaling = (first_alike(program, load) for each in sums for load in loads_of_scales(each.op))
+    early = _begins_early(program, (*brought, *scaling), wanted)
     if grouping:
         tiles = tile_count(program, (axes.row, shape.rows), (axes.column, shape.columns), axes.batch)
         early = begins_early_in_groups(wanted, read_once=chosen.read_once)
@@ -312,13 +321,16 @@ def _of_sum(
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, chosen.unit_rows, shape.consumers, shape.columns, shape.depth,
         0, slots, memory.rows_bytes, producer, consumer, launch, ctas, memory.bytes, tuple(reasons),
-        raster_group=chosen.group, turns=int(turns), stores=chosen.stores, store_plans=plans,
+        tile_order=chosen.order[0], raster_group=chosen.order[1], turns=int(turns), stores=chosen.stores,
+        store_plans=plans,
         staging_slots=memory.staging_slots, staging_slot_bytes=memory.staging_slot_bytes,
         programmatic=early, releases_first=int(bool(grouping) or shape.teams > 1 or tiles > ctas),
-        partials=chosen.partials, cluster=cluster,
+        partials=chosen.levels.slots, slot_parts=chosen.levels.parts, scales_ahead=chosen.levels.ahead, cluster=cluster,
         cut=(chosen.stream,) if chosen.stream else (), prefetch=prefetch[0], prefetch_columns=prefetch[1],
-        grouping=grouping, release_distance=chosen.release_distance, split=shape.split,
-        teams=shape.teams,
+        grouping=grouping, release_distance=chosen.scheduled.release_distance, split=shape.split,
+        teams=shape.teams, steps=shape.steps, loads_ahead=chosen.loads_ahead,
+        paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots,
+        schedule=chosen.scheduled.text,
     )  # fmt: skip
 
 
@@ -765,7 +777,8 @@ def _slot(
         count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
     )
     # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
-    rows = math.gcd(extents[outer] // peers, *blocks_along(read_dimensions(load.tensor), outer))
+    apart = dict(zip((axes.row, axes.column), choice.apart, strict=True)).get(outer, 1)
+    rows = math.gcd(extents[outer] // (peers * apart), *blocks_along(read_dimensions(load.tensor), outer))
     lookups = tuple(
         Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
         for number, each in enumerate(dimensions)

@@ -120,4 +120,4 @@ def tile_count(
 def tiles_of(program: tile.ProgramOp, d: CascadeDecisions) -> int:
     """`tile_count` of a decided program."""
     ctas = d.cluster[0] if d.pair else 1
-    return ctas * tile_count(program, (d.row, ctas * d.tile_rows), (d.column, d.tile_columns), d.batch)
+    return ctas * tile_count(program, (d.row, ctas * d.row_step), (d.column, d.column_step), d.batch)

@@ -1,6 +1,7 @@
-"""What does it take that tables lead to what slots have, and how is it said?
+"""What does it cost the thread that fills slots to ask tables where rows lie?
 
-Checked by: tests/synth/cascade/test_decide.py.
+Registers, while it waits for a slot: what a table says, and its address. Arrays that go by one table ask it once.
+Not handled: tables of values, which consumers load. Checked by: tests/synth/cascade/test_decide.py.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ from tilewright.synth.cascade.remade import in_words
 from tilewright.targets import Target
 
 _LOOKED_UP, _REGISTERS_LOOKED_UP = 2, 4
-"""So many places that tables say fit in the registers of the thread that fills slots; each further one takes so many
-more, for it and its address: with 64, ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
+"""So many places that tables say fit in these; each further one takes so many more, for it and its address: with 64,
+ptxas (13.0) spills nothing where 8 pages of 16 rows fill a slot."""
 
 
 def looked_up_registers(slots: tuple[SlotDecision, ...], target: Target) -> int:
-    """Of the thread that fills slots, for what tables say while it waits for one, beyond what it has anyway."""
+    """Of the thread that fills slots, beyond what it has anyway."""
     step = target.limit("setmaxnreg.registers_step")
-    # Arrays that go by one table ask it once.
     asked = {(each.table, each.axes, slot.outer): slot.boxes_down for slot in slots for each in slot.lookups}
     most = sum(asked.values())
     return -(-_REGISTERS_LOOKED_UP * max(0, most - _LOOKED_UP) // step) * step

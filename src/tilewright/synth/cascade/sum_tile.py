@@ -7,7 +7,8 @@ of `synth.tile.scaled_tile`. So is the question how shared memory is divided amo
 (`synth.store.shared_memory`). Which operand's axis the tile's rows run along is the program's form; the form is asked
 for that suits the tile (`suits_its_tile`).
 
-Not handled: tiles that overlap in what they load. Checked by: tests/synth/cascade/test_sum_tile.py.
+How far apart tiles of rows of no multiple lie says `synth.tile.steps`.
+Checked by: tests/synth/cascade/test_sum_tile.py, tests/lower/test_steps.py.
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ from dataclasses import dataclass, replace
 from tilewright.base.error import TilewrightError
 from tilewright.base.size import ceil_div, settled
 from tilewright.ir.ac.split import sum_parts
-from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of
+from tilewright.ir.cascade_facts import CascadeAxes, Product, cascade_axes, products_of, refuse_at
 from tilewright.ir.copy_decisions import StoreDecision
 from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import gathers, stores
+from tilewright.ir.tile.facts import gathers, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
+from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_depth
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
-from tilewright.synth.distribution.cluster_shape import choose_cluster
+from tilewright.synth.distribution.cluster_shape import choose_cluster, taken_by_clusters
 from tilewright.synth.distribution.grouped import GroupRows, choose_group_tile
 from tilewright.synth.distribution.split import require_split, require_teams
 from tilewright.synth.distribution.stream_k import LEAST_TURNED_COLUMNS, STREAMED_BYTES, CutTiles, choose_stream
+from tilewright.synth.distribution.tile_order import choose_tile_order
 from tilewright.synth.distribution.turns import (
     EVERY_STAGE,
     LargeTile,
@@ -43,44 +46,51 @@ from tilewright.synth.distribution.turns import (
     with_turns,
 )
 from tilewright.synth.operand.operands import loaded_step
-from tilewright.synth.operand.scaled_product import promoted_together
-from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, slots_wanted
-from tilewright.synth.schedule.walk_schedule import release_distance, shortest_walk
+from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
+from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, ScheduledLoop, slots_wanted
+from tilewright.synth.schedule.walk_schedule import schedule_walk, shortest_walk
 from tilewright.synth.store.register_budget import register_budget
 from tilewright.synth.store.shared_memory import SharedMemory, divide_shared_memory
 from tilewright.synth.store.store_chunks import staged_row
 from tilewright.synth.store.turned_store import is_turnable
-from tilewright.synth.tile import few_rows
 from tilewright.synth.tile.accumulation import level_depth
+from tilewright.synth.tile.few_rows import few_rows_shape, is_few_rows
 from tilewright.synth.tile.long_sum import long_sum_shape
 from tilewright.synth.tile.scaled_tile import choose_scaled_shape
 from tilewright.synth.tile.shape import TileQuestion, TileShape, choose_tile_shape
+from tilewright.synth.tile.steps import leave_in_bulk, parts_of, stepped
 from tilewright.synth.tile.thin_product import FEW_ROWS, is_thin, thin_shape
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
-
-_LEAST_GAIN = 0.03
-"""Of the model of few rows, as in `synth.tile.few_rows`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SumTile:
     """tile: its shape, and whether consumers take whole ones alternately; stores: results that leave in boxes;
-    group: tiles of rows in a band of the order of tiles; partials: slots of an iteration, of a sum in two levels;
-    cluster: CTAs along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if
-    any are; release_distance: products late that slots are released. Where rows stand in groups: read_once, whether no
-    byte of the columns' operands is expected to be read a second time; ctas, how many there are."""
+    order: in which tiles are taken, and tiles of rows in a band of it; levels: of a sum in two of them; cluster: CTAs
+    along rows and columns of tiles that bring each other what they need; stream: which tiles are cut, if any are;
+    scheduled: the loop over a tile's slices; loads_ahead: vectors of the results that are loaded while a tile's first
+    products run. Where rows stand in groups: read_once, whether no byte of the columns' operands is expected to be read
+    a second time; ctas, how many there are."""
 
     tile: LargeTile
     stores: tuple[StoreDecision, ...]
     memory: SharedMemory
-    group: int
-    partials: int
+    order: tuple[str, int]
+    levels: Levels
     cluster: tuple[int, int]
     stream: TileStream | None
-    release_distance: int
+    scheduled: ScheduledLoop
+    loads_ahead: tuple[str, ...]
     read_once: bool = False
     ctas: int = 0
+
+    @property
+    def apart(self) -> tuple[int, int]:
+        """Parts of a tile's rows and of its columns that overlap, where tiles do."""
+        shape = self.tile.shape
+        units = 1 if self.tile.turns else shape.consumers
+        return units if shape.steps[0] else 1, parts_of(shape) if shape.steps[1] else 1
 
     @property
     def unit_rows(self) -> int:
@@ -94,7 +104,7 @@ def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> b
     axes, (product, *others) = cascade_axes(program), products_of(program)
     if others or gathers(program):
         return True
-    question = _question(program, axes, [product], target, wanted)
+    question = sum_question(program, axes, [product], target, wanted)
     return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
 
 
@@ -110,7 +120,12 @@ def choose_sum_tile(
     if axes.group:
         return _of_groups(program, axes, sums, target, wanted, reasons)
     turned = _lies_along_rows(program, axes)
-    question = _question(program, axes, sums, target, wanted)
+    if len(sums) > 1 and wanted.swapped not in (None, turned):
+        raise TilewrightError(
+            f"the operand that {len(sums)} products have in common has the rows of their tiles",
+            remedy="leave the orientation to the compiler",
+        )
+    question = sum_question(program, axes, sums, target, wanted)
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:
         # Of a form that nobody asked for: with the rows that it gives.
@@ -138,6 +153,8 @@ def choose_sum_tile(
         leaving = turned_results(program, axes, stored, target, wanted)
     else:
         leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
+    shape, leaving = _stepped(program, axes, sums, shape, cluster, leaving, wanted, turns=large.turns)
+    large = replace(large, shape=shape)
     loop = _loop(question, shape, columns, target, turns=large.turns)
     needed = slots_wanted(loop, target)
     enough, most = EVERY_STAGE if large.turns else needed, needed + SPARE_SLOTS
@@ -148,9 +165,12 @@ def choose_sum_tile(
     memory = with_turns(memory, large.turns, target)
     left, right = question.loaded_steps
     _require_parts(shape, cluster, (right, left) if turned else (left, right))
-    rows, columns = shape.rows * cluster[0], shape.columns * cluster[1]
-    group = min(raster_group(rates_of(target), rows, columns), math.ceil(program.extents[axes.row] / rows))
-    partials = _partials(question, shape, target)
+    rows, columns = program.extents[axes.row], program.extents[axes.column]
+    tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
+    order = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
+    if wanted.ordered:
+        raise TilewrightError("a walk issues products as they come", remedy="leave out the order of issue")
+    levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {
         "CTAs of a cluster share what they load": cluster != (1, 1),
@@ -159,14 +179,42 @@ def choose_sum_tile(
         "how many tiles there are only a launch knows": not known,
         "a batch has several matrices": bool(axes.batch),
         "products share an operand": len(sums) > 1,
-        "an iteration of a sum in two levels has two slots": partials > 1,
+        "an iteration of a sum in two levels has two slots": levels.slots > 1,
+        "products are scaled by blocks": question.scaled,
     }
     obstacle = next((why for why, stands in obstacles.items() if stands), "")
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
-    late = release_distance(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
-    return SumTile(large, leaving, memory, group, partials, cluster, stream, late)
+    late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
+    ahead = _loads_ahead(program, axes, large, len(sums), levels.slots, target)
+    return SumTile(large, leaving, memory, order, levels, cluster, stream, late, ahead)
+
+
+def _stepped(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    shape: TileShape,
+    cluster: tuple[int, int],
+    leaving: tuple[StoreDecision, ...],
+    wanted: Wanted,
+    *,
+    turns: bool,
+) -> tuple[TileShape, tuple[StoreDecision, ...]]:
+    """The tile with its step, where there may be one, and stores that end at it."""
+    product, held = sums[0], sums[0].held.owner
+    assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
+    alone = len(sums) == 1 and not (axes.batch or scaled_depth(sums))
+
+    def major(load: tile.LoadOp) -> str:
+        return "K" if _is_along(load, axes.streamed) else "MN"
+
+    parts = (1 if turns else shape.consumers, parts_of(shape))
+    sides, cut = (major(held), major(product.brought)), leaving if alone else ()
+    asked = any(wanted.steps or ())
+    shape, cut = stepped(program, (axes.row, axes.column), shape, parts, cluster, sides, cut, asked=asked)
+    return shape, cut if alone else leaving
 
 
 def _of_groups(
@@ -178,21 +226,33 @@ def _of_groups(
     reasons: list[str],
 ) -> SumTile:
     """Where rows stand in groups. Results leave along rows, which end where a group does."""
-    question = _question(program, axes, sums, target, wanted)
+    question = sum_question(program, axes, sums, target, wanted)
     extents = program.extents
     in_all = extents[axes.row] * (extents[axes.group] if axes.pitch else 1)
     rows = GroupRows(in_all, extents[axes.group], extents[axes.column], extents[axes.streamed])
     along = all(_is_along(each.brought, axes.streamed) for each in sums)
-    found = choose_group_tile(rows, question, target, wanted, reasons, along=along)
+    deep = replace(wanted, depth=question.scaled_depth) if question.scaled else wanted
+    found = choose_group_tile(rows, question, target, deep, reasons, along=along)
     shape = found.shape
     memory = SharedMemory(found.stages, 0, 0, ROWS_BYTES, found.smem_bytes)
     loop = _loop(question, shape, shape.columns, target, turns=found.turns)
-    partials = _partials(question, shape, target)
+    levels = _levels(program, axes, sums, question, shape, target)
     name = program.sym_name.data
-    late = release_distance(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
-    group = raster_group(rates_of(target), shape.rows, shape.columns)
+    late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
+    order = ("grouped", raster_group(rates_of(target), shape.rows, shape.columns))
     tile_ = LargeTile(shape, found.turns)
-    return SumTile(tile_, (), memory, group, partials, (1, 1), None, late, found.read_once, found.ctas)
+    ahead = _loads_ahead(program, axes, tile_, len(sums), levels.slots, target)
+    return SumTile(tile_, (), memory, order, levels, (1, 1), None, late, ahead, found.read_once, found.ctas)
+
+
+def _loads_ahead(
+    program: tile.ProgramOp, axes: CascadeAxes, large: LargeTile, sums: int, partials: int, target: Target
+) -> tuple[str, ...]:
+    """Beside a total, the partial products of an iteration have registers of their own."""
+    shape = large.shape
+    _, _, registers = register_budget(shape.consumers, target, shape.resident)
+    unit = unit_shape(shape, large.turns)
+    return choose_loads_ahead(program, (axes.row, axes.column), unit, sums * (1 + partials), registers)
 
 
 def _is_along(load: tile.LoadOp, axis: str) -> bool:
@@ -215,7 +275,8 @@ def _cut_tiles(
     columns and what is walked; obstacle: why none can be cut; narrow: results leave turned, of few columns."""
     shape = tile.shape
     rows, columns, slices = (
-        math.ceil(extent / size) for extent, size in zip(extents, (shape.rows, shape.columns, shape.depth), strict=True)
+        math.ceil(extent / size)
+        for extent, size in zip(extents, (shape.row_step, shape.column_step, shape.depth), strict=True)
     )
     least, fitted = 2 if tile.turns else 1, element_bytes == STREAMED_BYTES and not narrow
     depths = (shape.rows, shape.columns, shape.depth)
@@ -240,13 +301,21 @@ def _require_parts(shape: TileShape, cluster: tuple[int, int], steps: tuple[int,
             )
 
 
-def _partials(question: TileQuestion, shape: TileShape, target: Target) -> int:
-    """Slots of an iteration whose products are added to a total one by one; 0 where the tensor core has the sum."""
+def _levels(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    sums: Sequence[Product],
+    question: TileQuestion,
+    shape: TileShape,
+    target: Target,
+) -> Levels:
+    """How products are added to a total one by one, where the tensor core has not the sum."""
     if not question.scaled_depth:
-        return 0
+        return Levels()
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
-    part = (shape.rows // shape.consumers, question.products * shape.columns)
-    return promoted_together(part, math.ceil(question.extents[2] / (shape.depth * shape.shares)), registers)
+    part = (shape.rows // shape.consumers, shape.columns)
+    slices = math.ceil(question.extents[2] / (shape.depth * shape.shares))
+    return choose_levels(program, axes, sums, part, shape.depth, slices, registers)
 
 
 def _loop(question: TileQuestion, shape: TileShape, columns: int, target: Target, *, turns: bool) -> LoopShape:
@@ -275,7 +344,7 @@ def _lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
     return strides.get(axes.column, 1) != 1 and strides.get(axes.row) == 1
 
 
-def _question(
+def sum_question(
     program: tile.ProgramOp, axes: CascadeAxes, sums: Sequence[Product], target: Target, wanted: Wanted
 ) -> TileQuestion:
     """What is asked of a tile, with the axis along which results are contiguous as that of the columns. Of several
@@ -290,7 +359,14 @@ def _question(
     element_bytes = tensor_type(product.brought.tensor).element_kind.bytes
     free = not axes.batch and wanted.swapped is None and len(sums) == 1
     turnable = free and is_turnable(program, columns, wanted.misaligned)
-    orientations = (turned,) if len(sums) > 1 else (False, True) if turnable and extents[0] <= FEW_ROWS else (False,)
+    # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
+    stored = {parameter_name(program, store.tensor) for store in stores(program)}
+    few = extents[0] <= FEW_ROWS and not (axes.group or stored & set(wanted.mapped))
+    orientations = (turned,) if len(sums) > 1 else (False, True) if few else (False,)
+    scaled = scaled_depth(sums)
+    if scaled and wanted.accumulation == "fast":
+        what = "a product that is scaled inside its loop cannot be summed by the tensor core alone"
+        refuse_at(product.op, what, "leave out accumulation='fast'")
     return TileQuestion(
         extents,
         element_bytes,
@@ -298,15 +374,17 @@ def _question(
         orientations,
         steps,
         len(sums),
-        scaled_depth=level_depth(element_bytes, extents[2], wanted),
+        scaled_depth=scaled or level_depth(element_bytes, extents[2], wanted),
+        scaled=bool(scaled),
         batch=math.prod(program.extents[axis] for axis in axes.batch if axis != axes.group),
         turnable=turnable,
+        bulk=free and leave_in_bulk(program, wanted.misaligned),
     )
 
 
 def _is_known(program: tile.ProgramOp, axes: CascadeAxes, shape: TileShape) -> bool:
     """Whether there are as many tiles at every extent."""
-    sides = ((axes.row, shape.rows), (axes.column, shape.columns))
+    sides = ((axes.row, shape.row_step), (axes.column, shape.column_step))
     counts = [settled(ceil_div(program.sizes[axis], size), program.run_time) for axis, size in sides]
     return all(isinstance(count, int) for count in counts)
 
@@ -319,24 +397,17 @@ def _chosen(
     if is_thin(question, wanted):
         shape = thin_shape(question, target, reasons)
     else:
-        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=True)
+        shape = choose_scaled_shape(rates, question, target, wanted, reasons, alone=alone)
         shape = shape or choose_tile_shape(rates, question, target, wanted, reasons)
     large = choose_turns(rates, question, shape, target, wanted, reasons, {})
     if not alone:
         summed = long_sum_shape(question, large.shape, target, wanted, reasons)
         large = large if summed == large.shape else LargeTile(summed, turns=False)
-    if not few_rows.is_few_rows(question, target, replace(wanted, stream_k=None)):
+    if not is_few_rows(question, target, replace(wanted, stream_k=None)):
         return large
-    stages = few_rows.stages_of(large.shape, question, target)
-    given = few_rows.row_cycles(few_rows.parameters_of(target), rates, question, large.shape, stages, target)
-    found = few_rows.estimated(question, target)
-    left = [pair for pair in found if not alone or (pair[0].teams == 1 and not pair[0].paired)]
-    best, cycles = min(left, key=lambda pair: pair[1], default=(large.shape, given))
-    if cycles > (1 - _LEAST_GAIN) * given:
-        return large
-    shared = f", shared by {best.teams} x {best.split} CTAs" if best.shares > 1 else ""
-    reasons.append(
-        f"tile {best.rows}x{best.columns}x{best.depth}{shared}: about {cycles:.0f} cycles by the small-M model, "
-        f"against {given:.0f} of {large.shape.rows}x{large.shape.columns}"
-    )
-    return LargeTile(replace(best, steps=(0, 0)), turns=False)
+
+    def fits(shape: TileShape) -> bool:
+        return not alone or (shape.teams == 1 and not shape.paired)
+
+    found = few_rows_shape(question, large.shape, target, reasons, fits=fits, turns=large.turns)
+    return LargeTile(found, large.turns and replace(found, steps=large.shape.steps) == large.shape)

@@ -34,6 +34,7 @@ from tilewright.ir.cascade_facts import (
     shared_sums,
 )
 from tilewright.ir.cascade_facts import slot_sums as sums_of_walk
+from tilewright.ir.scaled_terms import scales_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import loads, loops
 from tilewright.ir.tile.gather import GatherOp
@@ -77,10 +78,11 @@ class TensorPlacement:
 
 
 def slot_sums(program: tile.ProgramOp, target: Target) -> tuple[Product, ...]:
-    """The products of a program all of whose walks do nothing but sum products of two slots; where sums are registers,
-    only of those of one operand, and of arrays as they lie."""
+    """The products of a program all of whose walks do nothing but sum products of two slots: where sums are registers,
+    only of those of one operand, and of arrays as they lie; elsewhere, those that nothing scales."""
     if target.supports("tensor_memory"):
-        return all_slot_sums(program)
+        found = all_slot_sums(program)
+        return () if any(scales_of(each.op) for each in found) else found
     gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
     return () if gathered else shared_sums(program)
 

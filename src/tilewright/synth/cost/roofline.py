@@ -18,12 +18,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from tilewright.ir.decisions import Decisions, PipelineDecisions
+from tilewright.ir.cascade import CascadeDecisions
+from tilewright.ir.decisions import Decisions
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import axes_of, dots, gathers, loads, stores
+from tilewright.ir.tile.contract import ContractOp
+from tilewright.ir.tile.facts import axes_of, gathers, loads, stores
 from tilewright.ir.tile.types import read_type, tensor_type, value_type
-from tilewright.synth.cost.time_model import OrientedShape, fetched_bytes, oriented_shape, predicted_time
+from tilewright.synth.cost.product_kernel import ProductKernel, Summed, in_two_levels, is_summed, product_kernel
+from tilewright.synth.cost.time_model import predicted_time
 from tilewright.targets import Target
 
 Kind = Literal["bytes", "operations"]
@@ -103,17 +106,15 @@ def program_roofline(program: tile.ProgramOp, decisions: Decisions, target: Targ
     dram = target.limit("device.dram_bytes_per_second")
     tiers = [Resource("device memory", "bytes", compulsory_bytes(program), dram)]
     predicted: float | None = None
-    if isinstance(decisions, PipelineDecisions):
-        extents = product_extents(program, decisions)
-        shape = oriented_shape(decisions, extents)
+    if is_summed(decisions):
+        kernel = product_kernel(decisions, product_extents(program, decisions), stored_bytes(program))
         l2 = target.limit("device.l2_bytes_per_cycle_per_multiprocessor") * everywhere
-        stored = shape.rows * shape.columns * shape.stored_bytes
-        tiers.append(Resource("L2 cache", "bytes", fetched_bytes(decisions, shape) + stored, l2))
+        stored = kernel.rows * kernel.columns * kernel.stored_bytes
+        tiers.append(Resource("L2 cache", "bytes", kernel.fetched_bytes + stored, l2))
         banks = target.limit("multiprocessor.shared_banks") * target.limit("multiprocessor.shared_bank_bytes")
-        read = _shared_bytes(decisions, shape, target)
+        read = _shared_bytes(kernel, target)
         tiers.append(Resource("shared memory", "bytes", read, banks * everywhere))
-        if not decisions.promoted:
-            predicted = predicted_time(decisions, extents, target).microseconds
+        predicted = predicted_microseconds(program, decisions, target)
     return ProgramRoofline((*units, *tiers), predicted)
 
 
@@ -132,8 +133,23 @@ def compulsory_bytes(program: tile.ProgramOp) -> int:
     return found
 
 
+def stored_bytes(program: tile.ProgramOp) -> int:
+    """Of each element of the results."""
+    return sum(tensor_type(op.tensor).element_kind.bytes for op in stores(program))
+
+
+def predicted_microseconds(program: tile.ProgramOp, decisions: Decisions, target: Target) -> float | None:
+    """Of the product's launch by the time model; None where the model is not of such programs."""
+    if not is_summed(decisions) or in_two_levels(decisions):
+        return None
+    return predicted_time(
+        decisions, product_extents(program, decisions), target, stored_bytes=stored_bytes(program)
+    ).microseconds
+
+
 def _operand_bytes(program: tile.ProgramOp) -> int:
-    return value_type(dots(program)[0].left).element_kind.bytes
+    product = next(op for op in program.walk() if isinstance(op, tile.DotOp | ContractOp))
+    return value_type(product.left).element_kind.bytes
 
 
 def _operations(program: tile.ProgramOp) -> tuple[int, int, int]:
@@ -142,9 +158,9 @@ def _operations(program: tile.ProgramOp) -> tuple[int, int, int]:
     tensor = arithmetic = special = 0
     for op in program.walk():
         match op:
-            case tile.DotOp():
+            case tile.DotOp() | ContractOp():
                 tensor += 2 * math.prod(extents[axis] for axis in {*axes_of(op.left), *axes_of(op.right)})
-            case tile.UnaryOp() | tile.BinaryOp():
+            case tile.UnaryOp() | tile.BinaryOp() if not _is_a_sum(op):
                 points = math.prod(extents.get(axis, 1) for axis in axes_of(op.result))
                 if op.function.data in SPECIAL:
                     special += points
@@ -155,20 +171,29 @@ def _operations(program: tile.ProgramOp) -> tuple[int, int, int]:
     return tensor, arithmetic, special
 
 
-def product_extents(program: tile.ProgramOp, decisions: PipelineDecisions) -> tuple[int, int, int]:
-    """Rows, columns and contracted elements as the program has them."""
+def _is_a_sum(op: tile.UnaryOp | tile.BinaryOp) -> bool:
+    """Whether an addition is the tensor core's, to what a walk carries."""
+    return isinstance(op, tile.BinaryOp) and isinstance(op.right.owner, ContractOp)
+
+
+def product_extents(program: tile.ProgramOp, decisions: Summed) -> tuple[int, int, int]:
+    """Rows, columns and contracted elements: of a pipeline as the program has them, of a walk as its tiles do."""
+    if isinstance(decisions, CascadeDecisions):
+        axes = (decisions.row, decisions.column, decisions.streamed)
+        row, column, contracted = (program.extents[axis] for axis in axes)
+        return row, column, contracted
     rows, columns = decisions.rows, decisions.columns
     if decisions.swapped:
         rows, columns = columns, rows
     return program.extents[rows], program.extents[columns], program.extents[decisions.contracted]
 
 
-def _shared_bytes(decisions: PipelineDecisions, shape: OrientedShape, target: Target) -> int:
-    """Read by tensor cores: every 64 rows of a tile read all of its columns' operand. What copies write is left out,
+def _shared_bytes(kernel: ProductKernel, target: Target) -> int:
+    """Read by tensor cores: every 64 rows of a tile read all of its columns' operands. What copies write is left out,
     since it is not known to take time from the reads."""
-    blocks = math.ceil(decisions.tile_m / target.limit("product.rows"))
-    slices = shape.tiles * math.ceil(shape.depth / decisions.tile_k)
-    return slices * (decisions.tile_m + blocks * shape.multiplied) * decisions.tile_k * shape.element_bytes
+    blocks = math.ceil(kernel.tile_rows / target.limit("product.rows"))
+    slices = kernel.tiles * math.ceil(kernel.depth / kernel.tile_depth)
+    return slices * (kernel.tile_rows + blocks * kernel.multiplied) * kernel.tile_depth * kernel.element_bytes
 
 
 @dataclass(frozen=True, slots=True)

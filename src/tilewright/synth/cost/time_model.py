@@ -1,7 +1,7 @@
-"""How long does a decided pipeline take, in microseconds, from the end of the launch before to its own end?
+"""How long does a decided product take, in microseconds, from the end of the launch before to its own end?
 
-One closed form for every configuration: large tiles shared or taken in turn, thin products, splits, few stages. A CTA's
-slice of the contracted axis takes the longest of
+One closed form for every configuration of a pipeline, or of a walk that sums (`synth.cost.product_kernel`): large tiles
+shared or taken in turn, thin products, splits, few stages. A CTA's slice of the contracted axis takes the longest of
 
 - multiplying it, at the tensor cores' rate or at that of the shared memory that they read;
 - fetching it from the L2 cache, or copying it by threads where no tensor map describes it;
@@ -34,6 +34,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 from tilewright.ir.decisions import PipelineDecisions
+from tilewright.synth.cost.product_kernel import ProductKernel, Summed, product_kernel
 from tilewright.synth.operand.async_copy import copying_cycles
 from tilewright.synth.tile.long_sum import handing_cycles
 from tilewright.synth.tile.long_sum import parameters_of as sum_parameters_of
@@ -110,55 +111,57 @@ class PredictedTime:
 
 
 def predicted_time(
-    decisions: PipelineDecisions,
+    decisions: Summed,
     extents: tuple[int, int, int],
     target: Target,
     parameters: TimeParameters | None = None,
+    stored_bytes: int | None = None,
 ) -> PredictedTime:
     """The time of a product of (rows, columns, contracted) elements as the program has them, swapped or not.
 
-    parameters: others than the target's. Raises TilewrightError where the target states none.
+    parameters: others than the target's; stored_bytes: as of `product_kernel`. Raises TilewrightError where the target
+    states none.
     """
-    shape = oriented_shape(decisions, extents)
+    kernel = product_kernel(decisions, extents, stored_bytes)
+    copied = copying_cycles(decisions, target) if isinstance(decisions, PipelineDecisions) else 0.0
     p = parameters or parameters_of(target)
     cycle = 1e6 / target.limit("device.clock_hertz")
     multiprocessors = target.limit("device.multiprocessors")
-    kind = "bf16" if shape.element_bytes == 2 else "f8"
+    kind = "bf16" if kernel.element_bytes == 2 else "f8"
     operations = target.limit(f"product.{kind}_flop_per_cycle_per_multiprocessor")
     l2_bytes = target.limit("device.l2_bytes_per_cycle_per_multiprocessor")
     dram_bytes = target.limit("device.dram_bytes_per_second") / target.limit("device.clock_hertz")
 
     # What all CTAs ask of the memory.
-    workers = max(1, decisions.ctas // decisions.shares)
-    fetched = fetched_bytes(decisions, shape)
-    l2 = fetched / (l2_bytes * multiprocessors)
-    missed = p.reread_permille / 1000 * _missed_bytes(decisions, shape, workers, target)
-    read = (shape.compulsory_bytes + missed) / (dram_bytes * p.read_permille / 1000)
+    workers = max(1, kernel.ctas // kernel.shares)
+    l2 = kernel.fetched_bytes / (l2_bytes * multiprocessors)
+    missed = p.reread_permille / 1000 * _missed_bytes(kernel, workers, target)
+    read = (kernel.compulsory_bytes + missed) / (dram_bytes * p.read_permille / 1000)
     memory = _norm((read, l2), p.memory_norm_permille)
 
     # One slice of one CTA.
-    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.shares))
-    waves = math.ceil(shape.tiles / workers)
-    loaded_rows = 0 if decisions.computed else decisions.tile_m * decisions.products
+    slices = math.ceil(kernel.depth / (kernel.tile_depth * kernel.shares))
+    waves = math.ceil(kernel.tiles / workers)
+    loaded_rows = 0 if kernel.computed else kernel.tile_rows * kernel.products
     multiply = multiply_cycles(
-        (decisions.tile_m, shape.multiplied, decisions.tile_k), loaded_rows, shape.element_bytes, target
+        (kernel.tile_rows, kernel.multiplied, kernel.tile_depth), loaded_rows, kernel.element_bytes, target
     )
-    fetch = 1000 * shape.slot_bytes / p.fetch_bytes_per_kilocycle
-    held = (1 + decisions.release_distance) * max(multiply, fetch)
-    ring = (p.latency_cycles + held) / decisions.stages + p.loaded_permille / 1000 * read / (slices * waves)
-    each = _norm((multiply, fetch, ring, copying_cycles(decisions, target)), p.slice_norm_permille)
-    if decisions.release_distance == 0:
+    fetch = 1000 * kernel.slot_bytes / p.fetch_bytes_per_kilocycle
+    held = (1 + kernel.release_distance) * max(multiply, fetch)
+    ring = (p.latency_cycles + held) / kernel.stages + p.loaded_permille / 1000 * read / (slices * waves)
+    each = _norm((multiply, fetch, ring, copied), p.slice_norm_permille)
+    if kernel.release_distance == 0:
         each += target.limit("latency.product_cycles") + target.limit("pipeline.restart_cycles")
 
     # The CTA with most tiles.
-    epilogue = _epilogue_cycles(decisions, shape, p, target)
+    epilogue = _epilogue_cycles(kernel, p, target)
     taken = 0.0
     taken_waves = float(waves)
-    if decisions.streamed:
-        taken_waves = (shape.tiles - decisions.streamed) // workers + 1 - decisions.head_slices / slices
+    if kernel.streamed:
+        taken_waves = (kernel.tiles - kernel.streamed) // workers + 1 - kernel.head_slices / slices
         taken = p.taken_cycles
     product = slices * each
-    if decisions.turns:
+    if kernel.turns:
         both = (taken_waves * product + waves * epilogue) / 2
         loop = max(taken_waves * (product + p.turn_cycles), both) + epilogue
     else:
@@ -166,73 +169,26 @@ def predicted_time(
     # The first slice comes before anything overlaps.
     loop += taken + each
 
-    flop = 2 * shape.rows * shape.columns * shape.depth * decisions.products
+    flop = 2 * kernel.rows * kernel.columns * kernel.depth * kernel.products
     ideal = flop / (operations * multiprocessors)
     # Products that take less leave the clock higher.
     brief = min(1.0, ideal * cycle / target.limit("time_model.brief_microseconds"))
     power = ideal / (1 - (1000 - p.sustained_permille) / 1000 * brief)
-    start = p.start_cycles + (0.0 if has_room_beside(decisions, target) else p.alone_cycles)
+    start = p.start_cycles + (0.0 if has_room_beside(kernel, target) else p.alone_cycles)
     total = start + _norm((loop, memory, power), p.kernel_norm_permille)
     return PredictedTime(total * cycle, start * cycle, loop * cycle, epilogue * cycle, memory * cycle, power * cycle)
 
 
-def has_room_beside(decisions: PipelineDecisions, target: Target) -> bool:
+def has_room_beside(kernel: ProductKernel, target: Target) -> bool:
     """Whether the multiprocessors hold two launches' CTAs at once: by shared memory, registers and threads."""
-    threads = target.limit("warpgroup.threads") * (1 + decisions.consumers)
-    shared = decisions.smem_bytes + target.limit("cta.shared_reserved_bytes")
+    threads = target.limit("warpgroup.threads") * (1 + kernel.consumers)
+    shared = kernel.smem_bytes + target.limit("cta.shared_reserved_bytes")
     held = min(
         target.limit("multiprocessor.shared_bytes") // shared,
-        target.limit("multiprocessor.registers") // (threads * decisions.launch_registers),
+        target.limit("multiprocessor.registers") // (threads * kernel.launch_registers),
         target.limit("multiprocessor.threads_max") // threads,
     )
-    return 2 * decisions.ctas <= held * target.limit("device.multiprocessors")
-
-
-@dataclass(frozen=True, slots=True)
-class OrientedShape:
-    """A product in the accumulator's orientation. multiplied: columns of all accumulators of a tile; slot_bytes: of one
-    CTA's slot; stored_bytes: of each element of the result; tiles: of all products of a batch."""
-
-    rows: int
-    columns: int
-    depth: int
-    multiplied: int
-    element_bytes: int
-    slot_bytes: int
-    stored_bytes: int
-    compulsory_bytes: int
-    tiles: int
-
-
-def oriented_shape(decisions: PipelineDecisions, extents: tuple[int, int, int]) -> OrientedShape:
-    """The product of (rows, columns, contracted) elements as its tiles see it."""
-    rows, columns, depth = extents
-    if decisions.swapped:
-        rows, columns = columns, rows
-    a, b = decisions.a, decisions.b
-    element_bytes = a.map.tensor_map().element.bytes
-    loaded = a.loaded_extent(decisions.tile_m) + b.loaded_extent(decisions.tile_n) * decisions.products
-    stored_bytes = sum(store.map.tensor_map().element.bytes for store in decisions.stores)
-    batch = a.map.dims[2] if decisions.batch and len(a.map.dims) > 2 else 1
-    tiles = math.ceil(rows / decisions.row_step) * math.ceil(columns / decisions.column_step) * batch
-    inputs = (rows + columns * decisions.products) * depth * element_bytes
-    return OrientedShape(
-        rows * batch,
-        columns,
-        depth,
-        decisions.multiplied_columns,
-        element_bytes,
-        loaded * decisions.tile_k * element_bytes,
-        stored_bytes,
-        batch * (inputs + rows * columns * stored_bytes),
-        tiles,
-    )
-
-
-def fetched_bytes(decisions: PipelineDecisions, shape: OrientedShape) -> int:
-    """Bytes that all CTAs together fetch from the L2 cache for the product."""
-    slices = math.ceil(shape.depth / (decisions.tile_k * decisions.shares))
-    return shape.tiles * decisions.shares * slices * shape.slot_bytes
+    return 2 * kernel.ctas <= held * target.limit("device.multiprocessors")
 
 
 def least_microseconds(
@@ -277,30 +233,30 @@ def multiply_cycles(
     return max(tensor, read_bytes / shared_bytes)
 
 
-def _epilogue_cycles(decisions: PipelineDecisions, shape: OrientedShape, p: TimeParameters, target: Target) -> float:
-    rows, columns = min(decisions.tile_m, shape.rows), min(decisions.part_n, shape.columns)
-    stored = rows * columns * shape.stored_bytes / (1 if decisions.turns else decisions.consumers)
-    if all(store.path == "tma" for store in decisions.stores):
+def _epilogue_cycles(kernel: ProductKernel, p: TimeParameters, target: Target) -> float:
+    rows, columns = min(kernel.tile_rows, kernel.rows), min(kernel.part_columns, kernel.columns)
+    stored = rows * columns * kernel.stored_bytes / (1 if kernel.turns else kernel.consumers)
+    if kernel.in_boxes:
         cycles = 1000 * stored / p.store_bytes_per_kilocycle
     else:
         cycles = 1000 * stored / p.scattered_bytes_per_kilocycle
     sums = sum_parameters_of(target)
-    if decisions.split > 1:
-        cycles += p.meeting_cycles + (decisions.split - 2) * sums.member_cycles
-    return cycles + handing_cycles(sums, decisions.tile_m * decisions.part_n, decisions.teams)
+    if kernel.split > 1:
+        cycles += p.meeting_cycles + (kernel.split - 2) * sums.member_cycles
+    return cycles + handing_cycles(sums, kernel.tile_rows * kernel.part_columns, kernel.teams)
 
 
-def _missed_bytes(decisions: PipelineDecisions, shape: OrientedShape, workers: int, target: Target) -> float:
+def _missed_bytes(kernel: ProductKernel, workers: int, target: Target) -> float:
     """Bytes that waves of tiles need beyond compulsory reads, times the share of the inputs that is not held."""
-    inputs = (shape.rows + shape.columns * decisions.products) * shape.depth * shape.element_bytes
+    inputs = kernel.input_bytes
     cache = target.limit("device.l2_bytes")
     if inputs <= cache:
         return 0.0
-    along_rows = min(decisions.raster_group, workers)
+    along_rows = min(kernel.raster_group, workers)
     along_columns = math.ceil(workers / along_rows)
-    held = along_rows * decisions.tile_m + along_columns * decisions.multiplied_columns
-    waves = shape.tiles / workers
-    again = max(0.0, waves * held * shape.depth * shape.element_bytes - inputs)
+    held = along_rows * kernel.tile_rows + along_columns * kernel.multiplied
+    waves = kernel.tiles / workers
+    again = max(0.0, waves * held * kernel.depth * kernel.element_bytes - inputs)
     return (1 - cache / inputs) * again
 
 

@@ -34,7 +34,13 @@ from tilewright.ir.tile.reduce import ReduceOp
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cascade.groups import tiles_of
 from tilewright.synth.cascade.sum_time import sum_cycles
-from tilewright.synth.cost.roofline import ARITHMETIC_PER_CYCLE, SPECIAL, compulsory_bytes, product_extents
+from tilewright.synth.cost.roofline import (
+    ARITHMETIC_PER_CYCLE,
+    SPECIAL,
+    compulsory_bytes,
+    predicted_microseconds,
+    product_extents,
+)
 from tilewright.synth.cost.time_model import multiply_cycles, parameters_of, predicted_time
 from tilewright.synth.operand.register_operand import ALONG_INSTRUCTIONS, MOVED_INSTRUCTIONS
 from tilewright.targets import Target
@@ -73,7 +79,8 @@ def microseconds(program: tile.ProgramOp, decisions: Decisions, target: Target) 
         case ElementwiseDecisions():
             return _start(target) + _elements(program, decisions, target)
         case CascadeDecisions():
-            return _start(target) + _walks(program, decisions, target)
+            predicted = predicted_microseconds(program, decisions, target)
+            return _start(target) + _walks(program, decisions, target) if predicted is None else predicted
 
 
 def _start(target: Target) -> float:
@@ -86,7 +93,7 @@ def _cycle(target: Target) -> float:
 
 def _pipeline(program: tile.ProgramOp, d: PipelineDecisions, target: Target) -> float:
     time = predicted_time(d, product_extents(program, d), target).microseconds
-    for operand in (d.a, d.b, *d.more_b):
+    for operand in (d.a, d.b):
         if operand.materialized:
             outer = d.rows if operand.side == "left" else d.columns
             extents = [program.extents[axis] for axis in (*d.batch, outer, d.contracted)]

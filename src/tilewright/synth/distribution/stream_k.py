@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from tilewright.base.error import TilewrightError
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import dots
 from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.model import slice_cycles as model_cycles
 from tilewright.synth.tile.shape import TileQuestion, TileShape
@@ -179,8 +178,7 @@ def _obstacle(program: tile.ProgramOp, d: PipelineDecisions) -> str:
         "CTAs of a cluster share the contracted axis": d.split > 1,
         "several clusters share the contracted axis": d.teams > 1,
         "a batch has several matrices": bool(d.batch),
-        "the product is scaled in its loop": d.partials > 1 or any(dot.scales for dot in dots(program)),
-        "several products share an operand": d.products > 1,
+        "an iteration of a sum in two levels has two slots": d.partials > 1,
         "an operand is computed in registers": bool(d.computed),
         "threads copy an operand": d.copies_by_threads,
     }

@@ -96,7 +96,7 @@ def copying_cycles(decisions: PipelineDecisions, target: Target) -> float:
 
 
 def _operands(decisions: PipelineDecisions) -> tuple[OperandDecision, ...]:
-    return (decisions.a, decisions.b, *decisions.more_b)
+    return (decisions.a, decisions.b)
 
 
 def copied_bytes(decisions: PipelineDecisions) -> int:

@@ -16,15 +16,14 @@ from xdsl.ir import SSAValue
 from tilewright.ir.decisions import MapDecision, OperandDecision, StoreDecision
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import grouping, index_offset, parameter_name
-from tilewright.ir.tile.products import SharedProducts
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.operand.operands import Site, workspace_operand
 
 
-def batch_axis(program: tile.ProgramOp, products: SharedProducts) -> str:
-    """The axis of the products' batch, or "" where there is none."""
-    axes = value_type(products.products[0].result).axis_names
+def batch_axis(program: tile.ProgramOp, dot: tile.DotOp) -> str:
+    """The axis of a product's batch, or "" where there is none."""
+    axes = value_type(dot.result).axis_names
     return axes[0] if len(axes) == 3 and grouping(program) is None else ""
 
 
@@ -90,11 +89,3 @@ def broken_rules(site: Site, one: MapDecision) -> list[str]:
     """The rules that a decided map breaks, in words."""
     map_ = one.tensor_map()
     return site.broken(TensorMap(map_.element.value, one.dims, one.strides_bytes, one.box, swizzle=one.swizzle))
-
-
-def b_sides(products: SharedProducts, first: tuple[str, SSAValue, str]) -> list[tuple[str, SSAValue, str]]:
-    """The sides that products do not share, of each product, as `decide_operand` takes them. first: the first one's."""
-    side, value, outer = first
-    others = range(1, len(products.products))
-    further = [products.operand("left" if side == "left" else "right", number) for number in others]
-    return [(side, each, outer) for each in (value, *further)]

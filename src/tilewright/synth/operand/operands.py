@@ -59,15 +59,13 @@ def _majors(element: Element, target: Target) -> tuple[str, ...]:
 class Site:
     """What every question here is about: the program, the target, and the parameters whose arrays do not begin at a
     multiple of 16 bytes. `reasons` gathers why each detour was taken. in_pieces: whether threads copy what no map
-    describes, where they can. side_by_side: whether operands of further products stand behind one in each slot, so that
-    boxes may bring no more than is asked for."""
+    describes, where they can."""
 
     program: tile.ProgramOp
     target: Target
     misaligned: tuple[str, ...]
     reasons: list[str]
     in_pieces: bool = False
-    side_by_side: bool = False
 
     def view(self, tensor: SSAValue, axes: tuple[str, str]) -> StridedView:
         """A parameter's array with its dimensions in the order of `axes`. One that begins anywhere begins at 1 element:
@@ -107,7 +105,7 @@ def decide_operand(
         return found
     if site.in_pieces and isinstance(source.owner, tile.LoadOp):
         element = tensor_type(source.owner.tensor).element_kind
-        majors = _loadable_majors(site, source.owner, contracted, extent)
+        majors = _majors(tensor_type(source.owner.tensor).element_kind, site.target)
         boxes = {major: _box(major, (extent, depth), element, site.target) for major in majors}
         pieces = operand_in_pieces(site.program, name, source.owner, contracted, boxes, site.misaligned, site.target)
         if pieces is not None:
@@ -157,18 +155,6 @@ def _box(major: str, slot: tuple[int, int], element: Element, target: Target) ->
     raise TilewrightError(f"{extent} rows of a slot are no equal boxes", remedy=f"use a multiple of {_SWIZZLE_ROWS}")
 
 
-def _loadable_majors(site: Site, load: tile.LoadOp, contracted: str, extent: int) -> tuple[str, ...]:
-    """Those in which a slot may hold `extent` elements of the outer axis. A tile of columns side by side is chosen for
-    the major that is preferred (`loaded_step`); of an operand of which both axes are contiguous, since one of them has
-    one element, boxes along the other axis may be wider than that."""
-    element = tensor_type(load.tensor).element_kind
-    majors = _majors(element, site.target)
-    wide = extent % (SWIZZLE_SPAN_BYTES // element.bytes) != 0
-    if site.side_by_side and wide and _preferred_major(load.result, contracted, majors) == "K":
-        return ("K",)
-    return majors
-
-
 def _planned(
     site: Site, side: str, load: tile.LoadOp, axes: tuple[str, str], slot: tuple[int, int], why: list[str]
 ) -> OperandDecision | None:
@@ -185,8 +171,8 @@ def _planned(
         return None
     view = site.view(load.tensor, axes)
     element = tensor.element_kind
-    preferred = _preferred_major(load.result, contracted, _majors(element, site.target))
-    majors = _loadable_majors(site, load, contracted, slot[0])
+    majors = _majors(element, site.target)
+    preferred = _preferred_major(load.result, contracted, majors)
     choices: list[tuple[bool, tuple[int, ...], OperandDecision]] = []
     for inner, major in enumerate(majors):
         box = _box(major, slot, element, site.target)

@@ -28,7 +28,6 @@ from tilewright.ir.decisions import OperandDecision
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import index_offset
-from tilewright.ir.tile.products import SharedProducts
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cost.model import Rates
 from tilewright.synth.operand.operands import Site, decide_operand, slice_depth
@@ -70,7 +69,7 @@ _KEPT_REGISTERS = 40
 
 def wants_registers(
     program: tile.ProgramOp,
-    products: SharedProducts,
+    dot: tile.DotOp,
     batch: str,
     rates: Rates,
     target: Target,
@@ -83,10 +82,9 @@ def wants_registers(
     """
     if wanted.computed == "workspace":
         return ""
-    (dot, *others) = products.products
     rows, contracted = value_type(dot.left).axis_names[-2:]
     columns = value_type(dot.right).axis_names[-1]
-    why = "the product is one of several, of a batch, or scaled in its loop" if others or batch or dot.scales else ""
+    why = "the product is one of a batch" if batch else ""
     sides = (("left", dot.left, rows, columns), ("right", dot.right, columns, rows))
     computed = [side for side in sides if not isinstance(_source(side[1]).owner, tile.LoadOp)]
     if not computed:

@@ -73,7 +73,7 @@ def choose_unmapped(
 
 
 def _operands(decisions: PipelineDecisions) -> tuple[OperandDecision, ...]:
-    return (decisions.a, decisions.b, *decisions.more_b)
+    return (decisions.a, decisions.b)
 
 
 def _may_go_in_pieces(program: tile.ProgramOp, decisions: PipelineDecisions) -> bool:

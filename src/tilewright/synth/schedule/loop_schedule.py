@@ -20,8 +20,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tilewright.base.error import TilewrightError
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.ir.loop_body import BodyOperation, Carried, Compute, LoadTile, LoopBody, Multiply
 from tilewright.ir.schedule import Method, Schedule, schedule_from_json, schedule_to_json, summary_line
@@ -69,7 +71,7 @@ def shape_of(program: tile.ProgramOp, decisions: PipelineDecisions) -> LoopShape
         (decisions.tile_m, decisions.tile_n, decisions.tile_k),
         (decisions.a.loaded_extent(decisions.tile_m), decisions.b.loaded_extent(decisions.tile_n)),
         decisions.a.map.tensor_map().element.bytes,
-        decisions.products,
+        1,
         bool(decisions.promoted),
         1 if decisions.turns else decisions.consumers,
         decisions.consumer_registers,
@@ -121,6 +123,11 @@ class ScheduledLoop:
     graph: TaskGraph
     schedule: Schedule
     prices: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """As decisions carry it."""
+        return schedule_text(self.graph, self.schedule)
 
     def __str__(self) -> str:
         others = [f"{price} with {distance}" for distance, price in self.prices if distance != self.release_distance]
@@ -195,14 +202,22 @@ def scheduled(
     return with_schedule(decided, found.graph, found.schedule)
 
 
-def with_schedule(decisions: PipelineDecisions, graph: TaskGraph, schedule: Schedule) -> PipelineDecisions:
+_Scheduled = TypeVar("_Scheduled", bound=PipelineDecisions | CascadeDecisions)
+
+
+def with_schedule(decisions: _Scheduled, graph: TaskGraph, schedule: Schedule) -> _Scheduled:
     """The decisions with that schedule, in the place of another."""
     reasons = tuple(line for line in decisions.reasons if not line.startswith("schedule ("))
-    text = json.dumps({"graph": graph_to_json(graph), "schedule": schedule_to_json(schedule)})
+    text = schedule_text(graph, schedule)
     return replace(decisions, reasons=(*reasons, summary_line(schedule)), schedule=text)
 
 
-def schedule_of(decisions: PipelineDecisions) -> tuple[TaskGraph, Schedule] | None:
+def schedule_text(graph: TaskGraph, schedule: Schedule) -> str:
+    """As decisions carry them."""
+    return json.dumps({"graph": graph_to_json(graph), "schedule": schedule_to_json(schedule)})
+
+
+def schedule_of(decisions: PipelineDecisions | CascadeDecisions) -> tuple[TaskGraph, Schedule] | None:
     """The graph and the schedule that decisions carry, if any. Raises TilewrightError for a text that holds neither."""
     if not decisions.schedule:
         return None

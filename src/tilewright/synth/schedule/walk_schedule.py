@@ -8,7 +8,7 @@ Checked by: tests/synth/cascade/test_sum_tile.py.
 from __future__ import annotations
 
 from tilewright.ir.tile_stream import TileStream
-from tilewright.synth.schedule.loop_schedule import LoopShape, schedule_loop
+from tilewright.synth.schedule.loop_schedule import LoopShape, ScheduledLoop, schedule_loop
 from tilewright.synth.schedule.release_distance import possible_distances, require_distance
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -19,7 +19,7 @@ def shortest_walk(slices: int, stream: TileStream | None) -> int:
     return slices if stream is None else min(stream.head_slices, slices - stream.head_slices)
 
 
-def release_distance(
+def schedule_walk(
     name: str,
     shape: LoopShape,
     slots: int,
@@ -29,12 +29,12 @@ def release_distance(
     reasons: list[str],
     *,
     turns: bool,
-) -> int:
-    """The distance, with its reason. slots: of the ring; slices: of the shortest walk. Raises TilewrightError for a
-    wish that this ring or walk does not grant."""
+) -> ScheduledLoop:
+    """The loop's schedule with its distance, and a reason. slots: of the ring; slices: of the shortest walk. Raises
+    TilewrightError for a wish that this ring or walk does not grant."""
     possible = possible_distances(slots, slices, turns=turns, plain=not shape.scaled)
     if wanted.release_distance is not None:
         possible = (require_distance(wanted.release_distance, possible),)
     found = schedule_loop(name, shape, slots, possible, target, wanted.schedule)
     reasons.append(str(found))
-    return found.release_distance
+    return found

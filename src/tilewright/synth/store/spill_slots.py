@@ -11,6 +11,7 @@ Checked by: tests/synth/store/test_spill_slots.py, with `legal.bank.banks`.
 from __future__ import annotations
 
 from tilewright.base.error import TilewrightError
+from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions
 from tilewright.synth.tile.wanted import Wanted
 from tilewright.targets import Target
@@ -44,16 +45,14 @@ def spill_bytes(consumers: int, target: Target, wanted: Wanted, reasons: list[st
     return size
 
 
-def refuse_spill_slots(wanted: Wanted) -> None:
-    """Raises TilewrightError where slots are wanted of a program without consumers."""
+def refuse_spill_slots(wanted: Wanted, what: str) -> None:
+    """Raises TilewrightError where slots are wanted of what is no product of whole matrices with an epilogue."""
     if wanted.spill_slots:
-        raise TilewrightError(
-            "a program without a product has no registers that wait in shared memory", remedy="leave out the slots"
-        )
+        raise TilewrightError(f"in {what} no registers wait in shared memory", remedy="leave out the slots")
 
 
 def slots_to_try(
-    decisions: PipelineDecisions, spilled_bytes: int, target: Target, *, keep_stages: bool
+    decisions: PipelineDecisions | CascadeDecisions, spilled_bytes: int, target: Target, *, keep_stages: bool
 ) -> tuple[int, ...]:
     """Numbers of slots for a kernel that spills so many bytes of each thread, stores and loads counted.
 

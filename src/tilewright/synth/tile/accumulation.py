@@ -16,36 +16,15 @@ from __future__ import annotations
 import math
 
 from tilewright.base.error import TilewrightError
-from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.types import value_type
 from tilewright.synth.operand.operands import slice_depth
-from tilewright.synth.operand.scaled_product import scaled_depth
 from tilewright.synth.tile.wanted import Wanted
 
 _BYTE = 1
 
 
-def promoted_depth(program: tile.ProgramOp, dot: tile.DotOp, wanted: Wanted) -> int:
-    """Elements of the contracted axis whose sum is promoted to a total: of a scaled product those that share scales,
-    else a row of shared memory; 0 where the tensor core keeps the whole sum.
-
-    Raises TilewrightError at the author's line for scales of blocks that no slot holds, and for wishes that exclude
-    one another.
-    """
-    scaled = scaled_depth(dot)
-    element_bytes = value_type(dot.left).element_kind.bytes
-    if scaled:
-        if wanted.accumulation == "fast":
-            raise TilewrightError(
-                "a product that is scaled inside its loop cannot be summed by the tensor core alone",
-                remedy="leave out accumulation='fast'",
-            )
-        return scaled
-    return level_depth(element_bytes, program.extents[dot.contracted], wanted)
-
-
 def level_depth(element_bytes: int, extent: int, wanted: Wanted) -> int:
-    """The same of a product that nothing scales, which contracts so many elements."""
+    """Elements of the contracted axis whose sum is added to a total: a row of shared memory, or what a wish says; 0
+    where the tensor core keeps the whole sum. extent: of the axis."""
     if wanted.accumulation == "fast" or (wanted.accumulation is None and element_bytes > _BYTE):
         return 0
     depth = wanted.depth or slice_depth(element_bytes)
@@ -54,7 +33,7 @@ def level_depth(element_bytes: int, extent: int, wanted: Wanted) -> int:
 
 
 def require_promotable(promoted: int, wanted: Wanted) -> None:
-    """Raises TilewrightError for a wish that no product in two levels grants. promoted: from `promoted_depth`."""
+    """Raises TilewrightError for a wish that no product in two levels grants. promoted: from `level_depth`."""
     if promoted and wanted.computed == "registers":
         raise TilewrightError(
             "an operand computed in registers is not summed in two levels",

@@ -16,10 +16,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tilewright.ir.cascade_facts import cascade_axes
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.facts import grouping
-from tilewright.ir.tile.products import shared_products
+from tilewright.ir.tile.facts import dots, grouping
 from tilewright.synth.cascade.decide import is_cascade
+from tilewright.synth.cascade.sum_tile import sum_question
+from tilewright.synth.cascade.tensor_columns import slot_sums
 from tilewright.synth.cost.model import Rates, rates_of
 from tilewright.synth.cost.tile_estimate import expected_cycles
 from tilewright.synth.distribution.stream_k import expected_saving
@@ -73,13 +75,9 @@ class Alternative:
 
 def alternatives(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Iterator[Wanted]:
     """Requests for other tiles, the most promising first; none where a program has no tile to choose."""
-    products = None if is_cascade(program) or grouping(program) is not None else shared_products(program)
-    if products is None:
+    question = _question(program, target, wanted)
+    if question is None:
         return
-    asked = ask(program, products, target, wanted, [])
-    if asked.in_registers:
-        return
-    question = asked.question
     models = [sorted(each, key=lambda one: one.cycles) for each in _models(question, target, wanted)]
     most = _WITHIN * min((found[0].cycles for found in models if found), default=0.0)
     near = [[each for each in found if each.cycles <= most] for found in models]
@@ -89,6 +87,20 @@ def alternatives(program: tile.ProgramOp, target: Target, wanted: Wanted) -> Ite
             if each is not None and seen[each.kind] < _OF_A_KIND:
                 seen[each.kind] += 1
                 yield each.wanted(wanted, promoted=bool(question.scaled_depth))
+
+
+def _question(program: tile.ProgramOp, target: Target, wanted: Wanted) -> TileQuestion | None:
+    """What is asked of a tile; None where there is none to choose."""
+    if is_cascade(program):
+        axes, sums = cascade_axes(program), slot_sums(program, target)
+        if not sums or axes.group or target.supports("tensor_memory"):
+            return None
+        return sum_question(program, axes, sums, target, wanted)
+    if grouping(program) is not None or not dots(program):
+        return None
+    (dot,) = dots(program)
+    asked = ask(program, dot, target, wanted, [])
+    return None if asked.in_registers else asked.question
 
 
 def _models(question: TileQuestion, target: Target, wanted: Wanted) -> Iterator[Iterator[Alternative]]:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
 
@@ -165,12 +165,11 @@ def few_rows_shape(
     target: Target,
     reasons: list[str],
     *,
-    alone: bool = False,
+    fits: Callable[[TileShape], bool] = lambda shape: True,
     turns: bool = False,
 ) -> TileShape:
-    """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others. alone:
-    CTAs share no loads, since threads fill the slots of their own; turns: consumers take whole tiles of `shape` in
-    turn.
+    """The shape that the closed form prefers, where it saves enough; else `shape`, which was chosen by others. fits:
+    whether a shape may be taken at all; turns: consumers take whole tiles of `shape` in turn.
 
     What tiles save that overlap (`synth.tile.steps`) is known less well than what shapes differ by: another shape is
     taken for it only where it is enough beside the first choice, whose tiles overlap too."""
@@ -183,7 +182,7 @@ def few_rows_shape(
 
     stages = stages_of(shape, question, target)
     given = row_cycles(parameters_of(target), rates_of(target, question.element_bytes), question, shape, stages, target)
-    candidates = [pair for pair in _estimated(question, target) if not (alone and pair[0].paired)]
+    candidates = [pair for pair in _estimated(question, target) if fits(pair[0])]
     first = quickest(candidates, (shape, given), _LEAST_GAIN)
     if turns and first[0] == shape:
         return shape

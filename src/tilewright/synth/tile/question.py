@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import parameter_name, stores
-from tilewright.ir.tile.products import SharedProducts
 from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.operand.batch import batch_axis
 from tilewright.synth.operand.operands import loaded_step
 from tilewright.synth.operand.register_operand import fixed_for_registers, wants_registers
 from tilewright.synth.store.turned_store import is_turnable
-from tilewright.synth.tile.accumulation import promoted_depth, require_promotable
+from tilewright.synth.tile.accumulation import level_depth, require_promotable
 from tilewright.synth.tile.shape import TileQuestion
 from tilewright.synth.tile.steps import leave_in_bulk
 from tilewright.synth.tile.thin_product import FEW_ROWS
@@ -41,13 +40,12 @@ class Asked:
     """With what such an operand fixes."""
 
 
-def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wanted: Wanted, reasons: list[str]) -> Asked:
-    """The question of a program's products. Raises TilewrightError for sums that are asked for as they cannot be."""
-    dot = products.products[0]
+def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted, reasons: list[str]) -> Asked:
+    """The question of a program's product. Raises TilewrightError for sums that are asked for as they cannot be."""
     left, right = value_type(dot.left), value_type(dot.right)
     rows, contracted = left.axis_names[-2:]
     columns = right.axis_names[-1]
-    batch = batch_axis(program, products)
+    batch = batch_axis(program, dot)
     natural = _wants_swap(program, columns)
     element_bytes = left.element_kind.bytes
     extents = (program.extents[rows], program.extents[columns], program.extents[contracted])
@@ -57,32 +55,26 @@ def ask(program: tile.ProgramOp, products: SharedProducts, target: Target, wante
     # Few rows waste most of a wgmma's, which are 64 at least; as its columns they need not.
     few = extents[1 if natural else 0] <= FEW_ROWS and not stored & set(wanted.mapped)
     orientations = (natural, not natural) if few else (natural,)
-    promoted = promoted_depth(program, dot, wanted)
+    promoted = level_depth(element_bytes, extents[2], wanted)
     require_promotable(promoted, wanted)
     in_registers = ""
     if not promoted:
         rates = rates_of(target, element_bytes)
-        in_registers = wants_registers(program, products, batch, rates, target, wanted, reasons)
+        in_registers = wants_registers(program, dot, batch, rates, target, wanted, reasons)
     if in_registers:
         wanted = fixed_for_registers(wanted, in_registers)
         orientations = (in_registers == "right",)
-    if len(products.products) > 1:
-        # What the products share is A: their tiles stand side by side along the columns.
-        orientations = (products.shared == "right",)
-    plain = not (batch or in_registers or dot.scales) and len(products.products) == 1
-    plain = plain and wanted.swapped is None
+    plain = not (batch or in_registers) and wanted.swapped is None
     question = TileQuestion(
         extents,
         element_bytes,
         stored_bytes,
         orientations,
         steps,
-        len(products.products),
-        promoted,
-        program.extents.get(batch, 1),
-        bool(dot.scales),
-        plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
-        plain and leave_in_bulk(program, wanted.misaligned),
+        scaled_depth=promoted,
+        batch=program.extents.get(batch, 1),
+        turnable=plain and is_turnable(program, rows if natural else columns, wanted.misaligned),
+        bulk=plain and leave_in_bulk(program, wanted.misaligned),
     )
     return Asked(question, natural, batch, in_registers, wanted)
 

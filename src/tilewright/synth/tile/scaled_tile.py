@@ -74,7 +74,11 @@ def choose_scaled_shape(
     """The best shape for such a product; None where it is not one, or a wish leaves nothing to choose. alone: of those
     whose slices no CTAs share."""
     wishes = (wanted.tile, wanted.consumers, wanted.split, wanted.cluster, wanted.depth, wanted.swapped)
-    if not question.scaled_depth or question.batch > 1 or any(each is not None for each in wishes):
+    if (
+        not question.scaled_depth
+        or max(question.batch, question.products) > 1
+        or any(each is not None for each in wishes)
+    ):
         return None
     found = (pair for pair in estimated(rates, question, target) if pair[0].split == 1 or not alone)
     best, _ = min(found, key=lambda pair: pair[1])

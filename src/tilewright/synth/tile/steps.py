@@ -117,18 +117,45 @@ def steps_as_decided(
     that share loads of the other's operand.
     Raises TilewrightError where a step is asked for, and cannot be.
     """
+    major = (operands[0].major, operands[1].major)
+    shape, leaving = stepped(program, axes, shape, parts, cluster, major, leaving, asked=asked)
     if shape.steps == (0, 0):
         return shape, operands, leaving
     along = 0 if shape.steps[0] else 1
-    step, size, many, operand = shape.steps[along], (shape.rows, shape.columns)[along], parts[along], operands[along]
+    if parts[along] > 1:
+        operand, size = operands[along], (shape.rows, shape.columns)[along]
+        boxed = replace(operand, map=replace(operand.map, box=(operand.map.box[0], size // parts[along])))
+        operands = (boxed, operands[1]) if along == 0 else (operands[0], boxed)
+    return shape, operands, leaving
+
+
+def stepped(
+    program: tile.ProgramOp,
+    axes: tuple[str, str],
+    shape: TileShape,
+    parts: tuple[int, int],
+    cluster: tuple[int, int],
+    major: tuple[str, str],
+    leaving: tuple[StoreDecision, ...],
+    *,
+    asked: bool,
+) -> tuple[TileShape, tuple[StoreDecision, ...]]:
+    """The tile with its step and stores that end at it; both as they would be without one where boxes cannot end there.
+    The arguments are those of `steps_as_decided`. major: of each operand, as `OperandDecision` has it.
+    Raises TilewrightError where a step is asked for, and cannot be."""
+    if shape.steps == (0, 0):
+        return shape, leaving
+    along = 0 if shape.steps[0] else 1
+    step, size, many = shape.steps[along], (shape.rows, shape.columns)[along], parts[along]
     whole = (BLOCK_ROWS, _FRAGMENT_COLUMNS)[along]
     overlap, rest = divmod(size - step, many)
     if not (
         0 < overlap < whole
         and rest == 0
         and not shape.steps[1 - along]
+        and len(leaving) == len(stores(program))
         and all(each.path == "tma" and each.turned == along for each in leaving)
-        and operand.major == "K"
+        and major[along] == "K"
         and (many == 1 or cluster[1 - along] == 1)
         and axes[along] not in program.run_time
         and leave_in_bulk(program, ())
@@ -139,13 +166,10 @@ def steps_as_decided(
                 remedy="ask for a step across the result's memory that leaves out less than a fragment of each part of "
                 "the tile, or leave it to the compiler",
             )
-        return replace(shape, steps=(0, 0)), operands, leaving
-    if many > 1:
-        boxed = replace(operand, map=replace(operand.map, box=(operand.map.box[0], size // many)))
-        operands = (boxed, operands[1]) if along == 0 else (operands[0], boxed)
+        return replace(shape, steps=(0, 0)), leaving
     if along == 0:
-        return shape, operands, tuple(_of_lines(each, step // many) for each in leaving)
-    return shape, operands, tuple(_cut(each, size // many, overlap) for each in leaving)
+        return shape, tuple(_of_lines(each, step // many) for each in leaving)
+    return shape, tuple(_cut(each, size // many, overlap) for each in leaving)
 
 
 def _of_lines(store: StoreDecision, rows: int) -> StoreDecision:

@@ -13,6 +13,7 @@ import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.verdict import Proven, Refuted
 from tilewright.contract.typestate.typestate import verify
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp, ScalesType
@@ -40,8 +41,9 @@ def by_blocks(
 def lowered(tile: tuple[int, int] = (128, 128)) -> ModuleOp:
     """A consumer's registers hold two partial products of 128x128, one of 192x128."""
     elements = {"a": Element.F8E4M3, "b": Element.F8E4M3, "s": Element.F32, "t": Element.F32, "c": Element.BF16}
-    module = trace(by_blocks, {"M": 512, "N": 512, "K": 1024}, elements)
-    decide(the_program(module), target("sm_90a"), Wanted(tile=tile))
+    wanted = Wanted(tile=tile)
+    module = walked(trace(by_blocks, {"M": 512, "N": 512, "K": 1024}, elements), HOPPER, wanted)
+    decide(the_program(module), HOPPER, wanted)
     (kernel,) = lower_program(the_program(module)).kernels
     return kernel.module
 

@@ -174,8 +174,22 @@ def _map(walk: RoleWalk, op: FragmentMapOp) -> None:
         for value, result in zip(end.values, made, strict=True):
             if result is not None and result.axes == "m" and "n" in axes.get(value, ""):
                 walk.findings.doubt("gives one number for each row of what changes along it", op)
+    if op.is_deferred:
+        _defer(walk, op, made)
+        return
     for result, token in zip(op.outputs, made, strict=True):
         _give(walk, op, result, token)
+
+
+def _defer(walk: RoleWalk, op: FragmentMapOp, made: Sequence[Values | None]) -> None:
+    """Its numbers are computed where they are stored, as those of `ac.map` are."""
+    one = made[0] if len(made) == 1 else None
+    if one is None or one.axes != "mn":
+        walk.findings.doubt("puts off what is no single fragment over rows and columns", op)
+        for result in op.outputs:
+            walk.give(op, result, None)
+        return
+    walk.give(op, op.outputs[0], Fragment(one.m, one.n, one.axes, one.element))
 
 
 def _input(walk: RoleWalk, op: FragmentMapOp, value: SSAValue) -> Settled | Fragment | Values | None:

@@ -2,7 +2,8 @@
 
 A total is registers that threads alone write, in place: the token is linear, so that nothing reads an old total. A
 partial product must have settled before it is added, and its registers count as touched by the threads, so that the
-next wgmma that writes them needs a fence. Scales are plain loads: they read global arrays and nothing else.
+next wgmma that writes them needs a fence. Scales are plain loads: they read global arrays, or parts of them, and
+nothing else.
 
 Checked by: tests/contract/typestate/steps/test_promotion.py.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from tilewright.contract.typestate.array_parts import array_of
 from tilewright.contract.typestate.program import integers, type_of
 from tilewright.contract.typestate.scalar_region import check_region
 from tilewright.contract.typestate.token import Index, Promoted, Scales, Settled, describe
@@ -55,7 +57,7 @@ def _total(walk: RoleWalk, op: Operation, value: SSAValue) -> Promoted | None:
 
 
 def _load(walk: RoleWalk, op: ScalesLoadOp) -> None:
-    source = walk.global_of(op, op.source)
+    source = array_of(walk, op, op.source)
     _, column, _ = walk.indices(op, [op.row, op.column, op.slice])
     kind, axes, blocks = type_of(op.result), op.axes.data, integers(op.blocks)
     if not isinstance(kind, ScalesType):
@@ -64,13 +66,13 @@ def _load(walk: RoleWalk, op: ScalesLoadOp) -> None:
         return
     if len(set(axes)) != len(axes) or not set(axes) <= set("mnk") or len(blocks) != len(axes) or min(blocks) < 1:
         walk.findings.doubt(f"loads scales along {axes!r} in blocks of {blocks}", op)
-    elif source is not None and len(source.shape) != len(axes):
+    elif source is not None and source.rank != len(axes):
         walk.findings.doubt(f"loads scales along {axes!r} of an array that has other axes", op)
     _require_run(walk, op, column, kind.n.data, dict(zip(axes, blocks, strict=False)).get("n", 0))
     if op.depth.data < 1:
         walk.findings.doubt(f"slices of {op.depth.data} elements", op)
     if source is not None and walk.recording:
-        walk.summary.reads_global.setdefault(source.buffer.data, op)
+        walk.summary.reads_global.setdefault(source.op.buffer.data, op)
     walk.give(op, op.result, Scales(kind.m.data, kind.n.data))
 
 

@@ -1,0 +1,220 @@
+"""Is what a kernel stores the program's expression of its sums?
+
+Asked of walks that only sum: which accumulators and loaded numbers a stored fragment is computed of, and by which
+functions, is read off the `ac` kernel, from a store back to the accumulators; the same of the program. Both are
+evaluated at numbers that are drawn once for each sum and each loaded array, so that two that are exchanged differ. An
+accumulator's part is the sum of the operand whose boxes stand at that place in a slot. That they do, and are multiplied
+so, is asked of the copies and products (`judge_sums`); that the text does what the `ac` kernel says, of the text.
+
+Two expressions that agree at all drawn numbers are taken for equal: approximations and roundings are not looked at, so
+numbers are compared up to what these change.
+
+Not handled (nothing is asked then): results that depend on indices, arrays that are loaded at several displacements,
+one array as two operands, walks that do more than sum. Checked by: tests/driver/reproof/test_result_values.py.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.base.diagnostic import Diagnostic
+from tilewright.contract.rules.text_codes import OTHER_TEXT
+from tilewright.frontends.tile.reference import apply
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
+from tilewright.ir.cascade_facts import carried_sum, cascade_axes, shared_sums
+from tilewright.ir.function import Function
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.facts import access_of, loads, loops, parameter_name, stores
+from tilewright.ir.tile.repeats import bare
+
+Numbers = NDArray[np.float64]
+_DRAWN = 32
+_RELATIVE, _LEAST = 1e-3, 1e-4
+"""What approximations and roundings of float32 constants may change."""
+
+
+class _NotFollowedError(Exception):
+    """A result depends on what is not followed."""
+
+
+def misvalued_results(program: tile.ProgramOp, modules: Iterable[ModuleOp]) -> tuple[Diagnostic, ...]:
+    """A finding for each result of a walk that only sums whose kernel stores another expression."""
+    sums = shared_sums(program)
+    if not sums or len(loops(program)) != 1 or any(len(each) > 1 for each in _displacements(program).values()):
+        return ()
+    names = [parameter_name(program, each.brought.tensor) for each in sums]
+    if len(set(names)) < len(names):
+        return ()
+    axes, (loop,) = cascade_axes(program), loops(program)
+    outputs: dict[SSAValue, Numbers] = {}
+    for name, each in zip(names, sums, strict=True):
+        number = carried_sum(program, each, axes)
+        if number is None:
+            return ()
+        outputs[loop.outputs[number]] = _drawn(f"sum of {name}")
+    found: list[Diagnostic] = []
+    of_kernel = [(name, value) for module in modules for name, value in _stored(module)]
+    for op in stores(program):
+        name = parameter_name(program, op.tensor)
+        own = [value for stored, value in of_kernel if stored == name]
+        try:
+            expected = _of_program(program, op.value, dict(outputs))
+            for value in own:
+                if not np.allclose(_of_kernel(value, names), expected, _RELATIVE, _LEAST, equal_nan=True):
+                    message = f"what the kernel stores in {name} is another expression of its sums than the program's"
+                    found.append(Diagnostic(OTHER_TEXT.code, OTHER_TEXT.name, message))
+                    break
+        except _NotFollowedError:
+            continue
+    return tuple(found)
+
+
+def _displacements(program: tile.ProgramOp) -> dict[str, set[tuple[int, ...]]]:
+    """By array, at which displacements it is loaded outside the walk."""
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for load in loads(program):
+        if isinstance(load.parent_op(), tile.ProgramOp):
+            at = access_of(load)
+            found.setdefault(at.tensor, set()).add(at.offsets)
+    return found
+
+
+def _drawn(name: str) -> Numbers:
+    return np.random.default_rng(zlib.crc32(name.encode())).uniform(-1.5, 1.5, _DRAWN)
+
+
+# ---------------------------------------------------------------- the program's side
+
+
+def _of_program(program: tile.ProgramOp, value: SSAValue, known: dict[SSAValue, Numbers]) -> Numbers:
+    value = bare(value)
+    if value in known:
+        return known[value]
+    owner = value.owner
+    match owner:
+        case tile.LoadOp():
+            found = _drawn(parameter_name(program, owner.tensor))
+        case tile.ConstantOp() | tile.FullOp():
+            found = np.full(_DRAWN, owner.value.value.data)
+        case tile.CastOp() | tile.TransposeOp() | tile.BroadcastOp():
+            found = _of_program(program, owner.operand, known)
+        case tile.UnaryOp() | tile.BinaryOp():
+            operands = [_of_program(program, each, known) for each in owner.operands]
+            found = _applied(owner.function.data, operands)
+        case tile.SelectOp():
+            operands = [_of_program(program, each, known) for each in owner.operands]
+            found = _applied(Function.WHERE, operands)
+        case _:
+            raise _NotFollowedError
+    known[value] = found
+    return found
+
+
+def _applied(function: Function, operands: list[Numbers]) -> Numbers:
+    with np.errstate(all="ignore"):
+        return apply(function, *operands)
+
+
+# ---------------------------------------------------------------- the kernel's side
+
+
+def _stored(module: ModuleOp) -> Iterator[tuple[str, SSAValue]]:
+    """Each array that a kernel's threads store, and the fragment."""
+    for op in module.walk():
+        match op:
+            case ac.GlobalStoreOp() | ac.RowsStoreOp():
+                yield _array(op.destination), op.fragment
+            case ac.CopyStoreOp():
+                staged: SSAValue = op.staged
+                while not isinstance(staged.owner, ac.StageWriteOp):
+                    (staged,) = (
+                        each for each in _owner(staged).operands if isinstance(each.type, ac.StagedType)
+                    )  # of a fence or a barrier
+                yield _array(op.descriptor), staged.owner.fragment
+            case _:
+                pass
+
+
+def _owner(value: SSAValue) -> Operation:
+    owner = value.owner
+    if isinstance(owner, Block):
+        raise _NotFollowedError
+    return owner
+
+
+def _array(value: SSAValue) -> str:
+    """The name of the array that a pointer or a map is of."""
+    owner = _owner(value)
+    match owner:
+        case ac.GlobalOp() | ac.TensorMapOp():
+            return owner.buffer.data
+        case ac.GlobalPartOp():
+            return _array(owner.source)
+        case _:
+            raise _NotFollowedError
+
+
+def _of_kernel(value: SSAValue, names: list[str]) -> Numbers:
+    """names: of the arrays that the sums multiply the common operand with."""
+    owner = _owner(value)
+    match owner:
+        case FragmentMapOp() if not owner.places:
+            inputs = [_of_kernel(each, names) for each in owner.inputs]
+            return _of_region(owner.body.block, inputs, _number(owner.outputs, value))
+        case ac.FragmentLoadOp():
+            return _drawn(_array(owner.source))
+        case AccumulatorPartsOp():
+            in_slots = _in_slots(owner, names)
+            if len(in_slots) != len(owner.parts):
+                raise _NotFollowedError
+            return _drawn(f"sum of {in_slots[_number(owner.parts, value)]}")
+        case _ if isinstance(value.type, ac.AccumulatorType) and len(names) == 1:
+            return _drawn(f"sum of {names[0]}")
+        case _:
+            raise _NotFollowedError
+
+
+def _number(results: Sequence[SSAValue], value: SSAValue) -> int:
+    """Which of an operation's results a value is."""
+    return next(number for number, each in enumerate(results) if each is value)
+
+
+def _of_region(block: Block, inputs: list[Numbers], result: int) -> Numbers:
+    known: dict[SSAValue, Numbers] = dict(zip(block.args, inputs, strict=True))
+    for op in block.ops:
+        match op:
+            case ac.ScalarOp():
+                known[op.result] = _applied(Function(op.function.data), [known[each] for each in op.inputs])
+            case ac.RoundOp():
+                known[op.result] = known[op.input]
+            case ac.ConstantOp():
+                (number,) = struct.unpack("<f", struct.pack("<I", op.bits.data))
+                known[op.result] = np.full(_DRAWN, number)
+            case ac.YieldOp():
+                return known[op.operands[result]]
+            case _:
+                raise _NotFollowedError
+    raise _NotFollowedError
+
+
+def _in_slots(op: Operation, names: list[str]) -> list[str]:
+    """The arrays that stand side by side in a slot, in the order of their first boxes there."""
+    kernel = op
+    while not isinstance(kernel, ac.KernelOp):
+        parent = kernel.parent_op()
+        assert parent is not None, "every operation is a kernel's"
+        kernel = parent
+    first: dict[str, int] = {}
+    for copy in kernel.walk():
+        if isinstance(copy, ac.CopyIssueOp) and (name := _array(copy.descriptor)) in names:
+            first[name] = min(first.get(name, copy.offset_bytes.data), copy.offset_bytes.data)
+    key: Callable[[str], int] = first.__getitem__
+    return sorted(first, key=key)
