@@ -202,16 +202,14 @@ def write_map(state: Nvgpu, op: ac.MapOp) -> HeldFragment:
     vector = vector_of(len(accumulator.blocks) * width, "f32")
     body = op.body.block
     held: dict[SSAValue, Held] = {}
-    parts = accumulator.n // kind.n.data
-    for part in range(parts):
-        values = [
-            text.into("item", f"llvm.extractvalue {block}[{number}] : {accumulator.kind}")
-            for block in accumulator.blocks
-            for number in range(part * width, (part + 1) * width)
-        ]
-        packed = text.into("values", f"vector.from_elements {', '.join(values)} : {vector}")
-        held[body.args[part]] = HeldScalar(packed)
-    for argument, operand in zip(body.args[parts:], op.fragments, strict=True):
+    values = [
+        text.into("item", f"llvm.extractvalue {block}[{number}] : {accumulator.kind}")
+        for block in accumulator.blocks
+        for number in range(width)
+    ]
+    packed = text.into("values", f"vector.from_elements {', '.join(values)} : {vector}")
+    held[body.args[0]] = HeldScalar(packed)
+    for argument, operand in zip(body.args[1:], op.fragments, strict=True):
         fragment = state.held[operand]
         assert isinstance(fragment, HeldFragment)
         held[argument] = HeldScalar(fragment.name)
