@@ -99,7 +99,6 @@ def _sum_in_two_levels(consumer: Consumer, product: Product, loads: tuple[tile.L
     """The tensor core multiplies one of an iteration's slots while threads add the product of the one before to the
     total. All are added at the iteration's end: an assembler gives up on products in flight round a loop whose
     registers are read."""
-    load_ahead(consumer)
     led = [load for load in loads if load in consumer.cursors]
     part = (consumer.d.unit_rows, consumer.rings[loads[1]].decision.among * consumer.d.tile_columns)
     carried = [*(consumer.cursors[load] for load in led), start_total(consumer.build, *part)]
