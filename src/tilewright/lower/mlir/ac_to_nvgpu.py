@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation
 
 from tilewright.base.error import TilewrightError
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
 from tilewright.ir.tier import UNITS
 from tilewright.lower.distribution.raster import order_of
 from tilewright.lower.mlir.declarations import write_declarations, write_fixed
@@ -38,6 +39,7 @@ from tilewright.lower.mlir.protocol import (
     write_wgmma_issue,
 )
 from tilewright.lower.mlir.text import (
+    HeldAccumulator,
     HeldCursor,
     HeldIndex,
     HeldMap,
@@ -379,6 +381,12 @@ def _write_epilogue_op(state: Nvgpu, op: Operation) -> None:
             state.held[op.result] = write_fragment_load(state, op)
         case ac.MapOp():
             state.held[op.result] = write_map(state, op)
+        case FragmentMapOp():
+            state.held[op.outputs[0]] = write_map(state, op)
+        case AccumulatorPartsOp():
+            accumulator = state.held[op.accumulator]
+            assert isinstance(accumulator, HeldAccumulator)
+            state.held.update(zip(op.parts, accumulator.parts(len(op.parts)), strict=True))
         case ac.StageWriteOp():
             write_stage_write(state, op)
             state.held[op.result] = HeldNothing()

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.fragment import FragmentMapOp
 from tilewright.ir.copy_decisions import BLOCK_ROWS
 from tilewright.lower.mlir.protocol import staging_offset
 from tilewright.lower.mlir.text import (
@@ -194,32 +195,40 @@ def write_fragment_load(state: Nvgpu, op: ac.FragmentLoadOp) -> HeldFragment:
     return HeldFragment(wide, blocks, n, source.element)
 
 
-def write_map(state: Nvgpu, op: ac.MapOp) -> HeldFragment:
+def write_map(state: Nvgpu, op: ac.MapOp | FragmentMapOp) -> HeldFragment:
     """The region once, on vectors that hold all of a thread's values."""
-    text, accumulator, kind = state.text, state.held[op.accumulator], op.result.type
-    assert isinstance(accumulator, HeldAccumulator) and isinstance(kind, ac.FragmentType)
-    width = kind.n.data // 2
-    vector = vector_of(len(accumulator.blocks) * width, "f32")
-    body = op.body.block
+    if isinstance(op, ac.MapOp):
+        inputs, results = (op.accumulator, *op.fragments), [op.result]
+    else:
+        inputs, results = tuple(op.inputs), list(op.outputs)
+        if op.places or len(results) > 1:
+            raise cannot_write(op)
+    text, kind, body = state.text, results[0].type, op.body.block
+    assert isinstance(kind, ac.FragmentType)
+    blocks, width = kind.m.data // BLOCK_ROWS, kind.n.data // 2
+    vector = vector_of(blocks * width, "f32")
     held: dict[SSAValue, Held] = {}
-    values = [
-        text.into("item", f"llvm.extractvalue {block}[{number}] : {accumulator.kind}")
-        for block in accumulator.blocks
-        for number in range(width)
-    ]
-    packed = text.into("values", f"vector.from_elements {', '.join(values)} : {vector}")
-    held[body.args[0]] = HeldScalar(packed)
-    for argument, operand in zip(body.args[1:], op.fragments, strict=True):
-        fragment = state.held[operand]
-        assert isinstance(fragment, HeldFragment)
-        held[argument] = HeldScalar(fragment.name)
+    for argument, value in zip(body.args, inputs, strict=True):
+        match state.held[value]:
+            case HeldAccumulator() as accumulator:
+                values = [
+                    text.into("item", f"llvm.extractvalue {block}[{accumulator.first + number}] : {accumulator.kind}")
+                    for block in accumulator.blocks
+                    for number in range(width)
+                ]
+                packed = text.into("values", f"vector.from_elements {', '.join(values)} : {vector}")
+                held[argument] = HeldScalar(packed)
+            case HeldFragment() as fragment:
+                held[argument] = HeldScalar(fragment.name)
+            case _:
+                raise cannot_write(op)
     result = ""
     for inner in body.ops:
         if isinstance(inner, ac.YieldOp):
             result = scalar_name(held, inner.values[0])
         elif not write_scalar_op(state, held, inner, vector):
             raise cannot_write(inner)
-    return HeldFragment(result, len(accumulator.blocks), kind.n.data, kind.element.data)
+    return HeldFragment(result, blocks, kind.n.data, kind.element.data)
 
 
 def write_stage_write(state: Nvgpu, op: ac.StageWriteOp) -> None:

@@ -149,14 +149,22 @@ class HeldIndex:
 
 @dataclass(frozen=True, slots=True)
 class HeldAccumulator:
-    """One struct of n / 2 values for each 64-row block."""
+    """One struct of n / 2 values for each 64-row block; of a part of an accumulator of `whole` columns, values of its
+    structs from `first` on."""
 
     blocks: tuple[str, ...]
     n: int
+    first: int = 0
+    whole: int = 0
 
     @property
     def kind(self) -> str:
-        return accumulator_alias(self.n)
+        return accumulator_alias(self.whole or self.n)
+
+    def parts(self, count: int) -> tuple[HeldAccumulator, ...]:
+        """So many of equal width, side by side."""
+        n = self.n // count
+        return tuple(HeldAccumulator(self.blocks, n, number * n // 2, self.n) for number in range(count))
 
 
 @dataclass(frozen=True, slots=True)
