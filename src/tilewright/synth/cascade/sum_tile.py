@@ -248,11 +248,13 @@ def _of_groups(
 def _loads_ahead(
     program: tile.ProgramOp, axes: CascadeAxes, large: LargeTile, sums: int, partials: int, target: Target
 ) -> tuple[str, ...]:
-    """Beside a total, the partial products of an iteration have registers of their own."""
+    """None beside a sum in two levels: before its loop no slot is waited for that would say that the launch before has
+    ended."""
+    if partials:
+        return ()
     shape = large.shape
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
-    unit = unit_shape(shape, large.turns)
-    return choose_loads_ahead(program, (axes.row, axes.column), unit, sums * (1 + partials), registers)
+    return choose_loads_ahead(program, (axes.row, axes.column), unit_shape(shape, large.turns), sums, registers)
 
 
 def _is_along(load: tile.LoadOp, axis: str) -> bool:
