@@ -271,6 +271,12 @@ def test_the_operand_that_products_share_has_the_rows() -> None:
         compile_kernel(gated, dims={"M": 200, "N": 136, "K": 200}, wanted=Wanted(swapped=True))
 
 
+def test_their_tiles_are_not_cut() -> None:
+    with pytest.raises(TilewrightError, match="no tiles are streamed: products share an operand") as caught:
+        compile_kernel(gated, dims={"M": 2048, "N": 1024, "K": 512}, wanted=Wanted(stream_k=True))
+    assert "stream_k" in (caught.value.remedy or "")
+
+
 def test_ping_pong_needs_tiles_that_fit() -> None:
     with pytest.raises(TilewrightError, match="cannot take tiles of 128x128 in ping-pong"):
         compiled(gated, {"M": 300, "N": 200, "K": 200}, tile=(128, 128), turns=True)

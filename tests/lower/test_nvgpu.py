@@ -37,6 +37,7 @@ from xdsl.rewriter import Rewriter
 import tilewright.frontends.tile.language as tw
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
+from tilewright.driver.compile.kernels import gated_kernel
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import PipelineDecisions
@@ -320,8 +321,16 @@ PROGRAMS = {
     "materialized": lambda: lower(product_of_sums, {"M": 256, "N": 255, "K": 100}),
     "two results": lambda: lower(two_results, {"M": 256, "N": 512, "K": 128}, {"d": tw.f32}),
     "transposed": lambda: lower(matmul, {"M": 512, "N": 512, "K": 512}, strides={"b": (1, 512), "c": (1, 512)}),
+    "several products": lambda: lower(gated_kernel("silu"), {"M": 200, "N": 136, "K": 200}),
     "elementwise": lambda: lower(blur, {"M": 1000, "N": 333}, {"weight": tw.f32}),
 }
+
+
+def test_a_result_takes_each_value_of_an_accumulator_of_several_products_once():
+    text = PROGRAMS["several products"]().nvgpu
+    taken = re.findall(r"llvm.extractvalue \S+\[(\d+)\] : (\S+)", text)
+    of_sums = [int(number) for number, kind in taken if kind == taken[-1][1]]
+    assert sorted(of_sums) == list(range(len(of_sums))) and len(of_sums) > 2
 
 
 @needs_mlir

@@ -157,12 +157,24 @@ def test_walks_that_sum_get_tiles_of_fewer_sums() -> None:
         made = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False)
         d = made.decisions
         assert isinstance(d, CascadeDecisions)
-        tried = list(without_spills(d, wanted, 8, target("sm_90a")))
+        tried = [each for each in without_spills(d, wanted, 8, target("sm_90a")) if not each.spill_slots]
         assert tried and all(each.tile is not None and each.depth is None for each in tried)
         other = compile_kernel(kernel, dims=dims, wanted=tried[0], rerun=False, assembled=False).decisions
         assert isinstance(other, CascadeDecisions)
         assert other.unit_rows * other.tile_columns < d.unit_rows * d.tile_columns
-        assert list(without_spills(d, replace(wanted, tile=tried[0].tile), 8, target("sm_90a"))) == []
+        fixed = without_spills(d, replace(wanted, tile=tried[0].tile), 8, target("sm_90a"))
+        assert all(each.spill_slots for each in fixed)
+
+
+def test_walks_that_sum_get_slots_first_but_for_those_of_groups() -> None:
+    for kernel, dims, wanted in (
+        (weighed_experts, GROUPS, Wanted()),
+        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted(walked=True)),
+    ):
+        d = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False).decisions
+        assert isinstance(d, CascadeDecisions)
+        slots = [each.spill_slots for each in without_spills(d, wanted, 8, target("sm_90a"))]
+        assert bool(slots[0]) is not bool(d.grouping) and (not d.grouping or not any(slots))
 
 
 @pytest.mark.full

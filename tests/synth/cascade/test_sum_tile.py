@@ -6,6 +6,7 @@ import pytest
 
 import tilewright.frontends.tile.language as tw
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.walked import walked
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.cascade import CascadeDecisions
 from tilewright.ir.decisions import decisions_of, to_attribute
@@ -59,3 +60,13 @@ def test_what_no_box_ends_at_is_stored_by_threads() -> None:
     odd, beginning_anywhere = decided(512, 508, 512), decided(512, 512, 512, misaligned=("c",))
     for d in (odd, beginning_anywhere):
         assert (d.stores, d.staging_slots, d.rows_bytes > 0) == ((), 0, True)
+
+
+def test_threads_have_room_for_rows_only_where_they_store_along_them() -> None:
+    """16 rows of 32001 columns are a transposed product, whose result no box ends at, and threads store its columns."""
+    kinds = {each.name: tw.bf16 for each in matmul_kernel.parameters}
+    source = trace(matmul_kernel, {"M": 16, "N": 32001, "K": 4096}, kinds, {"b": (1, 4096)})
+    wanted = Wanted(walked=True)
+    d = decide(the_program(walked(source, HOPPER, wanted)), HOPPER, wanted)
+    assert isinstance(d, CascadeDecisions)
+    assert (d.row, d.stores, d.staging_slots, d.rows_bytes) == ("N", (), 0, 0)

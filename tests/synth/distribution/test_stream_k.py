@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.base.element import Element
 from tilewright.base.error import TilewrightError
-from tilewright.driver.compile.kernels import batched_kernel, gated_kernel, matmul_kernel
+from tilewright.driver.compile.kernels import batched_kernel, matmul_kernel
 from tilewright.frontends.tile.kernel import Kernel
 from tilewright.frontends.tile.trace import trace
 from tilewright.ir.decisions import PipelineDecisions
@@ -65,7 +65,6 @@ def test_short_heads_are_expected_to_save_nothing() -> None:
         ({"M": 2112, "N": 2048, "K": 512}, matmul_kernel, {"tile": (128, 128), "cluster": (2, 1)}, "cluster"),
         ({"M": 128, "N": 2048, "K": 4096}, matmul_kernel, {"tile": (128, 64), "split": 2}, "cluster"),
         ({"B": 3, "M": 512, "N": 512, "K": 512}, batched_kernel("none"), {}, "matrices"),
-        ({"M": 2048, "N": 1024, "K": 512}, gated_kernel("silu"), {}, "several products"),
         ({"M": 128, "N": 132 * 128, "K": 512}, matmul_kernel, {"tile": (128, 128)}, "leave nothing"),
     ],
 )

@@ -15,14 +15,15 @@ and stores are the program's, however tiles are numbered, handed on and shared o
 known (in registers, or copied by threads) leave places open: then the others are compared, and sums are counted along
 the axes that are known, where each element must be met as often as any other.
 
-Where tiles overlap in what they load (`PipelineDecisions.step_n`), a tile's own rows and columns are those up to the
+Where tiles overlap in what they load (`synth.tile.steps`), a tile's own rows and columns are those up to the
 next one's first: only these are counted, and only these may it store.
 
 Products of a row of wgmmas that go on along the contracted axis are judged as one first: it has a finding if one of
 them has, and only then is each looked at.
 
-Not handled: what becomes of a sum between accumulator and store, so which partial sum is added to which; rows of an
-accumulator among one another beyond the order in which an operand's rows lie in its array.
+Not handled: what becomes of a sum between accumulator and store, of which `result_values` compares the expression, so
+which partial sum is added to which; rows of an accumulator among one another beyond the order in which an operand's
+rows lie in its array.
 Checked by: tests/driver/reproof/test_judge_sums.py.
 """
 

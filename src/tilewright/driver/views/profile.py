@@ -319,8 +319,8 @@ def _compared(bundle: Bundle, counters: Counters, target: Target) -> Iterator[Co
         yield Compared("time", predicted, counters[_TIME] / 1e3, "us", "the model of launches that follow one another")
     extents = _extents(bundle)
     tiled = numbers.keys() >= {"tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n"}
-    # Batches are not what the model is of.
-    if extents is None or not tiled or decisions.get("batch"):
+    # Of groups the sizes are not known here; batches are not what the model is of.
+    if extents is None or not tiled or any(decisions.get(name) for name in ("grouping", "batch")):
         return
     element_bytes = _operand_bytes(bundle)
     tile = (numbers["tile_m"], numbers["tile_n"], numbers["tile_k"])

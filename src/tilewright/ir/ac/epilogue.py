@@ -62,11 +62,7 @@ class FragmentLoadOp(AcOperation):
 
 @irdl_op_definition
 class MapOp(AcOperation):
-    """Elementwise: the region computes one float32 from the accumulator's element and the fragments' elements.
-
-    An accumulator p times as wide as the result is p accumulators side by side: the region then takes the element of
-    each, in order, before the fragments'.
-    """
+    """Elementwise: the region computes one float32 from the accumulator's element and the fragments' elements."""
 
     name = "ac.map"
     ARGUMENT: ClassVar[Attribute] = ScalarType()

@@ -13,8 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from xdsl.ir import SSAValue
-
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import dots, loops
 
@@ -29,13 +27,9 @@ class SharedProducts:
     products: tuple[tile.DotOp, ...]
     shared: Side
 
-    def operand(self, side: Side, number: int = 0) -> SSAValue:
-        """The operand of product `number` on a side."""
-        return self.products[number].left if side == "left" else self.products[number].right
-
 
 def shared_products(program: tile.ProgramOp) -> SharedProducts | None:
-    """The program's products, where there are any and one pipeline can compute them; else None."""
+    """The program's products, where there are any and one kernel can compute them in one loop; else None."""
     found = dots(program)
     if not found or len(loops(program)) != 1 or any(isinstance(dot.accumulator.owner, tile.DotOp) for dot in found):
         return None
@@ -46,17 +40,3 @@ def shared_products(program: tile.ProgramOp) -> SharedProducts | None:
     if len({dot.right for dot in found}) == 1:
         return SharedProducts(found, "right")
     return None
-
-
-def product_of(program: tile.ProgramOp, output: SSAValue) -> int:
-    """Which product, by its place in program order, a loop's output is the sum of.
-
-    Raises ValueError for a value that is no such output.
-    """
-    for loop in loops(program):
-        last = loop.body.block.last_op
-        assert isinstance(last, tile.YieldOp)
-        for value, result in zip(last.values, loop.outputs, strict=True):
-            if result is output:
-                return dots(program).index(value.owner)  # pyright: ignore[reportArgumentType]
-    raise ValueError(f"{output} is no sum of products")

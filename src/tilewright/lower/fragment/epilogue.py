@@ -45,13 +45,11 @@ def lower_map(places: Places, op: ac.MapOp) -> MappedFragmentPlace:
     """Put the elementwise work off to whoever stores the fragment."""
     accumulator = places[op.accumulator]
     assert isinstance(accumulator, AccumulatorPlace) and isinstance(op.result.type, ac.FragmentType)
-    first, *others = parts_of(accumulator, op.result.type.n.data)
     block = op.body.block
     *body, end = block.ops
     assert isinstance(end, ac.YieldOp), "a map's region yields its result"
     return MappedFragmentPlace(
-        first, op.result.type.element.data, tuple(others), tuple(op.fragments), tuple(block.args), tuple(body),
-        end.values[0],
+        accumulator, op.result.type.element.data, tuple(op.fragments), tuple(block.args), tuple(body), end.values[0],
     )  # fmt: skip
 
 
@@ -213,12 +211,8 @@ def _fragment_pair(places: Places, lanes: Lanes, fragment: StoredPlace, block: i
 
 def _mapped_value(places: Places, lanes: Lanes, fragment: MappedFragmentPlace, block: int, value: int) -> str:
     """Evaluate the map's region for one accumulator element."""
-    parts = (fragment.accumulator, *fragment.others)
-    scalars: Places = {
-        argument: ScalarPlace(part.blocks[block][value])
-        for argument, part in zip(fragment.arguments, parts, strict=False)
-    }
-    rest = fragment.arguments[len(parts) :]
+    first, *rest = fragment.arguments
+    scalars: Places = {first: ScalarPlace(fragment.accumulator.blocks[block][value])}
     for number, (argument, operand) in enumerate(zip(rest, fragment.fragments, strict=True)):
         loaded = places[operand]
         assert isinstance(loaded, LoadedFragmentPlace)

@@ -297,7 +297,7 @@ def _accumulators(source: Place) -> tuple[AccumulatorPlace, ...]:
         case AccumulatorPlace():
             return (source,)
         case MappedFragmentPlace():
-            return (source.accumulator, *source.others)
+            return (source.accumulator,)
         case _:
             return ()
 

@@ -112,13 +112,12 @@ class LoadedFragmentPlace:
 
 @dataclass(frozen=True, slots=True)
 class MappedFragmentPlace:
-    """An elementwise function of an accumulator, computed where it is used, so that few values live at a time. others:
-    further accumulators that it takes an element of; fragments: what else it takes one of. arguments, body, result: of
-    its region, which is asked for each element."""
+    """An elementwise function of an accumulator, computed where it is used, so that few values live at a time.
+    fragments: what else it takes an element of. arguments, body, result: of its region, which is asked for each
+    element."""
 
     accumulator: AccumulatorPlace
     element: str
-    others: tuple[AccumulatorPlace, ...]
     fragments: tuple[SSAValue, ...]
     arguments: tuple[SSAValue, ...]
     body: tuple[Operation, ...]

@@ -54,6 +54,18 @@ def boxed_results(
     return tuple(planned(each, target) for each in found if each is not None)
 
 
+def leave_by_rows(program: tile.ProgramOp, axes: CascadeAxes, leaving: Sequence[StoreDecision]) -> bool:
+    """Whether threads store a result along its rows, through a room of each consumer. leaving: those in boxes."""
+    boxed = {each.parameter for each in leaving}
+    for op in stores(program):
+        tensor = tensor_type(op.tensor)
+        strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
+        along = strides.get(axes.column_of(strides)) == 1 and tensor.element_kind.bytes > 1
+        if along and parameter_name(program, op.tensor) not in boxed:
+            return True
+    return False
+
+
 def _boxed(
     program: tile.ProgramOp,
     axes: CascadeAxes,

@@ -27,7 +27,7 @@ from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import gathers, parameter_name, stores
 from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
-from tilewright.synth.cascade.boxed_store import boxed_results, turned_results
+from tilewright.synth.cascade.boxed_store import boxed_results, leave_by_rows, turned_results
 from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_depth
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
@@ -149,16 +149,14 @@ def choose_sum_tile(
     stored = shape.columns // sum_parts(shape.columns, shape.split)
     row = turn_row(stored, widths, slot_bytes, target) if large.turns else staged_row(stored, widths)
     unit = unit_shape(shape, large.turns)
-    if turned:
-        leaving = turned_results(program, axes, stored, target, wanted)
-    else:
-        leaving = boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
+    leaving = turned_results(program, axes, stored, target, wanted) if turned else ()
+    leaving = leaving or boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
     shape, leaving = _stepped(program, axes, sums, shape, cluster, leaving, wanted, turns=large.turns)
     large = replace(large, shape=shape)
     loop = _loop(question, shape, columns, target, turns=large.turns)
     needed = slots_wanted(loop, target)
     enough, most = EVERY_STAGE if large.turns else needed, needed + SPARE_SLOTS
-    by_threads = len(leaving) < len(widths)
+    by_threads = leave_by_rows(program, axes, leaving)
     memory = divide_shared_memory(
         unit, slot_bytes, leaving, target, wanted, reasons, enough, most, along_rows=by_threads
     )
@@ -248,11 +246,13 @@ def _of_groups(
 def _loads_ahead(
     program: tile.ProgramOp, axes: CascadeAxes, large: LargeTile, sums: int, partials: int, target: Target
 ) -> tuple[str, ...]:
-    """Beside a total, the partial products of an iteration have registers of their own."""
+    """None beside a sum in two levels: before its loop no slot is waited for that would say that the launch before has
+    ended."""
+    if partials:
+        return ()
     shape = large.shape
     _, _, registers = register_budget(shape.consumers, target, shape.resident)
-    unit = unit_shape(shape, large.turns)
-    return choose_loads_ahead(program, (axes.row, axes.column), unit, sums * (1 + partials), registers)
+    return choose_loads_ahead(program, (axes.row, axes.column), unit_shape(shape, large.turns), sums, registers)
 
 
 def _is_along(load: tile.LoadOp, axis: str) -> bool:

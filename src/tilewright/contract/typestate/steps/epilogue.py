@@ -183,20 +183,17 @@ def _map(walk: RoleWalk, op: ac.MapOp) -> None:
         if fragment is not None and not isinstance(fragment, Fragment):
             walk.findings.doubt(f"takes {describe(fragment)} where a fragment belongs", op)
     kind = type_of(op.result)
-    parts = 1
     if isinstance(kind, ac.FragmentType) and isinstance(accumulator, Settled):
-        n = kind.n.data
-        if kind.m.data != accumulator.m or n < 1 or n % _FRAGMENT_COLUMNS or accumulator.n < n or accumulator.n % n:
-            walk.findings.doubt(f"maps {accumulator.m} x {accumulator.n} to {kind.m.data} x {n}", op)
-        else:
-            parts = accumulator.n // n
-    check_region(op.body.block, op, parts + len(op.fragments), walk.findings)
+        shape = kind.m.data, kind.n.data
+        if shape != (accumulator.m, accumulator.n) or shape[1] < 1 or shape[1] % _FRAGMENT_COLUMNS:
+            walk.findings.doubt(f"maps {accumulator.m} x {accumulator.n} to {shape[0]} x {shape[1]}", op)
+    check_region(op.body.block, op, 1 + len(op.fragments), walk.findings)
     if not isinstance(kind, ac.FragmentType) or not isinstance(accumulator, Settled):
         if accumulator is None or isinstance(accumulator, Settled):
             walk.findings.doubt("its result is no fragment of a settled accumulator", op)
         walk.give(op, op.result, None)
         return
-    walk.give(op, op.result, Fragment(accumulator.m, accumulator.n // parts, "mn", kind.element.data))
+    walk.give(op, op.result, Fragment(accumulator.m, accumulator.n, "mn", kind.element.data))
 
 
 def take_fragment(walk: RoleWalk, op: Operation, value: SSAValue) -> Fragment | Values | None:
