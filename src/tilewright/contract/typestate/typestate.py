@@ -72,8 +72,6 @@ ASSUMPTIONS = (
     "every tensor map and global array lies within the memory that the launch gives it, apart from all others",
 )
 """What the proof takes for granted; the second proof, of the emitted text, does not."""
-OF_WGMMA = ("wgmma.wait_group of a warpgroup's thread covers the whole warpgroup's wgmma",)
-"""The same, on targets that have wgmma."""
 
 
 def verify(module: ModuleOp, facts: Target, source: Places | None = None) -> Verdict:
@@ -124,8 +122,7 @@ def judge(
     if findings.doubts:
         return Unknown(tuple(findings.doubts)), ()
     lines = tuple(line for claim in claims for line in claim.lines())
-    granted = (*ASSUMPTIONS, *(OF_WGMMA if facts.supports("wgmma") else ()))
-    return Proven(SCOPE, (*granted, *findings.assumptions), lines), tuple(claims)
+    return Proven(SCOPE, (*ASSUMPTIONS, *findings.assumptions), lines), tuple(claims)
 
 
 _STEPS = (

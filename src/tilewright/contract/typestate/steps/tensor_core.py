@@ -35,6 +35,10 @@ MAJORS = {
 """Which axis may be contiguous, by element (PTX ISA, wgmma: imm-trans is for 16-bit types)."""
 
 
+_WAITED = "wgmma.wait_group of a warpgroup's thread covers the whole warpgroup's wgmma"
+"""What a proof takes for granted where a role waits for products."""
+
+
 def tensor_core_step(walk: RoleWalk, op: Operation) -> bool:
     """Interpret `op` if it is a wgmma operation."""
     match op:
@@ -206,6 +210,7 @@ def read_operand(
 
 
 def _wait(walk: RoleWalk, op: ac.WgmmaWaitOp) -> None:
+    walk.findings.assume(_WAITED)
     pending = op.pending.data
     state = walk.state
     if pending < 0:
