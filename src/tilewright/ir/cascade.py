@@ -332,10 +332,8 @@ class CascadeDecisions:
     @property
     def waits_alone(self) -> bool:
         """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
-        where rows stand in groups, all read first where these end, and a sum in two levels loads what it has of scales
-        and of its results' vectors before the first slot."""
-        first = self.scales_ahead or (self.partials and self.loads_ahead)
-        return bool(self.programmatic) and not self.grouping and not first
+        where rows stand in groups, all read first where these end, and scales are loaded before the first slot."""
+        return bool(self.programmatic) and not self.grouping and not self.scales_ahead
 
     @property
     def stream(self) -> TileStream | None:

@@ -33,7 +33,7 @@ from tilewright.ir.tile.facts import index_offset, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build, affine, counted_loop
 from tilewright.lower.cascade.place import is_in_line, own_axes, part_of_batch
-from tilewright.lower.cascade.plain_load import load_ahead, row_in_array
+from tilewright.lower.cascade.plain_load import row_in_array
 from tilewright.lower.cascade.slot_product import issue, issue_next, move_on, multiplied, next_slots, sum_of_slots
 from tilewright.lower.cascade.slots import step_elements, wgmma_wait
 from tilewright.lower.distribution.split_product import WHOLE_TILE
@@ -91,7 +91,6 @@ def _in_two_levels(
 ) -> list[SSAValue]:
     """The sum of each product, or of all of them side by side where nothing scales one. products: in the order of their
     slots."""
-    load_ahead(consumer)
     d, scales = consumer.d, _scales_of_tile(consumer, products)
     led = [load for load in loads if load in consumer.cursors]
     apart = len(products) if scales else 1
