@@ -22,7 +22,8 @@ Products of a row of wgmmas that go on along the contracted axis are judged as o
 them has, and only then is each looked at.
 
 Not handled: what becomes of a sum between accumulator and store, of which `result_values` compares the expression, so
-which partial sum is added to which; rows of an accumulator among one another beyond the order in which an operand's rows lie in its array.
+which partial sum is added to which; rows of an accumulator among one another beyond the order in which an operand's
+rows lie in its array.
 Checked by: tests/driver/reproof/test_judge_sums.py.
 """
 
