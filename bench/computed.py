@@ -11,14 +11,26 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.interleaved import captured, replay_milliseconds, sets_for
 from bench.record import write
 
-SHAPES = ((4096, 4096, 4096), (8192, 1024, 4096), (2048, 512, 4096), (4096, 14336, 4096), (1024, 256, 4096))
+if TYPE_CHECKING:
+    from tilewright.driver.compile.compile import Compilation
+    from tilewright.runtime.bundle import Bundle
+    from tilewright.synth.tile.wanted import Wanted
+
+Shape = tuple[int, int, int]
+SHAPES: tuple[Shape, ...] = (
+    (4096, 4096, 4096),
+    (8192, 1024, 4096),
+    (2048, 512, 4096),
+    (4096, 14336, 4096),
+    (1024, 256, 4096),
+)
 PROGRAMS = ("converted_first", "rows_scaled_first", "both_scaled_first")
 _MOST_ERROR_RATIO = 1.01
 """How many times the workspace's error the registers' may be before the row is called wrong: both multiply the same
@@ -49,16 +61,64 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(row["right"] for row in rows) else 1
 
 
-def measure(torch: Any, name: str, shape: tuple[int, int, int], turns: int) -> dict[str, Any]:
+def measure(torch: Any, name: str, shape: Shape, turns: int) -> dict[str, Any]:
     """One program at one shape (rows, columns, contracted), both ways."""
-    from bench import tile_programs
-    from tilewright.driver.compile.compile import compile_kernel
     from tilewright.ir.decisions import PipelineDecisions
-    from tilewright.runtime.call import Program
     from tilewright.synth.tile.wanted import Wanted
 
-    kernel = getattr(tile_programs, name)
-    m, n, k = shape
+    ways = {way: Wanted(computed=way) for way in ("registers", "workspace")}
+    bundles = {way: compiled(name, shape, wanted).bundle() for way, wanted in ways.items()}
+    times, errors = timed(torch, name, shape, bundles, turns)
+    chosen = compiled(name, shape, Wanted()).decisions
+    assert isinstance(chosen, PipelineDecisions)
+    ratio = statistics.median(a / b for a, b in zip(times["registers"], times["workspace"], strict=True))
+    return {
+        "program": name,
+        "shape": shape,
+        "ratio": round(ratio, 3),
+        "milliseconds": {way: round(statistics.median(values), 5) for way, values in times.items()},
+        "chosen": "registers" if chosen.computed else "workspace",
+        "errors": errors,
+        "right": errors["registers"] <= _MOST_ERROR_RATIO * errors["workspace"],
+    }
+
+
+def generators_of(torch: Any, name: str, shape: Shape, bundles: Mapping[str, Bundle], turns: int) -> Any:
+    """As `measure`, of the two generators: what the walk takes of the template's time."""
+    times, errors = timed(torch, name, shape, bundles, turns)
+    ratio = statistics.median(a / b for a, b in zip(times["walk"], times["template"], strict=True))
+    return {
+        "program": name,
+        "shape": shape,
+        "ratio": round(ratio, 4),
+        "milliseconds": {way: round(statistics.median(values), 5) for way, values in times.items()},
+        "errors": errors,
+        "right": errors["walk"] <= _MOST_ERROR_RATIO * errors["template"],
+    }
+
+
+def compiled(name: str, shape: Shape, wanted: Wanted, *, rerun: bool = True) -> Compilation:
+    """One program at one shape. rerun: whether its text is proved on a small instance too."""
+    from bench import tile_programs
+    from tilewright.driver.compile.compile import compile_kernel
+
+    return compile_kernel(
+        getattr(tile_programs, name),
+        dims=dict(zip("MNK", shape, strict=True)),
+        dtype={"a": "f16"} if name == "converted_first" else "bf16",
+        wanted=wanted,
+        rerun=rerun,
+    )
+
+
+def timed(
+    torch: Any, name: str, shape: Shape, bundles: Mapping[str, Bundle], turns: int
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Of each way to compile a program, milliseconds of every turn, and the error beside float32 on the GPU."""
+    from bench import tile_programs
+    from tilewright.runtime.call import Program
+
+    kernel, (m, n, k) = getattr(tile_programs, name), shape
     sets = sets_for(2 * (m * k + n * k), warm=False)
     calls = max(4, min(64, int(2e12 / (2 * m * n * k))))
     options: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16}
@@ -73,37 +133,19 @@ def measure(torch: Any, name: str, shape: tuple[int, int, int], turns: int) -> d
     out = torch.empty(m, n, **options)
     graphs: dict[str, Any] = {}
     errors: dict[str, float] = {}
-    for way in ("registers", "workspace"):
-        compilation = compile_kernel(
-            kernel,
-            dims={"M": m, "N": n, "K": k},
-            dtype={"a": "f16"} if kind == torch.float16 else "bf16",
-            wanted=Wanted(computed=way),
-        )
-        program = Program(compilation.bundle())
-        call = _call(program, left, right, factors, out)
+    for way, bundle in bundles.items():
+        call = _call(Program(bundle), left, right, factors, out)
+        out.fill_(float("nan"))
         call(0)
         torch.cuda.synchronize()
         errors[way] = float((out.float() - expected).abs().max() / expected.abs().max())
         graphs[way] = captured(torch, call, calls)
-    chosen = compile_kernel(
-        kernel, dims={"M": m, "N": n, "K": k}, dtype={"a": "f16"} if kind == torch.float16 else "bf16"
-    ).decisions
-    assert isinstance(chosen, PipelineDecisions)
     times: dict[str, list[float]] = {way: [] for way in graphs}
-    for _ in range(turns):
-        for way, graph in graphs.items():
-            times[way].append(replay_milliseconds(torch, graph) / calls)
-    ratio = statistics.median(a / b for a, b in zip(times["registers"], times["workspace"], strict=True))
-    return {
-        "program": name,
-        "shape": shape,
-        "ratio": round(ratio, 3),
-        "milliseconds": {way: round(statistics.median(values), 5) for way, values in times.items()},
-        "chosen": "registers" if chosen.computed else "workspace",
-        "errors": errors,
-        "right": errors["registers"] <= _MOST_ERROR_RATIO * errors["workspace"],
-    }
+    for turn in range(turns):
+        # Each goes first as often as the other, so that a clock that drifts moves both.
+        for way in list(graphs) if turn % 2 else list(reversed(graphs)):
+            times[way].append(replay_milliseconds(torch, graphs[way]) / calls)
+    return times, errors
 
 
 def _call(program: Any, left: list[Any], right: list[Any], factors: list[Any], out: Any) -> Callable[[int], None]:

@@ -239,7 +239,8 @@ class CascadeDecisions:
     tile run; paired_loads: matrices that they need, which are read two columns at a time. spill_slots: registers of
     each of the consumers' threads that may wait in shared memory (`lower.ptx.spill_slots`). schedule: of the loop over
     a tile's slices, where a walk only sums, with its task graph, as JSON (`synth.schedule.loop_schedule`). tile_order:
-    of `ir.tile.order`."""
+    of `ir.tile.order`. computed: 1 if the operand with the rows of a walk that only sums is computed in registers, slot
+    by slot."""
 
     row: str
     column: str
@@ -298,6 +299,7 @@ class CascadeDecisions:
     schedule: str = ""
     steps: tuple[int, int] = (0, 0)
     tile_order: str = "grouped"
+    computed: int = 0
 
     @property
     def row_step(self) -> int:
@@ -338,8 +340,9 @@ class CascadeDecisions:
     @property
     def waits_alone(self) -> bool:
         """Whether the thread that fills slots alone waits for the launch before, and others know of it by its slots;
-        where rows stand in groups, all read first where these end, and scales are loaded before the first slot."""
-        return bool(self.programmatic) and not self.grouping and not self.scales_ahead
+        where rows stand in groups, all read first where these end, and scales and numbers of an operand that is
+        computed are loaded before the first slot."""
+        return bool(self.programmatic) and not (self.grouping or self.scales_ahead or self.computed)
 
     @property
     def stream(self) -> TileStream | None:

@@ -32,6 +32,9 @@ from tilewright.ir.tile.types import axes_text, read_type, value_type
 from tilewright.ir.tile.unedited import remembered
 from tilewright.ir.tile.walked_block import WalkedBlockOp
 
+_ELEMENT_BY_ELEMENT = (
+    tile.UnaryOp, tile.BinaryOp, tile.CastOp, tile.BroadcastOp, tile.TransposeOp, tile.ConstantOp, tile.FullOp,
+)  # fmt: skip
 _WIDENED_BYTES = 2
 """Of an element that is multiplied for one of 8 bits."""
 
@@ -217,6 +220,30 @@ def _longest(program: tile.ProgramOp, sets: Sequence[set[str]]) -> str | None:
 def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]:
     """The products of a walk that does nothing but sum each of them, from 0 on, by the sums that it carries, and whose
     operands are all loads of the walk; none of any other walk. Numbers of blocks may scale them (`ir.scaled_terms`)."""
+    found = _sums_of_walk(program, loop, ())
+    inside = set(loop.body.block.ops)
+    operands = [operand.owner for each in found for operand in each.op.operands]
+    return found if all(isinstance(each, tile.LoadOp) and each in inside for each in operands) else ()
+
+
+def computed_sum(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The product of a program whose one walk only sums it, unscaled, and computes one operand of it of loads, element
+    by element; none of any other program."""
+    if len(loops(program)) != 1:
+        return ()
+    (loop,) = loops(program)
+    found = _sums_of_walk(program, loop, _ELEMENT_BY_ELEMENT)
+    if len(found) != 1 or scaled_term(found[0].op)[1]:
+        return ()
+    computed = isinstance(found[0].held.owner, _ELEMENT_BY_ELEMENT)
+    return found if computed and found[0].brought.parent_op() is loop and not found[0].widened else ()
+
+
+def _sums_of_walk(
+    program: tile.ProgramOp, loop: tile.LoopOp, computed: tuple[type[Operation], ...]
+) -> tuple[Product, ...]:
+    """The products of a walk that does nothing but sum each of them. computed: operations that operands may be made
+    by."""
     inside, carried = list(loop.body.block.ops), loop.body.block.args[1:]
     found = [op for op in inside if isinstance(op, ContractOp)]
     end = inside[-1]
@@ -238,12 +265,9 @@ def slot_sums(program: tile.ProgramOp, loop: tile.LoopOp) -> tuple[Product, ...]
         product = next((by_term[each] for each in sides if each in by_term), None)
         if product is None or sides != {argument, terms[product][0]} or product.axis.data != loop.axis.data:
             return ()
-        operands = (product.left.owner, product.right.owner)
-        if not all(isinstance(each, tile.LoadOp) and each in inside for each in operands):
-            return ()
         listed.append(product)
         known.add(total)
-    others = (tile.LoadOp, tile.ShiftOp, tile.BlockOp)
+    others = (tile.LoadOp, tile.ShiftOp, tile.BlockOp, *computed)
     if not all(op in known or isinstance(op, others) for op in inside):
         return ()
     return tuple(next(each for each in products_of(program) if each.op is op) for op in listed)

@@ -36,6 +36,7 @@ from tilewright.ir.cascade_facts import NoTensorMap, contractions
 from tilewright.ir.decisions import Decisions, to_attribute
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import reductions, the_program
+from tilewright.synth.cascade.register_sum import ComputedBefore
 from tilewright.synth.cut.certificate import require_same
 from tilewright.synth.cut.handover import Cut, apart, cuts
 from tilewright.synth.cut.laid_out import laid_out
@@ -53,7 +54,7 @@ from tilewright.targets import Target
 
 _WORTH = 0.85
 """Of one kernel's estimated time, what several may take at most: the estimates are no better."""
-_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic")
+_OF_ARRAYS = ("misaligned", "mapped", "aligned", "cut", "schedule", "programmatic", "walked")
 """Overrides that are of arrays or of any kernel, and fix no tile."""
 
 _Cuttable = Literal["anywhere", "in parts", "not"]
@@ -129,6 +130,8 @@ def _with_copies(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part
         return (*sequence(before, target, wanted), *sequence(after, target, wanted))
     try:
         return _sequence(module, target, wanted)
+    except ComputedBefore as apart:
+        return tuple(part for each in apart.programs for part in sequence(each, target, wanted))
     except NoTensorMap as refusal:
         found = None if refusal.parameter in wanted.mapped else laid_out(module, refusal.parameter, refusal.inner)
         if found is None:
@@ -169,8 +172,8 @@ def _of_loops(module: ModuleOp, target: Target, wanted: Wanted) -> tuple[Part, .
     """One kernel of a program whose products stand in loops; where that is refused, those of it without its loops."""
     try:
         return (decided(module, target, wanted),)
-    except NoTensorMap:
-        raise  # for a copy of the array
+    except (NoTensorMap, ComputedBefore):
+        raise  # for a copy of the array, and a kernel that computes an operand
     except TilewrightError as refusal:
         valued = None if wanted.cut is False or _is_decided(wanted) else in_value_form(module)
         try:

@@ -18,12 +18,14 @@ from tilewright.base.error import TilewrightError
 from tilewright.base.plan import LaunchPlan
 from tilewright.driver.compile.predicted import predicted_microseconds
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import contractions
+from tilewright.ir.cascade_facts import computed_sum, contractions
 from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
+from tilewright.synth.cascade.register_sum import ComputedBefore, sum_in_registers, walks_compute
 from tilewright.synth.cascade.sum_tile import suits_its_tile
+from tilewright.synth.cut.operand_before import computes_operand, operand_before
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
 from tilewright.synth.streaming import streamed
@@ -38,13 +40,23 @@ def walked(module: ModuleOp, target: Target, wanted: Wanted | None = None) -> Mo
     """The streamed form of a program that has products as values, over joined axes where that costs less; any other
     program as it is.
 
-    Raises TilewrightError, at the author's line, for what has no such form yet."""
+    Raises TilewrightError, at the author's line, for what has no such form yet, and ComputedBefore where a program of
+    its own had better compute an operand."""
     wanted = wanted or Wanted()
-    plain = _streamed(module, target, wanted)
-    others = [_streamed(each, target, wanted) for each in joined_forms(the_program(module))]
+    modules: list[ModuleOp] = []
+    apart: ComputedBefore | None = None
+    for each in (module, *joined_forms(the_program(module))):
+        try:
+            modules.append(_streamed(each, target, wanted))
+        except ComputedBefore as refusal:
+            apart = apart or refusal
+    if not modules:
+        assert apart is not None, "every form that is no module was refused"
+        raise apart
+    plain, *others = modules
     if not others:
         return plain
-    forms = [(each, _decided(each, target, wanted)) for each in (plain, *others)]
+    forms = [(each, _decided(each, target, wanted)) for each in modules]
     decided = [(form, found) for form, found in forms if found is not None]
     # Costs compare where decisions are of one kind.
     alike = [(form, found) for form, found in decided if type(found) is type(decided[0][1])]
@@ -58,6 +70,7 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
         # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
         walks = wanted.walked or target.supports("tensor_memory") or grouping(program) is not None
         walks = walks or any(dot.scales for dot in dots(program)) or not is_supported(program, target)
+        walks = walks or (walks_compute(wanted) and computes_operand(program))
         return _summed(module, target, wanted) if walks else module
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
@@ -76,9 +89,21 @@ def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
         # What all products have is what has the rows.
         return as_walk(module, swapped=products.shared == "right") or module
     found = as_walk(module)
+    if found is not None and walks_compute(wanted) and computed_sum(the_program(found)):
+        return _computing(module, found, target, wanted)
     if found is None or suits_its_tile(the_program(found), target, wanted):
         return found or module
     return as_walk(module, swapped=True) or module
+
+
+def _computing(module: ModuleOp, walk: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
+    """The walk of a product that computes an operand. Raises ComputedBefore where a program before does, if it can."""
+    reasons: list[str] = []
+    if not sum_in_registers(the_program(walk), target, wanted, reasons):
+        programs = operand_before(module, alone=True)
+        if programs is not None:
+            raise ComputedBefore(programs, reasons[-1] if reasons else "as asked for")
+    return walk
 
 
 def _decided(module: ModuleOp, target: Target, wanted: Wanted) -> Decisions | None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tilewright.base.plan import TensorMap
 from tilewright.ir.cascade import CascadeDecisions
-from tilewright.ir.cascade_facts import shared_sums
+from tilewright.ir.cascade_facts import Product, computed_sum, shared_sums
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions, decisions_of
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, grouping, loads, parameter_name, stores
@@ -220,7 +220,7 @@ def _of_walk(
     """Of walks that only sum products of one array with others, in registers or in slots of tensor memory."""
     # What tables lead to is no part of an array that could be followed.
     gathered = any(isinstance(load.tensor.owner, GatherOp) for load in loads(program))
-    products = () if gathered or (d.tensor_columns and not d.sum_slots) else shared_sums(program)
+    products = () if gathered or (d.tensor_columns and not d.sum_slots) else summed_products(program)
     groups, rows = grouping(program), None
     if groups is not None:
         if groups.bounds not in contents:
@@ -229,9 +229,10 @@ def _of_walk(
         rows = GroupRows(groups.group, groups.ragged, bounds, not any(each.pitch for each in d.grouping))
     if not products:
         return None
-    held = products[0].held.owner
+    listed, held = loads(program), products[0].held.owner
+    # An operand that is computed in registers is one of the array behind it, element by element.
+    held = listed[d.slots[0].load] if d.computed else held
     assert isinstance(held, tile.LoadOp), "both operands of a sum of slots are loaded"
-    listed = loads(program)
     numbers = {listed[slot.load]: 1 + slot.which for slot in d.slots}
     others = sorted((each.brought for each in products), key=lambda load: numbers[load])
     arrays, names = _parameters(program), [access_of(each).tensor for each in (held, *others)]
@@ -241,6 +242,14 @@ def _of_walk(
     steps = ((d.row, d.row_step // d.tile_units if d.steps[0] else 0), (d.column, d.part_step if d.steps[1] else 0))
     own = tuple((axis, step) for axis, step in steps if step)
     return ProgramSums(operands, result_arrays(program), d.streamed, program.extents, rows, own)
+
+
+def summed_products(program: tile.ProgramOp) -> tuple[Product, ...]:
+    """The products of a decided walk that only sums them; none of any other program."""
+    decisions = decisions_of(program.attributes["decisions"])
+    if isinstance(decisions, CascadeDecisions) and decisions.computed:
+        return computed_sum(program)
+    return shared_sums(program)
 
 
 def result_arrays(program: tile.ProgramOp) -> dict[str, ArrayAxes]:

@@ -4,7 +4,8 @@ Asked of walks that only sum: which accumulators and loaded numbers a stored fra
 functions, is read off the `ac` kernel, from a store back to the accumulators; the same of the program. Both are
 evaluated at numbers that are drawn once for each sum and each loaded array, so that two that are exchanged differ. An
 accumulator's part is the sum of the operand whose boxes stand at that place in a slot. That they do, and are multiplied
-so, is asked of the copies and products (`judge_sums`); that the text does what the `ac` kernel says, of the text.
+so, is asked of the copies and products (`judge_sums`); that the text does what the `ac` kernel says, of the text. An
+operand that threads compute of a slot's numbers and of vectors is compared likewise.
 
 Two expressions that agree at all drawn numbers are taken for equal: approximations and roundings are not looked at, so
 numbers are compared up to what these change.
@@ -26,10 +27,12 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.base.diagnostic import Diagnostic
 from tilewright.contract.rules.text_codes import OTHER_TEXT
+from tilewright.driver.reproof.program_sums import summed_products
 from tilewright.frontends.tile.reference import apply
 from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.fragment import AccumulatorPartsOp, FragmentMapOp
-from tilewright.ir.cascade_facts import carried_sum, cascade_axes, shared_sums
+from tilewright.ir.ac.register_operand import OperandReadOp, VectorLoadOp
+from tilewright.ir.cascade_facts import Product, carried_sum, cascade_axes
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, loads, loops, parameter_name, stores
@@ -46,8 +49,8 @@ class _NotFollowedError(Exception):
 
 
 def misvalued_results(program: tile.ProgramOp, modules: Iterable[ModuleOp]) -> tuple[Diagnostic, ...]:
-    """A finding for each result of a walk that only sums whose kernel stores another expression."""
-    sums = shared_sums(program)
+    """A finding for each result of a walk that only sums whose kernel stores another expression, or multiplies one."""
+    sums = summed_products(program)
     if not sums or len(loops(program)) != 1 or any(len(each) > 1 for each in _displacements(program).values()):
         return ()
     names = [parameter_name(program, each.brought.tensor) for each in sums]
@@ -60,7 +63,7 @@ def misvalued_results(program: tile.ProgramOp, modules: Iterable[ModuleOp]) -> t
         if number is None:
             return ()
         outputs[loop.outputs[number]] = _drawn(f"sum of {name}")
-    found: list[Diagnostic] = []
+    found = list(_misvalued_operands(program, sums[0], modules))
     of_kernel = [(name, value) for module in modules for name, value in _stored(module)]
     for op in stores(program):
         name = parameter_name(program, op.tensor)
@@ -68,13 +71,33 @@ def misvalued_results(program: tile.ProgramOp, modules: Iterable[ModuleOp]) -> t
         try:
             expected = _of_program(program, op.value, dict(outputs))
             for value in own:
-                if not np.allclose(_of_kernel(value, names), expected, _RELATIVE, _LEAST, equal_nan=True):
-                    message = f"what the kernel stores in {name} is another expression of its sums than the program's"
-                    found.append(Diagnostic(OTHER_TEXT.code, OTHER_TEXT.name, message))
+                if not _agree(_of_kernel(value, names), expected):
+                    found.append(_finding(f"stores in {name} is another expression of its sums"))
                     break
         except _NotFollowedError:
             continue
     return tuple(found)
+
+
+def _misvalued_operands(program: tile.ProgramOp, product: Product, modules: Iterable[ModuleOp]) -> Iterator[Diagnostic]:
+    """A finding for each operand that threads compute as another expression of what they load."""
+    reads = [op for module in modules for op in module.walk() if isinstance(op, OperandReadOp)]
+    expected = _of_program(program, product.held, {}) if reads else None
+    for op in reads:
+        sources = [_array(each.descriptor) for each in _copies(op) if each.buffer is op.a]
+        along = [_owner(each) for each in op.along]
+        inputs = [_drawn(name) for name in dict.fromkeys(sources)] + [_of_kernel(each, []) for each in op.rows]
+        inputs += [_drawn(_array(each.source)) for each in along if isinstance(each, VectorLoadOp)]
+        if expected is None or not _agree(_of_region(op.body.block, inputs, 0), expected):
+            yield _finding("multiplies is another expression of what it loads")
+
+
+def _agree(left: Numbers, right: Numbers) -> bool:
+    return np.allclose(left, right, _RELATIVE, _LEAST, equal_nan=True)
+
+
+def _finding(what: str) -> Diagnostic:
+    return Diagnostic(OTHER_TEXT.code, OTHER_TEXT.name, f"what the kernel {what} than the program's")
 
 
 def _displacements(program: tile.ProgramOp) -> dict[str, set[tuple[int, ...]]]:
@@ -207,14 +230,19 @@ def _of_region(block: Block, inputs: list[Numbers], result: int) -> Numbers:
 
 def _in_slots(op: Operation, names: list[str]) -> list[str]:
     """The arrays that stand side by side in a slot, in the order of their first boxes there."""
+    first: dict[str, int] = {}
+    for copy in _copies(op):
+        if (name := _array(copy.descriptor)) in names:
+            first[name] = min(first.get(name, copy.offset_bytes.data), copy.offset_bytes.data)
+    key: Callable[[str], int] = first.__getitem__
+    return sorted(first, key=key)
+
+
+def _copies(op: Operation) -> list[ac.CopyIssueOp]:
+    """The copies into slots of the kernel that an operation is one of."""
     kernel = op
     while not isinstance(kernel, ac.KernelOp):
         parent = kernel.parent_op()
         assert parent is not None, "every operation is a kernel's"
         kernel = parent
-    first: dict[str, int] = {}
-    for copy in kernel.walk():
-        if isinstance(copy, ac.CopyIssueOp) and (name := _array(copy.descriptor)) in names:
-            first[name] = min(first.get(name, copy.offset_bytes.data), copy.offset_bytes.data)
-    key: Callable[[str], int] = first.__getitem__
-    return sorted(first, key=key)
+    return [each for each in kernel.walk() if isinstance(each, ac.CopyIssueOp)]

@@ -150,6 +150,8 @@ class Consumer:
         summed = shared_sums(self.program) if self.memory is None and self.sums is None else ()
         brought = {load for each in summed for load in slot_product.multiplied(self, each)}
         self.summed = summed if self.rings.keys() >= brought else ()
+        if self.d.computed:
+            self.summed = tuple(self.products.values())
         start_rooms(self)
         walks = [self.needed_slots(loop) for loop in loops(self.program)]
         for op in self.program.body.block.ops:

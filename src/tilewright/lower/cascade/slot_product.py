@@ -104,7 +104,7 @@ def sum_of_slots(
         running, *readings = issue_next(consumer, product, loads, [running])
         held.append(readings)
     if not distance:
-        _give_back(consumer, held.pop(), 0)
+        give_back(consumer, held.pop(), 0)
     carried = [*(consumer.cursors[load] for load in led), running, *chain.from_iterable(held)]
     inner, block, loop = counted_loop(consumer.build, max(1, distance), carried, symbol=symbol)
     each = len(readings)
@@ -112,7 +112,7 @@ def sum_of_slots(
     body = replace(consumer, build=inner, cursors=consumer.cursors | dict(zip(led, cursors, strict=True)))
     running, *newest = issue_next(body, product, loads, [running])
     before += newest
-    _give_back(body, before[:each], distance)
+    give_back(body, before[:each], distance)
     inner.add(ac.YieldOp.create(operands=[*(body.cursors[load] for load in led), running, *before[each:]]))
     outputs = list(loop.outputs)
     consumer.cursors |= dict(zip(led, outputs, strict=False))
@@ -122,23 +122,23 @@ def sum_of_slots(
     if consumer.d.grouping:
         # Its loads and divisions take as long as the last products, which are still running.
         consumer.build.add(ac.NextGroupTileOp.create())
-    return _drained(consumer, running, [left[at : at + each] for at in range(0, len(left), each)])
+    return drained(consumer, running, [left[at : at + each] for at in range(0, len(left), each)])
 
 
-def _give_back(consumer: Consumer, readings: Sequence[SSAValue], pending: int) -> None:
+def give_back(consumer: Consumer, readings: Sequence[SSAValue], pending: int) -> None:
     """Release a slot once all but so many of the newest products are done. readings: what a product reads of it."""
     for (retired,) in [wgmma_wait(consumer.build, reading, None, pending) for reading in readings]:
         consumer.release(retired)
 
 
-def _drained(consumer: Consumer, running: SSAValue, held: Sequence[Sequence[SSAValue]]) -> SSAValue:
+def drained(consumer: Consumer, running: SSAValue, held: Sequence[Sequence[SSAValue]]) -> SSAValue:
     """The settled sum, once all products are done; held: the slots that they read, the oldest first."""
     if not held:
         (settled,) = wgmma_wait(consumer.build, None, running)
         return settled
     *older, (first, *others) = held
     for number, readings in enumerate(older):
-        _give_back(consumer, readings, len(older) - number)
+        give_back(consumer, readings, len(older) - number)
     retired, settled = wgmma_wait(consumer.build, first, running)
     for phase in [retired, *(wgmma_wait(consumer.build, other, None)[0] for other in others)]:
         consumer.release(phase, first=bool(consumer.d.releases_first))

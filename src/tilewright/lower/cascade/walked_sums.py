@@ -32,6 +32,7 @@ from tilewright.ir.tile.axes import base_axis, block_size
 from tilewright.ir.tile.facts import index_offset, parameter_name
 from tilewright.ir.tile.types import tensor_type
 from tilewright.lower.build import Build, affine, counted_loop
+from tilewright.lower.cascade.computed_sum import sum_of_computed
 from tilewright.lower.cascade.place import is_in_line, own_axes, part_of_batch
 from tilewright.lower.cascade.plain_load import row_in_array
 from tilewright.lower.cascade.slot_product import issue, issue_next, move_on, multiplied, next_slots, sum_of_slots
@@ -63,6 +64,9 @@ def sums_of_walk(consumer: Consumer, walk: tile.LoopOp, products: Sequence[Produ
     stand side by side in a slot, so that one product is that of all."""
     # Slots are in the order of the loads, sums in that of the products.
     which = [consumer.rings[each.brought].decision.which for each in products]
+    if consumer.d.computed:
+        total = sum_of_computed(consumer, products[0], consumer.place.section.slices)
+        return {walk.outputs[0]: consumer.of_all_parts(total)}
     loads = multiplied(consumer, products[0])
     if consumer.d.partials:
         found = _in_two_levels(consumer, sorted(products, key=lambda each: which[products.index(each)]), loads)

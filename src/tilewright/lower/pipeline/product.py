@@ -14,9 +14,10 @@ from tilewright.ir.ac.async_copy import AsyncCopyFenceOp
 from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build
+from tilewright.lower.computed_operand import issue_computed
 from tilewright.lower.pipeline.epilogue import Pipeline
 from tilewright.lower.pipeline.issue_order import pass_issue, take_issue
-from tilewright.lower.pipeline.register_product import ComputedOperand, issue_computed, load_along, read_operand
+from tilewright.lower.pipeline.register_product import ComputedOperand, load_along, read_operand
 from tilewright.lower.pipeline.slots import RING, release, wait_for_slot, wgmma_wait
 
 SPAN_BYTES = 128
@@ -85,11 +86,11 @@ def multiply_next(
     phase = wait_for_slot(build, p.ring, cursor, "full")
     row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
     _, _, a_steps = _operand_strides(d.a, row_bytes, d.tile_m)
-    computed = read_operand(build, d, p, operand, unit, phase, along, (a_steps, SPAN_BYTES))
+    computed = read_operand(build, d, p, operand, unit, phase, along, a_steps)
     if held is not None:
         release(build, d, build.value(wgmma_wait(0, held, None)))
-    layout = _operand_strides(d.b, row_bytes, d.tile_n)
-    return issue_computed(build, d, p, computed, running, layout)
+    layout = (d.b.major, *_operand_strides(d.b, row_bytes, d.tile_n))
+    return issue_computed(build, computed, p.b, d.tile_n, running, layout)
 
 
 def _operand_strides(operand: OperandDecision, row_bytes: int, extent: int) -> tuple[int, int, list[int]]:

@@ -66,6 +66,7 @@ from tilewright.synth.cascade.looked_up import by_tables, looked_up_registers
 from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.pairs import obstacle, pair_columns
 from tilewright.synth.cascade.past_end import bounded_once
+from tilewright.synth.cascade.register_sum import sum_in_registers
 from tilewright.synth.cascade.remade import (
     inner_axis,
     made_anew,
@@ -84,7 +85,7 @@ from tilewright.synth.cascade.slot_choice import (
     smem_bytes,
     whole_columns,
 )
-from tilewright.synth.cascade.sum_tile import choose_sum_tile
+from tilewright.synth.cascade.sum_tile import choose_sum_tile, is_computed
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import (
     slot_sums,
@@ -142,7 +143,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     axes = cascade_axes(program)
     check_values(program, axes)
     check_stores(program, axes)
-    sums = slot_sums(program, target)
+    reasons: list[str] = []
+    sums = slot_sums(program, target) or sum_in_registers(program, target, wanted, reasons)
     refuse_run_time_walk(program, axes, summed=bool(sums))
     brought = multiplied_loads(program, axes)
     of_slots = [each for each in products_of(program) if _is_of_slots(program, each, target)]
@@ -168,7 +170,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     if sums and not target.supports("tensor_memory"):
         if axes.group:
             refuse_spill_slots(wanted, f"products of rows in groups of {axes.group}")
-        return _of_sum(program, axes, brought, sums, target, wanted)
+        return _of_sum(program, axes, brought, sums, target, wanted, reasons)
     refuse_spill_slots(wanted, "a program that does more than sum products")
     in_vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits)
     shared = shared_columns(program, axes, brought, target)
@@ -253,17 +255,14 @@ def _of_sum(
     sums: tuple[Product, ...],
     target: Target,
     wanted: Wanted,
+    reasons: list[str],
 ) -> CascadeDecisions:
     """Of a program that is a product with an epilogue, or several of one operand, whose accumulators are registers."""
-    reasons: list[str] = []
     chosen = choose_sum_tile(program, axes, sums, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
-    cluster = chosen.cluster
-    choice = CascadeTile(
-        shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster, apart=chosen.apart
-    )
-    slots = tuple(legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
-    slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once)
+    cluster, computed = chosen.cluster, is_computed(sums)
+    slots = tuple(legal_slot(program, axes, load, chosen.of_slots, memory.stages, target) for load in brought)
+    slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once, computed=computed)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
     tiles = _tiles_along(program, axes.row, shape.row_step * cluster[0])
     tiles *= _tiles_along(program, axes.column, shape.column_step * cluster[1])
@@ -280,7 +279,8 @@ def _of_sum(
     vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
     scaling = (first_alike(program, load) for each in sums for load in loads_of_scales(each.op))
-    early = _begins_early(program, (*brought, *scaling), wanted)
+    # What threads compute an operand of, they load behind a wait of their own.
+    early = int(wanted.programmatic is not False) if computed else _begins_early(program, (*brought, *scaling), wanted)
     if grouping:
         tiles = tile_count(program, (axes.row, shape.rows), (axes.column, shape.columns), axes.batch)
         early = begins_early_in_groups(wanted, read_once=chosen.read_once)
@@ -299,7 +299,7 @@ def _of_sum(
         grouping=grouping, release_distance=chosen.scheduled.release_distance, split=shape.split,
         teams=shape.teams, steps=shape.steps, loads_ahead=chosen.loads_ahead,
         paired_loads=choose_paired_loads(program, (axes.row, axes.column), wanted), spill_slots=wanted.spill_slots,
-        schedule=chosen.scheduled.text,
+        schedule=chosen.scheduled.text, computed=int(computed),
     )  # fmt: skip
 
 

@@ -25,11 +25,13 @@ def joined_slots(
     slots: Sequence[SlotDecision],
     *,
     read_once: bool,
+    computed: bool,
 ) -> tuple[SlotDecision, ...]:
     """The slots of the loads of these sums, joined where nothing else reads them; that of the operand with the rows
     comes first, as it does in a pipeline's slots.
 
-    read_once: whether no byte of what the products do not have in common is expected to be read a second time. Raises
+    read_once: whether no byte of what the products do not have in common is expected to be read a second time;
+    computed: whether the operand with the rows is computed of its slot, by which that is read alone. Raises
     TilewrightError at the author's line for operands of several products that lie in different ways."""
     products = [each.op for each in sums]
     alike = [load for load in loads(program) if first_alike(program, load) in brought]
@@ -38,7 +40,7 @@ def joined_slots(
     others = [load for load in brought if load in {each.brought for each in sums}]
     first, *rest = (of_load[load] for load in brought if load not in others)
     behind = [replace(of_load[load], read_once=int(read_once)) for load in others]
-    if rest or not alone:
+    if rest or not (alone or computed):
         assert len(sums) == 1, "in a walk that only sums, products alone read what is brought for them"
         return first, *rest, *behind
     ways = {(each.inner, each.outer, each.box) for each in behind}

@@ -29,6 +29,7 @@ from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile_stream import TileStream
 from tilewright.synth.cascade.boxed_store import boxed_results, leave_by_rows, turned_results
 from tilewright.synth.cascade.scaled_sums import Levels, choose_levels, scaled_depth
+from tilewright.synth.cascade.slot_choice import CascadeTile
 from tilewright.synth.cost.model import raster_group, rates_of
 from tilewright.synth.cost.tile_estimate import turn_row
 from tilewright.synth.distribution.cluster_parts import ATOM_ROWS
@@ -46,6 +47,7 @@ from tilewright.synth.distribution.turns import (
     with_turns,
 )
 from tilewright.synth.operand.operands import loaded_step
+from tilewright.synth.operand.register_operand import fixed_for_registers
 from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, ScheduledLoop, slots_wanted
 from tilewright.synth.schedule.walk_schedule import schedule_walk, shortest_walk
@@ -93,6 +95,14 @@ class SumTile:
         return units if shape.steps[0] else 1, parts_of(shape) if shape.steps[1] else 1
 
     @property
+    def of_slots(self) -> CascadeTile:
+        """The tile, as slots are chosen for it."""
+        shape, turns = self.tile.shape, self.tile.turns
+        return CascadeTile(
+            shape.consumers, shape.columns, shape.depth, False, self.unit_rows, turns, self.cluster, apart=self.apart
+        )
+
+    @property
     def unit_rows(self) -> int:
         """Of a consumer."""
         return unit_shape(self.tile.shape, self.tile.turns).rows // self.tile.shape.consumers
@@ -105,7 +115,7 @@ def suits_its_tile(program: tile.ProgramOp, target: Target, wanted: Wanted) -> b
     if others or gathers(program):
         return True
     question = sum_question(program, axes, [product], target, wanted)
-    return _chosen(question, target, wanted, []).shape.swapped == _lies_along_rows(program, axes)
+    return _chosen(question, target, wanted, []).shape.swapped == lies_along_rows(program, axes)
 
 
 def choose_sum_tile(
@@ -119,13 +129,16 @@ def choose_sum_tile(
     """sums: products of one operand with the rows. Raises TilewrightError for a wish that no tile grants."""
     if axes.group:
         return _of_groups(program, axes, sums, target, wanted, reasons)
-    turned = _lies_along_rows(program, axes)
+    turned, computed = lies_along_rows(program, axes), is_computed(sums)
     if len(sums) > 1 and wanted.swapped not in (None, turned):
         raise TilewrightError(
             f"the operand that {len(sums)} products have in common has the rows of their tiles",
             remedy="leave the orientation to the compiler",
         )
     question = sum_question(program, axes, sums, target, wanted)
+    if computed:
+        question = replace(question, orientations=(turned,), turnable=False, bulk=False)
+        wanted = fixed_for_registers(wanted, swapped=turned)
     large = _chosen(question, target, wanted, reasons)
     if large.shape.swapped != turned:
         # Of a form that nobody asked for: with the rows that it gives.
@@ -151,7 +164,10 @@ def choose_sum_tile(
     unit = unit_shape(shape, large.turns)
     leaving = turned_results(program, axes, stored, target, wanted) if turned else ()
     leaving = leaving or boxed_results(program, axes, unit.rows // shape.consumers, row, target, wanted)
-    shape, leaving = _stepped(program, axes, sums, shape, cluster, leaving, wanted, turns=large.turns)
+    if computed:
+        shape = replace(shape, steps=(0, 0))
+    else:
+        shape, leaving = _stepped(program, axes, sums, shape, cluster, leaving, wanted, turns=large.turns)
     large = replace(large, shape=shape)
     loop = _loop(question, shape, columns, target, turns=large.turns)
     needed = slots_wanted(loop, target)
@@ -179,12 +195,14 @@ def choose_sum_tile(
         "products share an operand": len(sums) > 1,
         "an iteration of a sum in two levels has two slots": levels.slots > 1,
         "products are scaled by blocks": question.scaled,
+        "an operand is computed in registers": computed,
     }
     obstacle = next((why for why, stands in obstacles.items() if stands), "")
     extents = [program.extents[axis] for axis in (axes.row, axes.column, axes.streamed)]
     stream = _cut_tiles(extents, question.element_bytes, large, obstacle, target, wanted, reasons, narrow=narrow)
     name, slices = program.sym_name.data, shortest_walk(loop.trips, stream)
-    late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns)
+    plain = not (loop.scaled or computed)
+    late = schedule_walk(name, loop, memory.stages, slices, target, wanted, reasons, turns=large.turns, plain=plain)
     ahead = _loads_ahead(program, axes, large, len(sums), levels.slots, target)
     return SumTile(large, leaving, memory, order, levels, cluster, stream, late, ahead)
 
@@ -236,7 +254,8 @@ def _of_groups(
     loop = _loop(question, shape, shape.columns, target, turns=found.turns)
     levels = _levels(program, axes, sums, question, shape, target)
     name = program.sym_name.data
-    late = schedule_walk(name, loop, found.stages, loop.trips, target, wanted, reasons, turns=found.turns)
+    stages, plain = found.stages, not loop.scaled
+    late = schedule_walk(name, loop, stages, loop.trips, target, wanted, reasons, turns=found.turns, plain=plain)
     order = ("grouped", raster_group(rates_of(target), shape.rows, shape.columns))
     tile_ = LargeTile(shape, found.turns)
     ahead = _loads_ahead(program, axes, tile_, len(sums), levels.slots, target)
@@ -337,7 +356,12 @@ def _stored_widths(program: tile.ProgramOp) -> list[int]:
     return [tensor_type(store.tensor).element_kind.bytes for store in stores(program)]
 
 
-def _lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
+def is_computed(sums: Sequence[Product]) -> bool:
+    """Whether the operand with the rows is computed on the way, in registers."""
+    return not isinstance(sums[0].held.owner, tile.LoadOp)
+
+
+def lies_along_rows(program: tile.ProgramOp, axes: CascadeAxes) -> bool:
     """Whether the first result is contiguous along the tile's rows, and not along its columns."""
     tensor = tensor_type(stores(program)[0].tensor)
     strides = dict(zip(tensor.axis_names, tensor.stride_elements, strict=True))
@@ -349,7 +373,7 @@ def sum_question(
 ) -> TileQuestion:
     """What is asked of a tile, with the axis along which results are contiguous as that of the columns. Of several
     products, the operand that all have has the rows of the tile."""
-    product, turned = sums[0], _lies_along_rows(program, axes)
+    product, turned = sums[0], lies_along_rows(program, axes)
     sides = [(axes.row, product.held), (axes.column, product.brought.result)]
     if turned:
         sides.reverse()

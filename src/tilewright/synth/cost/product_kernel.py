@@ -127,7 +127,7 @@ def _of_walk(d: CascadeDecisions, extents: tuple[int, int, int], stored_bytes: i
         d.tile_columns, d.tile_streamed, math.ceil(rows / d.tile_rows) * math.ceil(columns / d.tile_columns) * batch,
         sum(slot.slot_bytes for slot in d.slots), d.split_sum.part_step, _stored_bytes(d.stores) == stored,
         first.slots, d.consumers, bool(d.turns), d.split, d.teams, cut.tiles if cut else 0,
-        cut.head_slices if cut else 0, d.release_distance, False, d.raster_group, d.ctas, d.smem_bytes,
+        cut.head_slices if cut else 0, d.release_distance, bool(d.computed), d.raster_group, d.ctas, d.smem_bytes,
         d.launch_registers,
     )  # fmt: skip
 

@@ -28,29 +28,36 @@ _THREADS_COMPUTE_BYTES = 2
 """Of an element that threads compute for the tensor core."""
 
 
-def operand_before(module: ModuleOp) -> tuple[ModuleOp, ModuleOp] | None:
+def computes_operand(program: tile.ProgramOp) -> bool:
+    """Whether a product in a loop has an operand that is no load."""
+    operands = (_untransposed(each) for dot in dots(program) for each in (dot.left, dot.right))
+    return not all(isinstance(each.owner, tile.LoadOp) for each in operands)
+
+
+def operand_before(module: ModuleOp, *, alone: bool = False) -> tuple[ModuleOp, ModuleOp] | None:
     """The program that stores an operand, and the one that loads it; None where every operand is taken as it is, or
-    none can be stored before."""
+    none can be stored before. alone: whether one that is the only computed operand of its product is stored, too."""
     program = the_program(module)
     if program.run_time:
         return None
     for number, dot in enumerate(dots(program)):
-        for value in _not_taken(program, dot):
+        for value in _not_taken(program, dot, alone=alone):
             found = _divided(module, number, value)
             if found is not None:
                 return found
     return None
 
 
-def _not_taken(program: tile.ProgramOp, dot: tile.DotOp) -> list[SSAValue]:
-    """The operands that no walk takes, the smaller first: of two that are computed, one may be."""
+def _not_taken(program: tile.ProgramOp, dot: tile.DotOp, *, alone: bool) -> list[SSAValue]:
+    """The operands that no walk takes, the smaller first: of two that are computed, one may be. alone: whether none
+    is."""
     sides = [_untransposed(dot.left), _untransposed(dot.right)]
     computed = [each for each in sides if not isinstance(each.owner, tile.LoadOp)]
     computed.sort(
         key=lambda value: math.prod(program.extents[base_axis(axis)] for axis in value_type(value).axis_names)
     )
     narrow = any(value_type(each).element_kind.bytes < _THREADS_COMPUTE_BYTES for each in computed)
-    refused = computed if len(computed) > 1 or narrow or grouping(program) is not None else []
+    refused = computed if alone or len(computed) > 1 or narrow or grouping(program) is not None else []
     return refused + [each for each in sides if each not in computed and _is_displaced(each, dot.contracted)]
 
 

@@ -18,7 +18,8 @@ kernel.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
@@ -67,9 +68,22 @@ _KEPT_REGISTERS = 40
 """Of a thread, for addresses, loop counters and elements on their way."""
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An operand of a product. name: "left" or "right"; outer, other: its own axis and the other operand's; swapped:
+    whether the product is transposed where the accumulator's rows are this operand's."""
+
+    name: str
+    value: SSAValue
+    outer: str
+    other: str
+    swapped: bool
+
+
 def wants_registers(
     program: tile.ProgramOp,
-    dot: tile.DotOp,
+    sides: Sequence[Side],
+    contracted: str,
     batch: str,
     rates: Rates,
     target: Target,
@@ -82,17 +96,13 @@ def wants_registers(
     """
     if wanted.computed == "workspace":
         return ""
-    rows, contracted = value_type(dot.left).axis_names[-2:]
-    columns = value_type(dot.right).axis_names[-1]
     why = "the product is one of a batch" if batch else ""
-    sides = (("left", dot.left, rows, columns), ("right", dot.right, columns, rows))
-    computed = [side for side in sides if not isinstance(_source(side[1]).owner, tile.LoadOp)]
+    computed = [side for side in sides if not isinstance(_source(side.value).owner, tile.LoadOp)]
     if not computed:
         why = "no operand is computed"
-    for side, value, outer, other in computed if not why else ():
-        why = _obstacle(value, outer, contracted)
-        swapped = side == "right"
-        if not why and wanted.swapped not in (None, swapped):
+    for side in computed if not why else ():
+        why = _obstacle(side.value, side.outer, contracted)
+        if not why and wanted.swapped not in (None, side.swapped):
             why = "the accumulator's rows are asked to be the other operand's"
         if not why and wanted.cluster not in (None, (1, 1)):
             why = "CTAs are asked to share loads"
@@ -100,13 +110,13 @@ def wants_registers(
             why = "ping-pong consumers are requested"
         if why:
             continue
-        extents = (program.extents[outer], program.extents[other], program.extents[contracted])
-        words, better = _compared(value, contracted, extents, rates, target)
+        extents = (program.extents[side.outer], program.extents[side.other], program.extents[contracted])
+        words, better = _compared(side.value, contracted, extents, rates, target)
         few = extents[0] <= FEW_ROWS or extents[1] <= FEW_ROWS
         if wanted.computed == "registers" or (better and not few):
-            reasons.append(f"{side} operand computed in registers: {words}")
-            return side
-        reasons.append(f"{side} operand not computed in registers: {'small M; ' if few else ''}{words}")
+            reasons.append(f"{side.name} operand computed in registers: {words}")
+            return side.name
+        reasons.append(f"{side.name} operand not computed in registers: {'small M; ' if few else ''}{words}")
     if wanted.computed == "registers":
         raise TilewrightError(
             f"no operand can be computed in registers: {why}",
@@ -115,10 +125,10 @@ def wants_registers(
     return ""
 
 
-def fixed_for_registers(wanted: Wanted, side: str) -> Wanted:
+def fixed_for_registers(wanted: Wanted, *, swapped: bool) -> Wanted:
     """The wishes with what such a product fixes: its orientation, no turns, CTAs of their own, slots of one span."""
     depth = wanted.depth or slice_depth(Element.BF16.bytes)
-    return replace(wanted, swapped=side == "right", turns=False, cluster=(1, 1), depth=depth)
+    return replace(wanted, swapped=swapped, turns=False, cluster=(1, 1), depth=depth)
 
 
 def raw_operand(
@@ -136,30 +146,40 @@ def raw_operand(
     wished for.
     """
     name, value, outer = side
-    why = ""
-    unit_rows = shape.rows // shape.consumers
-    # What is multiplied and what is computed meanwhile, two elements in a register; a slot's numbers along it.
-    sets = 2 * (unit_rows // 64) * shape.depth // 4 + _vectors_along(value, contracted) * shape.depth // 4
-    needed = unit_rows * shape.columns // _LANES + sets + _KEPT_REGISTERS
-    if site.program.extents[contracted] % (shape.depth * shape.shares):
-        why = f"its {site.program.extents[contracted]} elements along {contracted} are no whole slots of {shape.depth}"
-    elif needed > registers:
-        why = f"{needed} registers of {registers} would be needed"
-    else:
+    why = no_fit(site.program, value, contracted, shape, registers)
+    if not why:
         reasons: list[str] = []
         found = decide_operand(
-            replace(site, reasons=reasons), (name, _raw(value).result, outer), contracted, extent, shape.depth
+            replace(site, reasons=reasons), (name, raw_load(value).result, outer), contracted, extent, shape.depth
         )
         if not found.materialized and found.major == "K":
             return found
         why = "; ".join(reasons) or f"it is not contiguous along {contracted}"
+    site.reasons.append(not_after_all(name, why, wanted))
+    return None
+
+
+def no_fit(program: tile.ProgramOp, value: SSAValue, contracted: str, shape: TileShape, registers: int) -> str:
+    """Why a tile of this shape cannot have an operand computed in registers, or nothing. registers: of a consumer's
+    thread."""
+    unit_rows = shape.rows // shape.consumers
+    # What is multiplied and what is computed meanwhile, two elements in a register; a slot's numbers along it.
+    sets = 2 * (unit_rows // 64) * shape.depth // 4 + _vectors_along(value, contracted) * shape.depth // 4
+    needed = unit_rows * shape.columns // _LANES + sets + _KEPT_REGISTERS
+    if program.extents[contracted] % (shape.depth * shape.shares):
+        return f"its {program.extents[contracted]} elements along {contracted} are no whole slots of {shape.depth}"
+    return f"{needed} registers of {registers} would be needed" if needed > registers else ""
+
+
+def not_after_all(name: str, why: str, wanted: Wanted) -> str:
+    """The reason of a decision against registers that the tile is to blame for. Raises TilewrightError where registers
+    are wished for."""
     if wanted.computed == "registers":
         raise TilewrightError(
             f"the {name} operand cannot be computed in registers: {why}",
             remedy="leave `computed` to the compiler, or ask for a workspace",
         )
-    site.reasons.append(f"{name} operand not computed in registers after all: {why}")
-    return None
+    return f"{name} operand not computed in registers after all: {why}"
 
 
 def _source(value: SSAValue) -> SSAValue:
@@ -193,7 +213,8 @@ def _leaves(value: SSAValue) -> tuple[list[tile.LoadOp], list[Function], str]:
     return loads, functions, other
 
 
-def _raw(value: SSAValue) -> tile.LoadOp:
+def raw_load(value: SSAValue) -> tile.LoadOp:
+    """The load of the tile that an operand in registers is computed of."""
     (load,) = (load for load in _leaves(value)[0] if len(tensor_type(load.tensor).axis_names) == 2)
     return load
 

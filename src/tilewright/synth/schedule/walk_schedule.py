@@ -29,10 +29,11 @@ def schedule_walk(
     reasons: list[str],
     *,
     turns: bool,
+    plain: bool,
 ) -> ScheduledLoop:
-    """The loop's schedule with its distance, and a reason. slots: of the ring; slices: of the shortest walk. Raises
-    TilewrightError for a wish that this ring or walk does not grant."""
-    possible = possible_distances(slots, slices, turns=turns, plain=not shape.scaled)
+    """The loop's schedule with its distance, and a reason. slots: of the ring; slices: of the shortest walk; plain:
+    nothing but products happens in it. Raises TilewrightError for a wish that this ring or walk does not grant."""
+    possible = possible_distances(slots, slices, turns=turns, plain=plain)
     if wanted.release_distance is not None:
         possible = (require_distance(wanted.release_distance, possible),)
     found = schedule_loop(name, shape, slots, possible, target, wanted.schedule)

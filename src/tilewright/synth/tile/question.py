@@ -15,7 +15,7 @@ from tilewright.ir.tile.types import tensor_type, value_type
 from tilewright.synth.cost.model import rates_of
 from tilewright.synth.operand.batch import batch_axis
 from tilewright.synth.operand.operands import loaded_step
-from tilewright.synth.operand.register_operand import fixed_for_registers, wants_registers
+from tilewright.synth.operand.register_operand import Side, fixed_for_registers, wants_registers
 from tilewright.synth.store.turned_store import is_turnable
 from tilewright.synth.tile.accumulation import level_depth, require_promotable
 from tilewright.synth.tile.shape import TileQuestion
@@ -60,9 +60,10 @@ def ask(program: tile.ProgramOp, dot: tile.DotOp, target: Target, wanted: Wanted
     in_registers = ""
     if not promoted:
         rates = rates_of(target, element_bytes)
-        in_registers = wants_registers(program, dot, batch, rates, target, wanted, reasons)
+        sides = (Side("left", dot.left, rows, columns, False), Side("right", dot.right, columns, rows, True))
+        in_registers = wants_registers(program, sides, contracted, batch, rates, target, wanted, reasons)
     if in_registers:
-        wanted = fixed_for_registers(wanted, in_registers)
+        wanted = fixed_for_registers(wanted, swapped=in_registers == "right")
         orientations = (in_registers == "right",)
     plain = not (batch or in_registers) and wanted.swapped is None
     question = TileQuestion(
