@@ -58,7 +58,7 @@ _CHOICES = (
     ),
     _Choice(
         "a left operand computed in registers",
-        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.computed > 0,
+        lambda decisions: not isinstance(decisions, ElementwiseDecisions) and decisions.computed > 0,
         lambda wanted: wanted.computed == "registers",
         lambda wanted: replace(wanted, computed="workspace"),
     ),

@@ -1,9 +1,10 @@
 """Which operand of a product in a loop is computed by a program before, where no walk takes it as it is?
 
 A walk that sums (`streaming.loop_products`) takes loads of whole tiles, one of which may be computed of 16-bit elements
-by threads on the way. An operand that is computed besides, or of 8 bits, or in groups, and one that is displaced along
-the axis that is summed over, is stored by a program of its own: at each place the same value, of the same element, so
-that nothing is rounded that the program does not round. The program after loads it.
+by threads on the way, unless it is asked that a program before does that, too. An operand that is computed besides, or
+of 8 bits, or in groups, and one that is displaced along the axis that is summed over, is stored by a program of its
+own: at each place the same value, of the same element, so that nothing is rounded that the program does not round. The
+program after loads it.
 
 Not handled, and None: operands that a group picks, or that more than elementwise operations make; extents that only a
 launch knows. Checked by: tests/synth/cut/test_operand_before.py.
