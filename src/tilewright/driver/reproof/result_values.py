@@ -36,6 +36,7 @@ from tilewright.ir.cascade_facts import Product, carried_sum, cascade_axes
 from tilewright.ir.function import Function
 from tilewright.ir.tile import operations as tile
 from tilewright.ir.tile.facts import access_of, loads, loops, parameter_name, stores
+from tilewright.ir.tile.gather import read_tensor
 from tilewright.ir.tile.repeats import bare
 
 Numbers = NDArray[np.float64]
@@ -53,7 +54,7 @@ def misvalued_results(program: tile.ProgramOp, modules: Iterable[ModuleOp]) -> t
     sums = summed_products(program)
     if not sums or len(loops(program)) != 1 or any(len(each) > 1 for each in _displacements(program).values()):
         return ()
-    names = [parameter_name(program, each.brought.tensor) for each in sums]
+    names = [parameter_name(program, read_tensor(each.brought.tensor)) for each in sums]
     if len(set(names)) < len(names):
         return ()
     axes, (loop,) = cascade_axes(program), loops(program)
