@@ -274,6 +274,7 @@ class CascadeDecisions:
     release_distance: int = 1
     split: int = 1
     teams: int = 1
+    ordered: int = 0
 
     @property
     def shares(self) -> int:

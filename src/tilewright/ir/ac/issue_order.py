@@ -11,7 +11,7 @@ order, unit 0's product runs first and unit 0 adds while those of the others run
 - `ac.issue_order.end`: unit 0 takes the last turn that was given, so that no arrival is left over.
 
 Each is bar.sync or bar.arrive of the two units' threads (PTX ISA, bar). Checked by:
-tests/contract/typestate/steps/test_issue_order.py and tests/lower/pipeline/test_issue_order.py.
+tests/contract/typestate/steps/test_issue_order.py and tests/lower/distribution/test_issue_order.py.
 """
 
 from __future__ import annotations
