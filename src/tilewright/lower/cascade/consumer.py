@@ -676,7 +676,7 @@ class Consumer:
         for each in positions:
             leaves[each.result] = position_at(inner, each, at)
         for value, _, _ in wanted:
-            emit_exponentials(inner, value, leaves)
+            emit_exponentials(inner, value, leaves, lambda each: self.axes.kept(each) <= {self.axes.row})
         results: list[SSAValue] = []
         inside: SSAValue | None = None
         for value, _, bound in wanted:
