@@ -8,8 +8,9 @@ import pytest
 from xdsl.dialects.builtin import IntAttr, ModuleOp
 from xdsl.ir import Operation
 
-from tilewright.base.verdict import Proven
-from tilewright.contract.typestate.typestate import verify
+from tilewright.base.verdict import Proven, Refuted, Unknown
+from tilewright.contract.typestate.rings import CIRCLE
+from tilewright.contract.typestate.typestate import judge, verify
 from tilewright.driver.compile.compile import elements_of
 from tilewright.driver.compile.kernels_attention import key_gradients_kernel, query_gradient_kernel
 from tilewright.driver.compile.walked import walked
@@ -85,7 +86,11 @@ def with_one_slot(module: ModuleOp) -> ModuleOp:
 
 def test_a_consumer_that_has_the_turn_may_not_wait_for_what_the_other_releases_behind_its_own() -> None:
     assert isinstance(verify(with_one_slot(lowered(query_gradient_kernel, ordered=False)), HOPPER), Proven)
-    assert not isinstance(verify(with_one_slot(lowered(query_gradient_kernel)), HOPPER), Proven)
+    refused = verify(with_one_slot(lowered(query_gradient_kernel)), HOPPER)
+    assert isinstance(refused, Refuted) and [each.code for each in refused.findings] == ["LV005"]
+    # Nor is it shown where nothing is run.
+    unknown, _ = judge(with_one_slot(lowered(query_gradient_kernel)), HOPPER, boundaries=False)
+    assert isinstance(unknown, Unknown) and any(CIRCLE in each for each in unknown.reasons)
 
 
 def no_pass_in_the_iteration(module: ModuleOp) -> None:
