@@ -223,8 +223,9 @@ class CascadeDecisions:
     computed of them in the walk. release_distance: products of a sum of slots that are issued after a slot's own before
     that one is waited for and the slot is released. split: CTAs of a cluster that share what a sum of slots walks, tile
     by tile, and add up what each has: then each stores a part of a tile's columns. teams: clusters that share
-    it too, and add up through memory (`ir.ac.team`). added: products whose slices threads
-    add up in float32, and to what the program adds them to."""
+    it too, and add up through memory (`ir.ac.team`). added: products whose slices threads add up in float32,
+    and to what the program adds them to. ordered: 1 if two consumers issue an iteration's products one after the other
+    (`ir.ac.issue_order`)."""
 
     row: str
     column: str

@@ -1,4 +1,3 @@
-# ruff: noqa: F821  (axis names are quoted in annotations and are no forward references)
 """Exponentials of which each column takes another number off: the difference first, with no guard for huge numbers."""
 
 import numpy as np

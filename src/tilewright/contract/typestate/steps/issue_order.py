@@ -5,11 +5,11 @@ one program, so they come to take number k at the same place of it.
 
 - Circles. Take k of unit u waits for pass k of unit u - 1, or, of unit 0, for pass k - 1 of the last unit. Between a
   take and its pass a unit waits for nothing but slots of rings and its own wgmmas (checked). Think of the waits for
-  slots there as made right before the take (`_with_the_turn`: what a unit releases while it has the turn comes after
-  all of them), and let `liveness` exclude circles of that program. Then there are none with the takes either. A circle
-  within the waits of take k alone would go down in units, and in one unit down in places, for ever. Any other circle
-  comes to them, or to the take, from an event that is behind them in that program; so it goes from there straight to
-  the wait at which it leaves them, or to those of take k - 1, which is still earlier. That is one that `liveness` sees.
+  slots there as made right before the take, so that what a unit signals with the turn comes after all of them
+  (`wait_with_the_turn`), and let `liveness` exclude circles of that program. Then there are none with takes either. One
+  among the waits of take k alone would go to lower units, and in one unit to earlier places, without end. Any other
+  circle comes to these waits, or to the take, from an event that is behind them in that program. From there it may go
+  straight to the wait at which it leaves them, or to those of take k - 1, which are earlier still: `liveness` sees it.
 - Counts. The predecessor's pass k + 1 follows its take k + 1, which follows, around all units, pass k + 1 of unit u for
   u below it and pass k for u = the last; either follows take k of unit u. So no arrival counts in the use before. The
   last unit's first arrival is the start's; unit 0's end takes the arrival that is left. All units take as often: the
@@ -17,7 +17,7 @@ one program, so they come to take number k at the same place of it.
 
 Not handled: orders inside loops over tiles in turn or streamed parts; more than one order in a role.
 Source: PTX ISA, bar{.cta}.sync, bar.arrive: a barrier counts the threads of both. Checked by:
-tests/contract/typestate/steps/test_issue_order.py; `token_machine` runs orders at boundary counts.
+tests/contract/typestate/steps/test_issue_order.py and test_ordered_walk.py; `token_machine` runs orders at boundary counts.
 """
 
 from __future__ import annotations
