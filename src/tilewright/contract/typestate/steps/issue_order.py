@@ -17,7 +17,8 @@ one program, so they come to take number k at the same place of it.
 
 Not handled: orders inside loops over tiles in turn or streamed parts; more than one order in a role.
 Source: PTX ISA, bar{.cta}.sync, bar.arrive: a barrier counts the threads of both. Checked by:
-tests/contract/typestate/steps/test_issue_order.py and test_ordered_walk.py; `token_machine` runs orders at boundary counts.
+tests/contract/typestate/steps/test_issue_order.py and test_ordered_walk.py; `token_machine` runs orders at boundary
+counts.
 """
 
 from __future__ import annotations
