@@ -13,7 +13,7 @@ at the same times, then compute at the same times while the tensor core waits, a
 (`ir.ac.issue_order`), one has the turn from the products of an iteration's values to those of the next one's slots, and
 computes while the other has it. Of three, two compute beside the third's products anyway: in order the gradients of
 queries of head size 64 took 6 % longer. Products that are left to the next iteration run beside the same consumer's
-arithmetic. Not handled: stores on the way of an ordered walk.
+arithmetic. Not handled: ordered walks that store on the way, or carry on other values than sums of products.
 
 Checked by: tests/synth/cascade/test_issue_plan.py and tests/lower/cascade.
 """
@@ -79,10 +79,16 @@ def issue_plan(
 def _alternates(
     axes: CascadeAxes, loop: tile.LoopOp, inside: dict[int, Product], together: Collection[tuple[int, ...]]
 ) -> bool:
-    """Whether an iteration issues products of slots, computes, and issues one group of products of values."""
+    """Whether an iteration issues products of slots, computes, and issues one group of products of values, with nothing
+    left to compute then: it carries on their sums alone."""
     over = tuple(number for number, each in inside.items() if each.op.axis.data == axes.streamed)
-    stores = any(isinstance(op, tile.StoreOp) for op in loop.body.block.ops)
-    return 0 < len(over) < len(inside) and (len(over) == 1 or over in together) and not stores
+    sums = [sum_of(inside[number].op, axes)[1] for number in over]
+    begun = any(sum_of(each.op, axes)[0] is not None for number, each in inside.items() if number not in over)
+    *body, last = loop.body.block.ops
+    carried = isinstance(last, tile.YieldOp) and all(value in sums for value in last.values)
+    stores = any(isinstance(op, tile.StoreOp) for op in body)
+    grouped = len(over) == 1 or over in together
+    return 0 < len(over) < len(inside) and grouped and carried and not begun and not stores
 
 
 def _late(

@@ -51,6 +51,7 @@ _WITH_THE_TURN = (
     FragmentMapOp,
     ac.FragmentLoadOp,
     ac.GlobalPartOp,
+    ac.IndexDivideOp,
 )
 """What may stand between a take and its pass: nothing of it waits for another thread, but for slots."""
 _AROUND = (ac.LoopOp, ac.TilesOp, ac.GroupTilesOp)
