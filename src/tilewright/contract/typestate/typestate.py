@@ -45,7 +45,7 @@ from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_r
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.typestate.steps.index_load import index_load_step
-from tilewright.contract.typestate.steps.issue_order import issue_order_step
+from tilewright.contract.typestate.steps.issue_order import issue_order_step, wait_with_the_turn
 from tilewright.contract.typestate.steps.promotion import promotion_step
 from tilewright.contract.typestate.steps.register_operand import register_operand_step
 from tilewright.contract.typestate.steps.remade import remade_step
@@ -168,6 +168,7 @@ def _judge_kernel(op: ac.KernelOp, facts: Target, findings: Findings, *, boundar
     for role in kernel.roles:
         walk = RoleWalk(kernel, role, findings, _STEPS, enter_group_loop, take_turns, shared, RoleSummary(role))
         summaries.append(walk.run_role())
+        wait_with_the_turn(walk)
         finish_role(walk)
         finish_tensor_memory(walk)
         check_warp_rows(walk)
