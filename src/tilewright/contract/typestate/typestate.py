@@ -50,6 +50,7 @@ from tilewright.contract.typestate.steps.promotion import promotion_step
 from tilewright.contract.typestate.steps.register_operand import register_operand_step
 from tilewright.contract.typestate.steps.remade import remade_step
 from tilewright.contract.typestate.steps.ring import ring_step
+from tilewright.contract.typestate.steps.rows import fold_claims
 from tilewright.contract.typestate.steps.split import meeting_claims, split_step
 from tilewright.contract.typestate.steps.stream import check_streams, stream_claim, stream_step
 from tilewright.contract.typestate.steps.team import check_teams, team_step
@@ -232,6 +233,7 @@ def _claims_of_equal_tiles(kernel: Kernel, summaries: list[RoleSummary], pattern
         turns=turn_claims(kernel, summaries),
         stream=stream_claim(kernel),
         products=product_claim(kernel, summaries),
+        folds=fold_claims(kernel),
     )
 
 

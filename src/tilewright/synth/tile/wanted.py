@@ -35,7 +35,8 @@ class Wanted:
     ordered: whether consumers that share a tile issue a slot's products one after the other; of walks that compute
     between products, whether they may.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
-    row_threads: of a CTA that takes a row, where programs fold rows.
+    row_threads: of a CTA that takes a row, where programs fold rows; row_ctas: of a cluster that shares a row;
+    row_kept: whether rows wait in shared memory.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
     walked: whether a loop over products is compiled as a walk that sums, by the general generator.
@@ -69,5 +70,7 @@ class Wanted:
     ordered: bool | None = None
     cut: bool | None = None
     row_threads: int | None = None
+    row_ctas: int | None = None
+    row_kept: bool | None = None
     steps: tuple[int, int] | None = None
     walked: bool = False
