@@ -37,6 +37,7 @@ from tilewright.driver.explore.explored_ranges import explored_ranges
 from tilewright.driver.explore.on_the_way import Ways
 from tilewright.driver.explore.path_search import Assignment
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
+from tilewright.driver.explore.skipped_loops import guards_of
 from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, taken_work
@@ -183,12 +184,14 @@ def judge_unlaunched(
 
     exploration = Exploration(table, dict(space.dimensions), judge, effort, Ways(flow), dict(space.latent))
     exploration.idle = idle_choices(sliced, steers.registers)
+    positions = frozenset(position for position in sliced.executed if is_protocol(sliced, position))
     where = Places(
         lambda given: exploration.dimensions[given].name if given in exploration.dimensions else "",
         lambda position: flow.instructions[position].span,
         lambda loop: flow.instructions[flow.loops[loop].head].span,
-        frozenset(position for position in sliced.executed if is_protocol(sliced, position)),
+        positions,
         lasting_choices(sliced, steers.registers),
+        guards_of(flow, positions),
     )
     ended: tuple[Diagnostic, ...] = ()
     clean = False
@@ -216,11 +219,11 @@ def judge_unlaunched(
     if isinstance(verdict, Refuted):
         refuting, against = _given_again(runner, verdict, launches)
         if refuting is None and against and explored is not None and explored.shown:
-            other = more_ordinary(exploration, where, explored.shown[0])
-            if other is not None and isinstance(other.verdict, Refuted):
-                found = failing[tuple(other.shown[0].items())]
-                refuting, _ = _given_again(runner, other.verdict, [found])
-                verdict = other.verdict if refuting is not None else verdict
+            for other in more_ordinary(exploration, where, explored.shown[0]):
+                if refuting is None and isinstance(other.verdict, Refuted):
+                    found = failing[tuple(other.shown[0].items())]
+                    refuting, _ = _given_again(runner, other.verdict, [found])
+                    verdict = other.verdict if refuting is not None else verdict
         if refuting is None and against:
             ended = ended or tuple(each for each in verdict.findings if each.level is Level.ERROR)
             verdict = Unknown((against,))
