@@ -58,7 +58,7 @@ from tilewright.machine.symbolic.kept_steps import is_protocol
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
 _EXPLORED_STEPS = 250_000
-"""Warp instructions after which a launch is given up: others say more for the effort."""
+"""Warp instructions after which a launch is given up: others say more for the effort, where there are others."""
 _SIZING_STEPS = 60_000
 _SIZING_ITERATIONS = 8
 """Of a loop whose end inputs decide, which show enough of the places that it copies to."""
@@ -143,6 +143,7 @@ def judge_unlaunched(
     runner = _Runner(
         module, run_module, unknown, space, table, interpretations, peeks, _Shown(timeline), allows, ends, watchers
     )
+    runner.explored_steps = _EXPLORED_STEPS if space.dimensions else max(_EXPLORED_STEPS, effort.steps)
     flow = sliced.text.flow
     boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions))
     failing: dict[Chosen, _Failing] = {}
@@ -175,7 +176,7 @@ def judge_unlaunched(
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
-        return _judged(judged, runner.symbolic, awaited)
+        return _judged(judged, runner.symbolic, awaited, runner.explored_steps)
 
     def take_announced() -> None:
         """Numbers that are what boxes add up to are that in all launches from now on."""
@@ -403,6 +404,7 @@ class _Runner:
     repeated: frozenset[Span] = frozenset()
     iterations_most: int = ITERATIONS_MOST
     given_steps: int = GIVEN_STEPS
+    explored_steps: int = _EXPLORED_STEPS
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -441,7 +443,7 @@ class _Runner:
             sliced=self.sliced,
             identifying=self.identifying,
             repeated=self.repeated,
-            step_limit=_SIZING_STEPS if short else _EXPLORED_STEPS,
+            step_limit=_SIZING_STEPS if short else self.explored_steps,
             contents=self.unknown.given.contents,
             allows=self.allows,
             any_box=any_box,
@@ -471,9 +473,9 @@ class _Runner:
             raise _Ended(judged)
 
 
-def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...]) -> Judged:
-    """What one launch showed. awaited: loops that it leaves to other threads to end."""
-    too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > _EXPLORED_STEPS
+def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...], steps_most: int) -> Judged:
+    """What one launch showed. awaited: loops that it leaves to other threads to end; steps_most: of its run."""
+    too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > steps_most
     too_long = too_long and not run.errors
     doubts = (*run.doubts, *awaited)
     if symbolic.words_written:
