@@ -37,6 +37,7 @@ from tilewright.driver.explore.explored_ranges import explored_ranges
 from tilewright.driver.explore.on_the_way import Ways
 from tilewright.driver.explore.path_search import Assignment
 from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, given_again
+from tilewright.driver.explore.skipped_loops import guards_of
 from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch
 from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, taken_work
@@ -57,7 +58,7 @@ from tilewright.machine.symbolic.kept_steps import is_protocol
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
 _EXPLORED_STEPS = 250_000
-"""Warp instructions after which a launch is given up: others say more for the effort."""
+"""Warp instructions after which a launch is given up: others say more for the effort, where there are others."""
 _SIZING_STEPS = 60_000
 _SIZING_ITERATIONS = 8
 """Of a loop whose end inputs decide, which show enough of the places that it copies to."""
@@ -142,6 +143,7 @@ def judge_unlaunched(
     runner = _Runner(
         module, run_module, unknown, space, table, interpretations, peeks, _Shown(timeline), allows, ends, watchers
     )
+    runner.explored_steps = _EXPLORED_STEPS if space.dimensions else max(_EXPLORED_STEPS, effort.steps)
     flow = sliced.text.flow
     boxes = UnknownBoxes(unknown, runner.run, lambda: announced_numbers(flow.instructions, runner.last.conditions))
     failing: dict[Chosen, _Failing] = {}
@@ -174,7 +176,7 @@ def judge_unlaunched(
                 reviews.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
         for finding in judged.allowed:
             allowed.setdefault((finding.code, finding.primary, finding.conflicts_with), finding)
-        return _judged(judged, runner.symbolic, awaited)
+        return _judged(judged, runner.symbolic, awaited, runner.explored_steps)
 
     def take_announced() -> None:
         """Numbers that are what boxes add up to are that in all launches from now on."""
@@ -183,12 +185,14 @@ def judge_unlaunched(
 
     exploration = Exploration(table, dict(space.dimensions), judge, effort, Ways(flow), dict(space.latent))
     exploration.idle = idle_choices(sliced, steers.registers)
+    positions = frozenset(position for position in sliced.executed if is_protocol(sliced, position))
     where = Places(
         lambda given: exploration.dimensions[given].name if given in exploration.dimensions else "",
         lambda position: flow.instructions[position].span,
         lambda loop: flow.instructions[flow.loops[loop].head].span,
-        frozenset(position for position in sliced.executed if is_protocol(sliced, position)),
+        positions,
         lasting_choices(sliced, steers.registers),
+        guards_of(flow, positions),
     )
     ended: tuple[Diagnostic, ...] = ()
     clean = False
@@ -216,11 +220,11 @@ def judge_unlaunched(
     if isinstance(verdict, Refuted):
         refuting, against = _given_again(runner, verdict, launches)
         if refuting is None and against and explored is not None and explored.shown:
-            other = more_ordinary(exploration, where, explored.shown[0])
-            if other is not None and isinstance(other.verdict, Refuted):
-                found = failing[tuple(other.shown[0].items())]
-                refuting, _ = _given_again(runner, other.verdict, [found])
-                verdict = other.verdict if refuting is not None else verdict
+            for other in more_ordinary(exploration, where, explored.shown[0]):
+                if refuting is None and isinstance(other.verdict, Refuted):
+                    found = failing[tuple(other.shown[0].items())]
+                    refuting, _ = _given_again(runner, other.verdict, [found])
+                    verdict = other.verdict if refuting is not None else verdict
         if refuting is None and against:
             ended = ended or tuple(each for each in verdict.findings if each.level is Level.ERROR)
             verdict = Unknown((against,))
@@ -400,6 +404,7 @@ class _Runner:
     repeated: frozenset[Span] = frozenset()
     iterations_most: int = ITERATIONS_MOST
     given_steps: int = GIVEN_STEPS
+    explored_steps: int = _EXPLORED_STEPS
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -438,7 +443,7 @@ class _Runner:
             sliced=self.sliced,
             identifying=self.identifying,
             repeated=self.repeated,
-            step_limit=_SIZING_STEPS if short else _EXPLORED_STEPS,
+            step_limit=_SIZING_STEPS if short else self.explored_steps,
             contents=self.unknown.given.contents,
             allows=self.allows,
             any_box=any_box,
@@ -468,9 +473,9 @@ class _Runner:
             raise _Ended(judged)
 
 
-def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...]) -> Judged:
-    """What one launch showed. awaited: loops that it leaves to other threads to end."""
-    too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > _EXPLORED_STEPS
+def _judged(run: LaunchJudgement, symbolic: SymbolicRun, awaited: tuple[str, ...], steps_most: int) -> Judged:
+    """What one launch showed. awaited: loops that it leaves to other threads to end; steps_most: of its run."""
+    too_long = (run.report.stopped and not run.report.doubts) or run.report.counts.instructions > steps_most
     too_long = too_long and not run.errors
     doubts = (*run.doubts, *awaited)
     if symbolic.words_written:
