@@ -177,7 +177,7 @@ class _Rule:
         one = nodes[0]
         if all(each is one for each in nodes):
             return one
-        if any(not _same(one, each) for each in nodes):
+        if any(not is_same_operation(one, each) for each in nodes):
             return None
         sources: list[Source] = []
         for some in zip(*(each.sources for each in nodes), strict=True):
@@ -253,7 +253,7 @@ def _add(registers: Registers) -> None:
     registers[2] = registers[0] + registers[1]
 
 
-def _same(one: Node, other: Node) -> bool:
+def is_same_operation(one: Node, other: Node) -> bool:
     """Whether two expressions are the same operation, whatever it is done to."""
     if len(one.sources) != len(other.sources) or one.uniform != other.uniform or one.opaque or other.opaque:
         return False

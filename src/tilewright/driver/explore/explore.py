@@ -35,6 +35,7 @@ from tilewright.driver.explore.exploration import Exploration, Tried, distinct
 from tilewright.driver.explore.overflow import SUMS, overflow_limit, overflows
 from tilewright.driver.explore.path_search import Assignment
 from tilewright.machine.symbolic.expression import (
+    TAKEN,
     Applied,
     Input,
     Leaf,
@@ -127,9 +128,11 @@ def _started(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]
 
 
 def _grid(exploration: Exploration) -> dict[Input, int]:
-    """One cluster, the first: an empty grid is none."""
+    """The first cluster, of one as a rule: an empty grid is none."""
     return {
-        each: 1 if each.kind == "grid" else 0 for each in exploration.dimensions if each.kind in ("grid", "cluster")
+        each: dimension.first if each.kind == "grid" else 0
+        for each, dimension in exploration.dimensions.items()
+        if each.kind in ("grid", "cluster")
     }
 
 
@@ -315,7 +318,8 @@ def _empty_loops(exploration: Exploration, text: Places, tried: Tried) -> dict[_
     """Loops that a warp does not enter since inputs say so, and these inputs."""
     found: dict[_Visit, tuple[Input, ...]] = {}
     for condition in distinct(tried.judged.conditions):
-        if _leaves_at_once(exploration, text, condition):
+        # That there is no work to take over is nothing degenerate.
+        if _leaves_at_once(exploration, text, condition) and TAKEN not in inputs_of((condition.node,)):
             inputs = tuple(each for each in inputs_of((condition.node,)) if each.kind != "cluster")
             found.setdefault((condition.loop, condition.cta, condition.warp), inputs)
     return found
