@@ -9,6 +9,7 @@ of the launches that were clean. What an assumption excludes is barred (`explora
 - every loop whose end inputs decide was entered, iterated long enough to be shown to repeat itself after a period of
   iterations, and was left after every number of iterations up to that, with the loops inside it entered;
 - every operand of the protocol that depends on inputs had each of its values;
+- what iterations decide otherwise than others follows how often their loop iterates (`decided_in_turns`);
 - two branches that inputs decide, after which something differs, went every way together (`joint_decisions`).
 
 What no launch showed may be impossible: then a solver shows that the conditions on the way contradict it
@@ -30,6 +31,7 @@ from tilewright.base.span import Span
 from tilewright.driver.explore.alike_requests import alike_but_for_requests
 from tilewright.driver.explore.behind_loops import Behind, Example, after_any_count, by_loop, decided, leaves
 from tilewright.driver.explore.counted_barriers import counted_barriers
+from tilewright.driver.explore.decided_in_turns import decided_in_turns
 from tilewright.driver.explore.entered_inside import entered_inside
 from tilewright.driver.explore.exploration import (
     ENOUGH_ITERATIONS,
@@ -134,6 +136,7 @@ def cover(
             ),
             *_left_by_loops(exploration, every, lasting, span, loop_span),
             *counted_barriers(exploration, _clean(exploration), _recurring(exploration), name),
+            *decided_in_turns(exploration, _clean(exploration), _recurring(exploration), positions, name),
             *entered_inside(exploration, _clean(exploration), _recurring(exploration)),
         )
         fresh: dict[Input, int] | None = None
