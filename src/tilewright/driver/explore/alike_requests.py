@@ -22,19 +22,19 @@ def alike_but_for_requests(nodes: Iterable[Node]) -> bool:
 
 def _is_alike(one: Source, other: Source, requests: dict[int, int]) -> bool:
     """Whether an expression is another one about other requests. requests: which number is which, as far as known."""
+    if not isinstance(one, Node) and not isinstance(other, Node):
+        return one.dtype == other.dtype and one.tobytes() == other.tobytes()
     if not isinstance(one, Node) or not isinstance(other, Node):
-        both = isinstance(one, Node) == isinstance(other, Node)
-        return both and one.dtype == other.dtype and one.tobytes() == other.tobytes()  # type: ignore[union-attr]
+        return False
     if one is other and not requests:
         return True
-    numbers = _request(one), _request(other)
-    if numbers[0] is not None and numbers[1] is not None:
-        (request, axis), (another, along) = numbers
-        return axis == along and requests.setdefault(request, another) == another
+    request, another = _request(one), _request(other)
+    if request is not None and another is not None:
+        return request[1] == another[1] and requests.setdefault(request[0], another[0]) == another[0]
     if isinstance(one.operation, Leaf):
         return one is other
-    alike = zip(one.sources, other.sources, strict=False)
-    return is_same_operation(one, other) and all(_is_alike(*each, requests) for each in alike)
+    pairs = zip(one.sources, other.sources, strict=False)
+    return is_same_operation(one, other) and all(_is_alike(*each, requests) for each in pairs)
 
 
 def _request(node: Node) -> tuple[int, int] | None:

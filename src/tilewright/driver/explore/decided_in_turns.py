@@ -37,7 +37,9 @@ def decided_in_turns(
     instructions of the protocol."""
     flow = exploration.ways.flow
     decisions = Decisions(flow, chosen)
-    about = frozenset[Span](flow.instructions[at].span for at in positions)
+    # Of what no launch executes, it is asked elsewhere whether one may.
+    executed = frozenset[int]().union(*(tried.judged.covered for tried in chosen)).intersection(positions)
+    about = frozenset[Span](flow.instructions[at].span for at in executed)
     found: list[Missing] = []
     for loop in loops:
         ends = {_number_in(each) for each in decisions.ends(loop)}
