@@ -134,9 +134,11 @@ def _started(exploration: Exploration, text: Places, excuses: dict[int, _Excuse]
 
 
 def _grid(exploration: Exploration) -> dict[Input, int]:
-    """One cluster, the first: an empty grid is none."""
+    """The first cluster, of one as a rule: an empty grid is none."""
     return {
-        each: 1 if each.kind == "grid" else 0 for each in exploration.dimensions if each.kind in ("grid", "cluster")
+        each: dimension.first if each.kind == "grid" else 0
+        for each, dimension in exploration.dimensions.items()
+        if each.kind in ("grid", "cluster")
     }
 
 

@@ -40,7 +40,7 @@ from tilewright.driver.explore.refuting_launch import GIVEN_STEPS, GivenAgain, g
 from tilewright.driver.explore.skipped_loops import guards_of
 from tilewright.driver.explore.unknown_boxes import Boxes, UnknownBoxes
 from tilewright.driver.launch.given_launch import PartialLaunch
-from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed, taken_work
+from tilewright.driver.launch.judge_launch import Allows, LaunchJudgement, judge_launch, nothing_allowed
 from tilewright.driver.launch.launch_buffers import BufferContents
 from tilewright.driver.launch.launch_shapes import Shape, launch_shapes
 from tilewright.driver.launch.launch_space import Chosen, LaunchSpace, launch_space
@@ -53,7 +53,7 @@ from tilewright.machine.core.model import model_of
 from tilewright.machine.protocol.guarded_regions import with_guards
 from tilewright.machine.protocol.slice import Slice, cheap_stores, protocol_slice, text_of
 from tilewright.machine.protocol.steering import steering
-from tilewright.machine.symbolic.expression import Table
+from tilewright.machine.symbolic.expression import TAKEN, Table
 from tilewright.machine.symbolic.kept_steps import is_protocol
 from tilewright.machine.symbolic.tracker import SymbolicRun
 
@@ -160,7 +160,7 @@ def judge_unlaunched(
         take_announced()
         if judged.errors:
             cut = judged.report.counts.instructions if judged.report.stopped else 0
-            failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic), cut)
+            failing[chosen] = _Failing(judged.launch, _contents(values, runner.symbolic), cut, values.get(TAKEN, 0))
         elif judged.complete and not judged.doubts:
             numbers = sum(value for each, value in values.items() if each.kind == "number")
             phases = min(judged.report.counts.phases, _EXAMPLE_PHASES)
@@ -247,14 +247,10 @@ def judge_unlaunched(
         verdict, doubts, len(exploration.tried), runner.shown.timeline, tuple(reviews.values()),
         tuple(allowed.values()), None if refuting is None else refuting.document, ended, clean,
         exploration.ended_early and all(map(_nothing_wrong, exploration.tried)), excluded,
-        (*_taken(verdict), *explored_ranges(exploration.dimensions.values())),
+        explored_ranges(exploration.dimensions.values()),
         _example(unknown, examples),
         refuting is not None and refuting.cut_short, 0 if refuting is None else refuting.reached,
     )  # fmt: skip
-
-
-def _taken(verdict: Verdict) -> tuple[str, ...]:
-    return taken_work(verdict.assumptions) if isinstance(verdict, Proven) else ()
 
 
 def _example(unknown: UnknownLaunch, clean: Mapping[tuple[int, int, int], _Failing]) -> Mapping[str, object] | None:
@@ -274,7 +270,7 @@ def _given_again(runner: _Runner, verdict: Refuted, launches: Sequence[_Failing]
         # A run that was given up had shown the finding by then: as a launch file it mostly shows it as soon.
         open_still = ""
         for steps in (*((2 * each.cut,) if each.cut else ()), GIVEN_STEPS):
-            runner.given_steps = steps
+            runner.given_steps, runner.given_taken = steps, each.taken
             again = given_again(unknown.kernel, each.launch, sizes, verdict.findings, runner.given, contents)
             if not again.against:
                 names = unknown.given.names
@@ -314,11 +310,12 @@ def _larger_is_clean(exploration: Exploration, failing: Assignment) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Failing:
     """A launch that fails, with the words of memory that were chosen for it. cut: after how many warp instructions its
-    run was given up, 0 if it was not."""
+    run was given up, 0 if it was not; taken: how many clusters' work one takes over."""
 
     launch: Launch | None
     contents: tuple[BufferContents, ...]
     cut: int = 0
+    taken: int = 0
 
 
 def _contents(values: Assignment, symbolic: SymbolicRun) -> tuple[BufferContents, ...]:
@@ -386,7 +383,8 @@ class _Runner:
     """Judges launches of one kernel. guarded: the module with guards in the place of branches, which made-up launches
     run; sliced, identifying: the kernel's slice, and the one in which the stores `repeated` are compared, once a run
     has found them; symbolic: what the last run that may be shown depended on; last: what the last run did;
-    given_steps: warp instructions after which a launch that is given is given up."""
+    given_steps: warp instructions after which a launch that is given is given up; given_taken: how many clusters' work
+    one takes over in it."""
 
     module: Module
     guarded: Module
@@ -405,6 +403,7 @@ class _Runner:
     iterations_most: int = ITERATIONS_MOST
     given_steps: int = GIVEN_STEPS
     explored_steps: int = _EXPLORED_STEPS
+    given_taken: int = 0
     symbolic: SymbolicRun = field(init=False)
     last: SymbolicRun = field(init=False)
 
@@ -463,7 +462,7 @@ class _Runner:
         """A launch that is given, judged as such."""
         return judge_launch(
             self.module, launch, buffers, self.interpretations, peeks=self.peeks, step_limit=self.given_steps,
-            contents=contents, allows=self.allows,
+            contents=contents, allows=self.allows, also_taken=self.given_taken,
         )  # fmt: skip
 
     def end(self, values: Chosen, judged: LaunchJudgement) -> None:

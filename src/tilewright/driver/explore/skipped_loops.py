@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from tilewright.base.value import dataclass
 from tilewright.driver.explore.exploration import distinct
 from tilewright.machine.protocol.slice_flow import Flow
-from tilewright.machine.symbolic.expression import Input, inputs_of
+from tilewright.machine.symbolic.expression import TAKEN, Input, inputs_of
 from tilewright.machine.symbolic.tracker import Condition
 
 Visit = tuple[int, int, int]
@@ -94,9 +94,10 @@ def skipped_loops(
     """The loops that warps passed by."""
     found: dict[Visit, Skipped] = {}
     for condition in distinct(conditions):
-        loop = skipped_loop(flow, positions, guards, condition)
-        if loop >= 0:
-            found.setdefault((condition.position, condition.cta, condition.warp), Skipped(loop, _deciding(condition)))
+        loop, deciding = skipped_loop(flow, positions, guards, condition), _deciding(condition)
+        # That there is no work to take over is nothing degenerate.
+        if loop >= 0 and TAKEN not in deciding:
+            found.setdefault((condition.position, condition.cta, condition.warp), Skipped(loop, deciding))
     return found
 
 
