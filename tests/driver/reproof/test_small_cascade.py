@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.driver.compile.compile import compile_kernel
 from tilewright.driver.compile.kernels import matmul_kernel
+from tilewright.driver.compile.kernels_scaled import scaled_kernel
 from tilewright.driver.reproof.small import immediate_pairs, same_but_for_extents, small_instance
 from tilewright.driver.reproof.small_cascade import reduced
 from tilewright.frontends.ptx.reader import read
@@ -59,6 +60,17 @@ def test_another_bound_of_what_is_walked_is_seen():
     assert bound in large.ptx
     edited = read(large.ptx.replace(bound, "0f457A2000"))
     assert same_but_for_extents(edited, small.parsed, pairs) != ""
+
+
+def test_a_number_for_the_whole_product_keeps_the_instance_small():
+    """It is one block of each axis; two of them would be the whole product."""
+    kernel = scaled_kernel("none", biased=False, added=False, scaling=(True, True))
+    elements = {"a": "f8e4m3", "b": "f8e4m3", "c": "bf16"}
+    options = {"dims": {"M": 1561, "N": 15360, "K": 5120}, "strides": {"b": (1, 5120)}, "dtype": elements}
+    made = compile_kernel(kernel, **options, wanted=Wanted(walked=True), rerun=False, assembled=False)
+    (part,) = made.parts
+    extents = the_program(small_instance(part.module)).extents
+    assert extents["M"] < 1024 and extents["N"] < 1024, extents
 
 
 def test_last_tiles_are_as_full():

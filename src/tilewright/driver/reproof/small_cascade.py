@@ -91,7 +91,7 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
     for axis, size, tiles in sizes:
         tiles = max(tiles, least.get(axis, 1))
         # Of blocks two, where there are several: then numbers differ along the axis, and the text says so.
-        blocks = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
+        blocks = _largest_block(extents, axis)
         found[axis] = reduced(extents[axis], size, max(tiles, -(-blocks // size) + 1 if blocks > 1 else 1))
     for each in d.grouping:
         found[each.axis] = min(extents[each.axis], GROUPS_MOST)
@@ -103,11 +103,17 @@ def cascade_extents(d: CascadeDecisions, extents: Mapping[str, int]) -> dict[str
         found[d.column] = reduced(extents[d.column], d.column_step, across)
     for axis in d.batch if not d.grouping else ():
         # Of blocks, so many elements that there are two.
-        largest = max([block_size(each) for each in extents if base_axis(each) == axis], default=1)
+        largest = _largest_block(extents, axis)
         found[axis] = min(extents[axis], _PLACES * largest)
     if of_cta > _TILES and not d.grouping:
         _widen(d, extents, found, CTAS * of_cta)
     return found
+
+
+def _largest_block(extents: Mapping[str, int], axis: str) -> int:
+    """Elements of the largest of an axis's blocks of which there are several; 1 if there are none."""
+    several = (each for each, blocks in extents.items() if base_axis(each) == axis and blocks > 1)
+    return max(map(block_size, several), default=1)
 
 
 def _widen(d: CascadeDecisions, extents: Mapping[str, int], found: dict[str, int], tiles: int) -> None:
