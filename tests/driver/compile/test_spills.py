@@ -152,7 +152,7 @@ def test_walks_that_sum_get_tiles_of_fewer_sums() -> None:
     """And no slots of another depth, of which their sums have no fewer registers."""
     for kernel, dims, wanted in (
         (weighed_experts, GROUPS, Wanted()),
-        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted(walked=True)),
+        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted()),
     ):
         made = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False)
         d = made.decisions
@@ -169,7 +169,7 @@ def test_walks_that_sum_get_tiles_of_fewer_sums() -> None:
 def test_walks_that_sum_get_slots_first_but_for_those_of_groups() -> None:
     for kernel, dims, wanted in (
         (weighed_experts, GROUPS, Wanted()),
-        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted(walked=True)),
+        (residual, {"M": 4096, "N": 4096, "K": 4096}, Wanted()),
     ):
         d = compile_kernel(kernel, dims=dims, wanted=wanted, rerun=False, assembled=False).decisions
         assert isinstance(d, CascadeDecisions)
