@@ -132,6 +132,15 @@ def rows_by_number(x: tw.Tensor["R", "N"], rows: tw.Tensor["M", tw.i32], y: tw.T
 _E4M3 = {"a": "f8e4m3", "b": "f8e4m3", "s": "f32", "c": "f32"}
 _MORE: Mapping[str, tuple[Kernel, dict[str, Any]]] = {
     "batch": (batched, {"dims": {"B": 3, "M": 512, "N": 520, "K": 256}}),
+    "products in order": (
+        matmul_kernel,
+        {
+            "dims": {"M": 256, "N": 256, "K": 640},
+            "dtype": {"a": "f8e4m3", "b": "f8e4m3", "c": "f32"},
+            "strides": {"b": (1, 640)},
+            "wanted": Wanted(tile=(128, 128), ordered=True),
+        },
+    ),
     "extents that only a launch knows": (
         matmul_kernel,
         {"dims": {"M": tw.dynamic(0, 1000), "N": 256, "K": 256}, "wanted": Wanted(tile=(64, 64), prefetch=2)},

@@ -221,6 +221,11 @@ def test_an_odd_slot_is_taken_alone():
     assert lower_blocks((256, 256, 896), tile=(128, 128)).decisions.partials == 1
 
 
+def test_an_order_of_issue_that_a_walk_has_not_is_refused():
+    with pytest.raises(TilewrightError, match="a walk issues products as they come"):
+        lower_blocks((256, 256, 256), ordered=True)
+
+
 def test_a_tile_without_room_for_two_accumulators_is_refused():
     with pytest.raises(TilewrightError, match="no registers for a total and a partial product"):
         lower_blocks((256, 256, 256), tile=(128, 256))

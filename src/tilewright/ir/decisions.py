@@ -153,6 +153,8 @@ class PipelineDecisions:
     the tile's units has an equal part of them."""
     step_n: int = 0
     """The same of columns, of which each CTA that stores some of the tile's has an equal part."""
+    ordered: int = 0
+    """1 if consumers issue the products of a slot one after the other; see `ir.ac.issue_order`."""
 
     @property
     def row_step(self) -> int:

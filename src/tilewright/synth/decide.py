@@ -60,6 +60,7 @@ from tilewright.synth.operand.unmapped_operands import choose_unmapped
 from tilewright.synth.run_time_extents import refuse_run_time_detours, tiles_are_known
 from tilewright.synth.schedule.early_launch import begins_early, with_waiter
 from tilewright.synth.schedule.expression_order import choose_order
+from tilewright.synth.schedule.issue_order import choose_issue_order
 from tilewright.synth.schedule.loads_ahead import choose_loads_ahead
 from tilewright.synth.schedule.loop_schedule import SPARE_SLOTS, LoopShape, scheduled, slots_wanted
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -301,6 +302,7 @@ def _fit(
     maps = [each.map.dims for each in brought]
     prefetch = prefetched_slices(maps, memory.stages, slices, wanted, by_maps=by_maps, beside=beside)
     partials = promoted_together((tile_m // consumers, tile_n), slices, consumer) if promoted else 1
+    ordered = choose_issue_order(1 if wanted.turns else consumers, wanted, reasons, promoted=promoted)
     # Beside a total, the partial products of a turn have registers of their own.
     accumulators = 1 + partials if promoted else 1
     fill = sum(math.prod(o.map.dims) for o in (a, b) if o.materialized)
@@ -355,6 +357,7 @@ def _fit(
         partials=partials,
         spill_slots=wanted.spill_slots,
         promoted=int(promoted),
+        ordered=int(ordered),
         step_m=shape.steps[0],
         step_n=shape.steps[1],
         turned_fill=(turned,) if turned is not None else (),

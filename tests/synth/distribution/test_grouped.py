@@ -122,6 +122,11 @@ def test_weights_that_hardly_two_tiles_read_are_given_up_first() -> None:
     assert not slot(decided(experts, T=16, G=4, N=1024, K=1024), "w").read_once
 
 
+def test_an_order_of_issue_is_refused() -> None:
+    with pytest.raises(TilewrightError, match="in order"):
+        decided(experts, Wanted(ordered=True))
+
+
 def test_weights_without_groups_serve_all() -> None:
     assert len(slot(decided(shared_weights), "w").map.dims) == 2
 

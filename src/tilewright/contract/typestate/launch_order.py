@@ -36,6 +36,7 @@ from tilewright.ir.ac.fragment import (
     FragmentMapOp,
     FragmentReadOp,
 )
+from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp
 from tilewright.ir.ac.remade import OPERATIONS as REMADE_OPERATIONS
 from tilewright.ir.ac.split import SplitPartOp
@@ -48,7 +49,7 @@ _LEAVE_GLOBAL_ALONE = (
     ac.BarrierWaitOp,
     ac.ArriveOp, ac.TransactionCloseOp, ac.WgmmaFenceOp, ac.WgmmaIssueOp, ac.WgmmaCommitOp, ac.WgmmaWaitOp,
     ac.ClusterReduceOp, ac.MapOp, ac.StageWriteOp, ac.FenceProxyOp, ac.NamedBarrierSyncOp, ac.BulkCommitOp,
-    ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp,
+    ac.BulkWaitOp, ac.TurnPassOp, ac.YieldOp, IssueOrderStartOp, IssueTakeOp, IssuePassOp, IssueOrderEndOp,
     TeamAfterOp, FragmentFullOp, FragmentMapOp, FragmentFoldOp, FragmentReadOp, AccumulatorStartOp, FragmentIssueOp,
     AccumulatorPartsOp, PromotedStartOp, PromoteOp, PromotedReadOp, *UNIT_OPERATIONS, *SLOT_OPERATIONS,
     *REMADE_OPERATIONS,

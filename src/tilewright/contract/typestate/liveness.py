@@ -21,7 +21,7 @@ given by the same polynomials, and adds up to zero as well. So again every cycle
 such loops are taken apart twice; of loops one after the other, which one an event is in comes first (`distances`).
 Last, tokens may be polynomials in the symbols themselves (`symbolic_cycles`).
 
-Edges of other kinds go along these arcs, or cannot close a circle. What `steps.split` and
+Edges of other kinds go along these arcs, or cannot close a circle. What `steps.split`, `steps.issue_order` and
 `steps.turn` add leads from a place of a role's program to the same place, or an earlier one, of the same role in
 another unit or CTA. Flags (`steps.stream`, `steps.team`) are waited for by one role, after it has set its own.
 

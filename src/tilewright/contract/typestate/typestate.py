@@ -45,6 +45,7 @@ from tilewright.contract.typestate.steps.epilogue import epilogue_step, finish_r
 from tilewright.contract.typestate.steps.fragment import fragment_step
 from tilewright.contract.typestate.steps.group import check_group_orders, enter_group_loop, group_step
 from tilewright.contract.typestate.steps.index_load import index_load_step
+from tilewright.contract.typestate.steps.issue_order import issue_order_step
 from tilewright.contract.typestate.steps.promotion import promotion_step
 from tilewright.contract.typestate.steps.register_operand import register_operand_step
 from tilewright.contract.typestate.steps.remade import remade_step
@@ -131,6 +132,7 @@ _STEPS = (
     tensor_core_step,
     split_step,
     promotion_step,
+    issue_order_step,
     register_operand_step,
     fragment_step,
     remade_step,

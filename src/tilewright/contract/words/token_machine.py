@@ -23,23 +23,28 @@ from xdsl.ir import Block, Operation
 
 from tilewright.contract.typestate.finding import Findings
 from tilewright.contract.typestate.program import Kernel, Ring, Role, reaches_peers
+from tilewright.contract.typestate.steps.issue_order import IssueTurns
 from tilewright.contract.words.token_program import (
     Advance,
     Announce,
+    BeginIssue,
     Commit,
     Copy,
     CopyByThreads,
+    EndIssue,
     Fence,
     HandOver,
     Look,
     Loop,
     Multiply,
     Own,
+    PassIssue,
     PassTurn,
     Reduce,
     Release,
     Retire,
     Start,
+    TakeIssue,
     TokenProgram,
     Turns,
     Wait,
@@ -126,7 +131,7 @@ class _NotRunnable(Exception):
     """The program is not of a shape that can be run; the proof has said why."""
 
 
-_Blocked = Generator[tuple[_Barrier, int, Operation], None, None]
+_Blocked = Generator[tuple[_Barrier | IssueTurns, int, Operation], None, None]
 
 
 @dataclass(slots=True)
@@ -141,7 +146,7 @@ class _Unit:
     items: int = 0
     tile: int = -1
     running: list[tuple[int, _Slot]] = field(default_factory=list[tuple[int, _Slot]])
-    block: tuple[_Barrier, int, Operation] | None = None
+    block: tuple[_Barrier | IssueTurns, int, Operation] | None = None
     code: _Blocked | None = None
 
     def run(self, block: Block) -> _Blocked:
@@ -206,8 +211,16 @@ class _Unit:
                 env[step.result] = _OWN
             elif isinstance(step, Reduce):
                 yield from self._reduce(step)
-            else:
+            elif isinstance(step, PassTurn):
                 self._pass_turn(step)
+            elif isinstance(step, BeginIssue):
+                if self.number == self.role.count - 1:
+                    machine.give_issue(self, step.op)
+            elif isinstance(step, PassIssue):
+                machine.give_issue(self, step.op)
+            elif isinstance(step, TakeIssue) or self.number == 0:
+                # Unit 0 takes the arrival that is left at the end.
+                yield from self._take_issue(step)
 
     def _loop(self, step: Loop) -> _Blocked:
         trips, env = self.machine.symbols.get(step.symbol), self.env
@@ -223,6 +236,13 @@ class _Unit:
             yield from self.run(step.body)
             values = [env.get(value) for value in step.yielded]
         env.update(zip(step.outputs, values, strict=True))
+
+    def _take_issue(self, step: TakeIssue | EndIssue) -> _Blocked:
+        turns = self.machine.issue_turns(self)[self.number]
+        self.machine.log(self.name, f"waits for turn {turns.taken} of issue")
+        while not turns.passes(turns.taken):
+            yield turns, turns.taken, step.op
+        turns.taken += 1
 
     def _turns(self, step: Turns) -> _Blocked:
         """Every second tile, counted from the role's first such loop on: wait for the turn, run the body; in between,
@@ -303,6 +323,7 @@ class _Machine:
     copies: list[_InFlight] = field(default_factory=list[_InFlight])
     signalled: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
     """The last position that a unit filled or released, by unit, ring and side; of a run that is traced."""
+    orders: dict[tuple[int, str], list[IssueTurns]] = field(default_factory=dict[tuple[int, str], list[IssueTurns]])
 
     def log(self, who: str, what: str) -> None:
         if self.trace is not None:
@@ -487,6 +508,21 @@ class _Machine:
         for cta, states in enumerate(self.states):
             self.log(unit.name, f"arrives on empty[{stage}] of ring {ring}" + self._in(cta))
             self.arrive(states[ring].empty[stage], unit, op, f"empty[{stage}]", "MB009")
+
+    def issue_turns(self, unit: _Unit) -> list[IssueTurns]:
+        """Of each unit of a unit's role, in its CTA."""
+        found = self.orders.get((unit.cta, unit.role.name))
+        if found is None:
+            found = self.orders[unit.cta, unit.role.name] = [IssueTurns() for _ in range(unit.role.count)]
+        return found
+
+    def give_issue(self, unit: _Unit, op: Operation) -> None:
+        following = (unit.number + 1) % unit.role.count
+        turns = self.issue_turns(unit)[following]
+        self.log(unit.name, f"gives unit {following} turn {turns.given} of issue")
+        if turns.is_early:
+            raise _Violation("NB002", op, f"{unit.name} gives unit {following} a turn before it has taken the last")
+        turns.given += 1
 
     def arrive(self, barrier: _Barrier, unit: _Unit, op: Operation, name: str, code: str) -> None:
         if barrier.pending == 0:

@@ -21,6 +21,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import FragmentIssueOp, FragmentReadOp
+from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp
 from tilewright.ir.ac.remade import RoomStartOp, SlotRemakeOp
 from tilewright.ir.ac.stream import STREAM_INDICES, StreamPartOp, TurnStreamPartOp
@@ -200,6 +201,26 @@ class PassTurn:
     turns: Ring | None
 
 
+@dataclass(frozen=True, slots=True)
+class BeginIssue:
+    op: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class PassIssue:
+    op: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class TakeIssue:
+    op: IssueTakeOp
+
+
+@dataclass(frozen=True, slots=True)
+class EndIssue:
+    op: IssueOrderEndOp
+
+
 Step = (
     Wait
     | Start
@@ -219,6 +240,10 @@ Step = (
     | Loop
     | Turns
     | PassTurn
+    | BeginIssue
+    | PassIssue
+    | TakeIssue
+    | EndIssue
 )
 
 
@@ -387,6 +412,18 @@ class TokenProgram:
     def pass_turn(self, op: ac.TurnPassOp) -> PassTurn:
         return PassTurn(op, self.ring(op.turns))
 
+    def begin_issue(self, op: IssueOrderStartOp) -> BeginIssue:
+        return BeginIssue(op)
+
+    def pass_issue(self, op: IssuePassOp) -> PassIssue:
+        return PassIssue(op)
+
+    def take_issue(self, op: IssueTakeOp) -> TakeIssue:
+        return TakeIssue(op)
+
+    def end_issue(self, op: IssueOrderEndOp) -> EndIssue:
+        return EndIssue(op)
+
 
 # By class: telling that an operation is of none of so many classes takes long.
 _READ = cast(
@@ -427,5 +464,9 @@ _READ = cast(
         ac.TurnTilesOp: TokenProgram.turn_tiles,
         ac.TurnGroupTilesOp: TokenProgram.turn_group_tiles,
         ac.TurnPassOp: TokenProgram.pass_turn,
+        IssueOrderStartOp: TokenProgram.begin_issue,
+        IssuePassOp: TokenProgram.pass_issue,
+        IssueTakeOp: TokenProgram.take_issue,
+        IssueOrderEndOp: TokenProgram.end_issue,
     },
 )

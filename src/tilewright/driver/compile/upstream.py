@@ -68,6 +68,12 @@ _CHOICES = (
         lambda wanted: wanted.unmapped == "threads",
         lambda wanted: replace(wanted, unmapped="workspace"),
     ),
+    _Choice(
+        "consumers that issue products in order",
+        lambda decisions: isinstance(decisions, PipelineDecisions) and decisions.ordered > 0,
+        lambda wanted: wanted.ordered is True,
+        lambda wanted: replace(wanted, ordered=False),
+    ),
 )
 
 

@@ -9,6 +9,7 @@ Checked by: tests/lower/test_ptx_text.py and test_values.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -23,6 +24,7 @@ from tilewright.lower.distribution.team_sum import share_in_tile, stored_by_last
 from tilewright.lower.distribution.tile_place import TilePlace, open_tiles
 from tilewright.lower.distribution.turns import pass_turn
 from tilewright.lower.pipeline.epilogue import Pipeline, add_epilogue, free_staging, load_ahead
+from tilewright.lower.pipeline.issue_order import end_issue_order, start_issue_order
 from tilewright.lower.pipeline.product import multiply, multiply_next
 from tilewright.lower.pipeline.register_product import ComputedOperand, open_operand
 from tilewright.lower.pipeline.slots import advance, release, start_cursor, wgmma_wait
@@ -40,6 +42,7 @@ def add_consumer(
     arrays: dict[str, SSAValue],
 ) -> None:
     role, unit = new_role(build, "consumer", "warpgroup128", d.consumers, 128, d.consumer_registers)
+    p = replace(p, order=start_issue_order(role, d, unit))
     start = start_cursor(role, p.ring, "full")
     share = split_index(role, d.split_sum)
     stored = share_of_result(role, d.split_sum, share)
@@ -48,6 +51,7 @@ def add_consumer(
         opened = open_tiles(role, d, counts, carried, p.turns, section)
         _consume(opened, program, d, p, unit, section, arrays, share, stored, counts)
         carried = opened[0].results()
+    end_issue_order(role, p.order, unit)
     if d.staging_slots:
         # Shared memory must outlive the copies out of it; what they write is seen when the grid has ended.
         role.add(bulk_wait(unit, 0, read=True))

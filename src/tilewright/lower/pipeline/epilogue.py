@@ -22,6 +22,7 @@ from tilewright.lower.distribution.split_product import WHOLE_TILE, Meeting, Sha
 from tilewright.lower.distribution.stream_product import PartialSums
 from tilewright.lower.distribution.tile_place import TilePlace
 from tilewright.lower.expression import Accumulated, fragment_body, fragment_of, loads_in
+from tilewright.lower.pipeline.issue_order import IssueOrder
 from tilewright.lower.points.array_part import part_at, parts_of_batch
 from tilewright.lower.program import shape_of, sources_of
 from tilewright.lower.staged_store import SlotCounter, free_slot, further_maps, store_boxes
@@ -42,6 +43,7 @@ class Pipeline:
     meeting: Meeting | None = None
     turns: SSAValue | None = None
     sums: PartialSums | None = None
+    order: IssueOrder | None = None
 
 
 def add_epilogue(

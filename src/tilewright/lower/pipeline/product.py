@@ -15,6 +15,7 @@ from tilewright.ir.decisions import OperandDecision, PipelineDecisions
 from tilewright.ir.tier import int_array
 from tilewright.lower.build import Build
 from tilewright.lower.pipeline.epilogue import Pipeline
+from tilewright.lower.pipeline.issue_order import pass_issue, take_issue
 from tilewright.lower.pipeline.register_product import ComputedOperand, issue_computed, load_along, read_operand
 from tilewright.lower.pipeline.slots import RING, release, wait_for_slot, wgmma_wait
 
@@ -31,6 +32,7 @@ def multiply(
     phase = wait_for_slot(build, p.ring, cursor, "full")
     if d.copies_by_threads:
         phase = build.value(AsyncCopyFenceOp.create(operands=[phase], result_types=[phase.type]))
+    take_issue(build, p.order)
     build.add(ac.WgmmaFenceOp.create())
     rows = d.unit_rows
     row_bytes = d.tile_k * d.a.map.tensor_map().element.bytes
@@ -60,6 +62,7 @@ def multiply(
     op = ac.WgmmaIssueOp.build(operands=operands, properties=properties, result_types=results)
     build.add(op)
     build.add(ac.WgmmaCommitOp.create())
+    pass_issue(build, p.order)
     return op.results[0], op.results[1]
 
 

@@ -22,6 +22,7 @@ from tilewright.ir.ac import operations as ac
 from tilewright.ir.ac.async_copy import AsyncCopyArriveOp, AsyncCopyFenceOp, AsyncCopyIssueOp, AsyncCopyWaitOp
 from tilewright.ir.ac.format import is_set
 from tilewright.ir.ac.fragment import OPERATIONS as FRAGMENT_OPERATIONS
+from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
 from tilewright.ir.ac.promotion import PromotedReadOp, PromotedStartOp, PromoteOp, ScalesLoadOp
 from tilewright.ir.ac.register_operand import ComputedIssueOp, OperandReadOp, VectorLoadOp
 from tilewright.ir.ac.remade import OPERATIONS as REMADE_OPERATIONS
@@ -59,6 +60,7 @@ from tilewright.lower.fragment.promotion import lower_promotion, used_once
 from tilewright.lower.fragment.register_operand import keep_read_registers, lower_register_operand
 from tilewright.lower.fragment.registers import lower_fragment
 from tilewright.lower.fragment.shared_columns import load_shared_columns
+from tilewright.lower.pipeline.issue_order import lower_issue_order
 from tilewright.lower.pipeline.prefetch import lower_prefetch
 from tilewright.lower.points.array_part import lower_part
 from tilewright.lower.points.elementwise import divided, lower_elementwise
@@ -748,6 +750,10 @@ _LOWERED: Mapping[type[Operation], Callable[[Lowering, Any], None]] = {
     ScalesLoadOp: lower_promotion,
     PromoteOp: lower_promotion,
     PromotedReadOp: lower_promotion,
+    IssueOrderStartOp: lower_issue_order,
+    IssueTakeOp: lower_issue_order,
+    IssuePassOp: lower_issue_order,
+    IssueOrderEndOp: lower_issue_order,
     **dict.fromkeys(UNIT_OPERATIONS, lower_tensor),
     **dict.fromkeys(REMADE_OPERATIONS, lower_remade),
     **dict.fromkeys(SLOT_OPERATIONS, lower_slots),

@@ -166,6 +166,8 @@ def choose_sum_tile(
     rows, columns = program.extents[axes.row], program.extents[axes.column]
     tiles = (math.ceil(rows / shape.row_step), math.ceil(columns / shape.column_step))
     order = choose_tile_order(*taken_by_clusters(rates, (shape.rows, shape.columns), tiles, cluster), wanted)
+    if wanted.ordered:
+        raise TilewrightError("a walk issues products as they come", remedy="leave out the order of issue")
     levels = _levels(program, axes, sums, question, shape, target)
     narrow = any(each.turned for each in leaving) and shape.columns < LEAST_TURNED_COLUMNS
     obstacles = {

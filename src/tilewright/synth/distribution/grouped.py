@@ -117,6 +117,8 @@ def choose_group_tile(
     """The tile of products of one operand whose rows stand in groups. along: whether the other operands are contiguous
     along the contracted axis. Raises TilewrightError for a wish that no tile grants."""
     refuse_tile_order(wanted)
+    if wanted.ordered:
+        raise TilewrightError("products in groups are not issued in order", remedy="leave out the order of issue")
     element_bytes, products = question.element_bytes, question.products
     rates, promoted = rates_of(target, element_bytes), bool(question.scaled_depth)
     depth = wanted.depth or SWIZZLE_SPAN_BYTES // element_bytes

@@ -31,6 +31,7 @@ class Wanted:
     tensor core keeps fewer bits (see `synth.tile.accumulation`); "fast" if by the tensor core alone.
     teams: clusters that share the contracted axis of a tile and add up through memory.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
+    ordered: whether consumers that share a tile issue a slot's products one after the other.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
     row_threads: of a CTA that takes a row, where programs fold rows.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
@@ -61,6 +62,7 @@ class Wanted:
     accumulation: Literal["precise", "fast"] | None = None
     stream_k: bool | None = None
     teams: int | None = None
+    ordered: bool | None = None
     cut: bool | None = None
     row_threads: int | None = None
     steps: tuple[int, int] | None = None

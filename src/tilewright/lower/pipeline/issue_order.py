@@ -1,0 +1,80 @@
+"""How consumers issue the products of a slot in order: where turns are taken and passed on, and their barriers.
+
+See `ir.ac.issue_order`. A turn is a use of a named barrier by two warpgroups: bar.sync of the one whose turn it
+becomes, bar.arrive of the one before. Sources: PTX ISA, bar. Checked by: tests/lower/pipeline/test_issue_order.py, and
+`contract` on the text.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import SSAValue
+
+from tilewright.ir.ac import operations as ac
+from tilewright.ir.ac.issue_order import IssueOrderEndOp, IssueOrderStartOp, IssuePassOp, IssueTakeOp
+from tilewright.ir.decisions import PipelineDecisions
+from tilewright.lower.build import INDEX, Build
+from tilewright.lower.ptx.lowering import Lowering
+from tilewright.lower.ptx.places import IndexPlace
+
+IssueOrder = tuple[SSAValue, SSAValue]
+"""The unit's own barrier and the next unit's."""
+_THREADS = 256
+"""Of two warpgroups."""
+
+
+def _first_barrier(d: PipelineDecisions) -> int:
+    """After barrier 0, the CTA's, and those of the consumers, from 1 on."""
+    return 1 + d.consumers
+
+
+def start_issue_order(build: Build, d: PipelineDecisions, unit: SSAValue) -> IssueOrder | None:
+    """Before a role's loops, where its units issue in order."""
+    if not d.ordered:
+        return None
+    op = IssueOrderStartOp.create(
+        operands=[unit], properties={"first_barrier": IntAttr(_first_barrier(d))}, result_types=[INDEX, INDEX]
+    )
+    build.add(op)
+    return op.own, op.following
+
+
+def take_issue(build: Build, order: IssueOrder | None) -> None:
+    """Before a slot's product is issued, and after the slot was waited for."""
+    if order is not None:
+        build.add(IssueTakeOp.create(operands=[order[0]]))
+
+
+def pass_issue(build: Build, order: IssueOrder | None) -> None:
+    """As soon as a product is committed."""
+    if order is not None:
+        build.add(IssuePassOp.create(operands=[order[1]]))
+
+
+def end_issue_order(build: Build, order: IssueOrder | None, unit: SSAValue) -> None:
+    """After a role's loops."""
+    if order is not None:
+        build.add(IssueOrderEndOp.create(operands=[order[0], unit]))
+
+
+def lower_issue_order(lowering: Lowering, op: IssueOrderStartOp | IssueTakeOp | IssuePassOp | IssueOrderEndOp) -> None:
+    text = lowering.text
+    match op:
+        case IssueOrderStartOp():
+            role = op.parent_op()
+            assert isinstance(role, ac.RoleOp)
+            unit, first = lowering.index(op.unit), op.first_barrier.data
+            own = text.into("b32", "add.u32", unit, first)
+            is_last = text.into("pred", "setp.eq.u32", unit, role.execution.count.data - 1)
+            above = text.into("b32", "add.u32", unit, first + 1)
+            following = text.into("b32", "selp.b32", first, above, is_last)
+            text.emit("bar.arrive", following, _THREADS, guard=is_last)
+            lowering.places[op.own] = IndexPlace(own)
+            lowering.places[op.following] = IndexPlace(following)
+        case IssueTakeOp():
+            text.emit("bar.sync", lowering.index(op.barrier), _THREADS)
+        case IssuePassOp():
+            text.emit("bar.arrive", lowering.index(op.barrier), _THREADS)
+        case IssueOrderEndOp():
+            is_first = text.into("pred", "setp.eq.u32", lowering.index(op.unit), 0)
+            text.emit("bar.sync", lowering.index(op.barrier), _THREADS, guard=is_first)
