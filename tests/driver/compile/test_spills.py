@@ -124,8 +124,9 @@ def test_rows_are_taken_by_more_threads() -> None:
     row = RowDecision("N", 128, 8, 4, 0, ("g", "y"))
     wishes = without_spills(ElementwiseDecisions(8, 128, (), rows=(row,)), Wanted(), 8, target("sm_90a"))
     assert [each.row_threads for each in wishes] == [256, 512, 1024]
-    short = replace(row, threads=32)
-    assert not list(without_spills(ElementwiseDecisions(8, 128, (), rows=(short,)), Wanted(), 8, target("sm_90a")))
+    short = replace(row, threads=16)
+    wishes = without_spills(ElementwiseDecisions(8, 128, (), rows=(short,)), Wanted(), 8, target("sm_90a"))
+    assert [each.row_threads for each in wishes] == [32, 128, 256, 512, 1024]
 
 
 @tw.kernel

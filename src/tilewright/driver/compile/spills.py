@@ -33,7 +33,7 @@ _CONSUMERS = 2
 """That have more registers each than more of them."""
 _NARROWER = (8, 16, 24, 40)
 """Columns fewer, in turn."""
-_WARPGROUP, _MOST_THREADS = 128, 1024
+_WARP, _WARPGROUP, _MOST_THREADS = 32, 128, 1024
 _SMALL_TILES = ((128, 128), (128, 64), (64, 64))
 
 
@@ -92,9 +92,11 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
     if isinstance(decisions, ElementwiseDecisions):
         # ptxas aims at a number of CTAs, and may spill a few bytes for it. More threads hold less of a row each.
         for row in decisions.rows:
-            threads = 2 * row.threads if row.threads >= _WARPGROUP else _MOST_THREADS + 1
+            threads = 2 * row.cta_threads
             while threads <= _MOST_THREADS:
-                yield replace(wanted, row_threads=threads)
+                # Units of a warp or less share a CTA, others are one, of a warpgroup at least.
+                if threads <= _WARP or threads >= _WARPGROUP:
+                    yield replace(wanted, row_threads=threads, row_ctas=row.ctas, row_kept=bool(row.kept))
                 threads *= 2
     if isinstance(decisions, PipelineDecisions):
         yield from _with_slots(decisions, wanted, spill_bytes, target)

@@ -93,7 +93,7 @@ from tilewright.synth.cascade.tensor_columns import (
 from tilewright.synth.cascade.tile_order import TakenOrder, order_of_walks
 from tilewright.synth.cascade.values import check_neighbours, check_stores, check_values, stored_in_vectors
 from tilewright.synth.cascade.walk_range import walk_range
-from tilewright.synth.cascade.walk_time import iteration_cost, walk_cost, walked_share
+from tilewright.synth.cascade.walk_time import consumers_percent, iteration_cost, walk_cost, walked_share
 from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
@@ -394,7 +394,7 @@ def _decided(
     plan = (
         IssuePlan((), (), ())
         if allocated
-        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)))
+        else issue_plan(program, axes, brought, cut, (*added, *made_anew(program, slots)), consumers=choice.consumers)
     )
     # A walk may have no iteration, as far as the proof goes: before it the consumers wait for a slot that stays, or go
     # through a first iteration by itself.
@@ -409,6 +409,7 @@ def _decided(
         stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
+        ordered=int(plan.ordered and wanted.ordered is not False),
         bounded_once=bounded_once(program, axes) if program.extents[axes.streamed] % choice.streamed else (),
         pair=int(choice.pair), cluster=PAIR if choice.pair else (1, 1),
     )  # fmt: skip
@@ -442,17 +443,15 @@ def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: WalkTile, target: 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
     """Of all tiles: as predicted where sums stand in tensor memory, else in hundredths of what a wide tile of two
-    consumers takes. One consumer alone has nobody whose products run while it computes, but half of the rows; of three,
-    two compute then. Where a product is left to the next iteration, a narrow tile of the streamed axis takes as long as
-    one of so many columns that wgmma needs no longer for its products than for its operands; where all are waited for,
-    each iteration takes something besides."""
+    consumers takes (`consumers_percent`). Where a product is left to the next iteration, a narrow tile of the streamed
+    axis takes as long as one of so many columns that wgmma needs no longer for its products than for its operands;
+    where all are waited for, each iteration takes something besides."""
     if d.sum_slots:
         return sum_cycles(program, axes, d, target)
     if d.places:
         return microseconds(program, replace(d, walked=()), target)
     tiles = tiles_of(program, d)
-    shares = {1: "pipeline.one_consumer_percent", _MOST_CONSUMERS: "pipeline.three_consumers_percent"}
-    share = target.limit(shares[d.consumers]) if d.consumers in shares else 100
+    share = consumers_percent(d, target)
     by_products = d.late or d.tensor_columns
     iteration = max(d.tile_streamed, _MOST_STREAMED) if by_products else iteration_cost(d, target)
     walked = _tiles_along(program, axes.streamed, d.tile_streamed) * iteration

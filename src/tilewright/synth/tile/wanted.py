@@ -31,9 +31,11 @@ class Wanted:
     tensor core keeps fewer bits (see `synth.tile.accumulation`); "fast" if by the tensor core alone.
     teams: clusters that share the contracted axis of a tile and add up through memory.
     stream_k: whether the first slices of tiles left over after whole waves are multiplied by the CTAs that own none.
-    ordered: whether consumers that share a tile issue a slot's products one after the other.
+    ordered: whether consumers that share a tile issue a slot's products one after the other; of walks that compute
+    between products, whether they may.
     cut: whether the program is cut into several kernels that hand values over in a workspace.
-    row_threads: of a CTA that takes a row, where programs fold rows.
+    row_threads: of a CTA that takes a row, where programs fold rows; row_ctas: of a cluster that shares a row;
+    row_kept: whether rows wait in shared memory.
     steps: rows and columns from one tile to the next, where the last ones of what a tile loads are the next one's, each
     0 for as many as it has.
     """
@@ -65,4 +67,6 @@ class Wanted:
     ordered: bool | None = None
     cut: bool | None = None
     row_threads: int | None = None
+    row_ctas: int | None = None
+    row_kept: bool | None = None
     steps: tuple[int, int] | None = None
