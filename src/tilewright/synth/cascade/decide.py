@@ -97,7 +97,7 @@ from tilewright.synth.cascade.walk_time import consumers_percent, iteration_cost
 from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
-from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.operand.async_plan import plan_store, plan_words
 from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -265,6 +265,7 @@ def _of_sum(
     stored = shape.columns // sum_parts(shape.columns, shape.split)
     chunks = sum(len(store.boxes(chosen.unit_rows, stored)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
+    reasons.extend(map(plan_words, plans))
     vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
     scaling = (first_alike(program, load) for each in sums for load in loads_of_scales(each.op))
