@@ -39,6 +39,8 @@ _SMALL_TILES = ((128, 128), (128, 64), (64, 64))
 
 def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
     """Wishes for tiles with fewer accumulators in a thread, in the order to try; none where the tile is not free."""
+    if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
+        yield from _narrower_sums(decisions, wanted)
     if not isinstance(decisions, PipelineDecisions) or _is_fixed(wanted):
         return
     turns = bool(decisions.turns)
@@ -51,7 +53,7 @@ def roomier(decisions: Decisions, wanted: Wanted) -> Iterator[Wanted]:
 
 
 def _narrower_sums(d: CascadeDecisions, wanted: Wanted) -> Iterator[Wanted]:
-    """Wishes for a walk that sums in registers, as `roomier` has them of a pipeline."""
+    """Wishes for a walk that sums in registers, as a pipeline's."""
     if _is_fixed(wanted):
         return
     held, turns = d.unit_rows * d.tile_columns, bool(d.turns)
@@ -76,7 +78,7 @@ def without_spills(decisions: Decisions, wanted: Wanted, spill_bytes: int, targe
     if isinstance(decisions, CascadeDecisions) and any(slot.joined for slot in decisions.slots):
         if not decisions.grouping:
             yield from _with_slots(decisions, wanted, spill_bytes, target)
-        yield from _narrower_sums(decisions, wanted)
+        yield from roomier(decisions, wanted)
         return
     if isinstance(decisions, CascadeDecisions) and wanted.depth is None:
         # Fewer values over the streamed axis at a time, where not fewer consumers do, which have more registers each.

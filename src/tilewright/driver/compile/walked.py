@@ -23,6 +23,7 @@ from tilewright.ir.decisions import Decisions, PipelineDecisions
 from tilewright.ir.tile.facts import buffers, dots, grouping, the_program
 from tilewright.ir.tile.products import shared_products
 from tilewright.synth.cascade.cost import cost
+from tilewright.synth.cascade.slot_maps import both_come_by_maps
 from tilewright.synth.cascade.sum_tile import suits_its_tile
 from tilewright.synth.decide import decide
 from tilewright.synth.joining import joined_forms
@@ -55,10 +56,7 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
     program = the_program(module)
     found = streamed(program) if contractions(program) else None
     if found is None:
-        # Loops have a generator of their own where accumulators are registers, which takes fewer programs.
-        walks = wanted.walked or target.supports("tensor_memory") or grouping(program) is not None
-        walks = walks or any(dot.scales for dot in dots(program)) or not is_supported(program, target)
-        return _summed(module, target, wanted) if walks else module
+        return _summed(module, target, wanted)
     if found.walks > 1:
         whole = in_one_tile(program, found.axis)
         if _decided(whole, target, wanted) is not None:
@@ -67,17 +65,25 @@ def _streamed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
 
 
 def _summed(module: ModuleOp, target: Target, wanted: Wanted) -> ModuleOp:
-    """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none."""
+    """A loop over products as a walk, in the orientation that suits its tile; the program itself where it is none.
+
+    Where accumulators are registers, operands of one product that are computed or that no tensor map brings have a
+    generator of their own."""
     program = the_program(module)
     if target.supports("tensor_memory") or grouping(program) is not None:
         return as_walk(module) or module
+    found = as_walk(module)
+    if found is None:
+        return module
+    alone = not any(dot.scales for dot in dots(program)) and is_supported(program, target)
+    if alone and not both_come_by_maps(the_program(found), wanted, target):
+        return module
     products = shared_products(program)
     if products is not None and len(products.products) > 1:
         # What all products have is what has the rows.
         return as_walk(module, swapped=products.shared == "right") or module
-    found = as_walk(module)
-    if found is None or suits_its_tile(the_program(found), target, wanted):
-        return found or module
+    if suits_its_tile(the_program(found), target, wanted):
+        return found
     return as_walk(module, swapped=True) or module
 
 

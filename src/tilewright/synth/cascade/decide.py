@@ -20,33 +20,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.base.plural import counted
 from tilewright.ir.ac.split import sum_parts
 from tilewright.ir.cascade import (
     RASTER_GROUP,
-    SPAN_BYTES,
     CascadeDecisions,
-    Lookup,
     SlotDecision,
     shared_columns_bytes,
 )
 from tilewright.ir.cascade_facts import (
     CascadeAxes,
-    MapDimensions,
     Product,
     all_slot_sums,
-    axis_of,
     carried_sum,
     cascade_axes,
     first_alike,
-    innermost_of_copy,
     is_of_slots,
-    is_resident,
-    load_number,
     loads_of_walk,
-    map_dimensions,
     multiplied_loads,
     products_of,
     refuse_at,
@@ -55,18 +47,15 @@ from tilewright.ir.cascade_facts import (
     streamed_axis,
 )
 from tilewright.ir.copy_decisions import BLOCK_ROWS
-from tilewright.ir.decisions import ROWS_BYTES, RUN_BYTES
+from tilewright.ir.decisions import ROWS_BYTES
 from tilewright.ir.scaled_terms import loads_of_scales
 from tilewright.ir.tile import operations as tile
-from tilewright.ir.tile.axes import base_axis, block_size
-from tilewright.ir.tile.facts import index_offset, loads, loops, parameter_name, stores
-from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
-from tilewright.ir.tile.product import DOT_ELEMENTS
-from tilewright.ir.tile.types import axes_text, read_type, tensor_type
+from tilewright.ir.tile.axes import block_size
+from tilewright.ir.tile.facts import loads, loops, parameter_name, stores
+from tilewright.ir.tile.gather import GatherOp, blocks_along, read_dimensions, read_tensor
+from tilewright.ir.tile.types import tensor_type
 from tilewright.ir.tile.unedited import while_unedited
 from tilewright.ir.tile.walked_block import WalkedBlockOp
-from tilewright.legal.tensor_map.legality import check
-from tilewright.legal.tensor_map.tensor_map import TensorMap
 from tilewright.synth.cascade.added_sums import added_products, registers_of_values
 from tilewright.synth.cascade.groups import begins_early_in_groups, group_decision, tile_count, tiles_of
 from tilewright.synth.cascade.issue_plan import IssuePlan, issue_plan
@@ -76,14 +65,22 @@ from tilewright.synth.cascade.pairs import CLUSTER as PAIR
 from tilewright.synth.cascade.pairs import obstacle, pair_columns
 from tilewright.synth.cascade.past_end import bounded_once
 from tilewright.synth.cascade.remade import (
-    chunks_of,
     inner_axis,
     made_anew,
-    needed_inner,
-    remaking,
     room_bytes,
 )
 from tilewright.synth.cascade.shared_columns import shared_columns
+from tilewright.synth.cascade.slot_maps import (
+    SLICE_SPANS,
+    WalkTile,
+    check_brought,
+    elements_of_span,
+    elements_of_step,
+    legal_slot,
+    obstacles,
+    tiniest_tile,
+    whole_columns,
+)
 from tilewright.synth.cascade.sum_tile import choose_sum_tile
 from tilewright.synth.cascade.sum_time import sum_cycles
 from tilewright.synth.cascade.tensor_columns import (
@@ -100,7 +97,7 @@ from tilewright.synth.cascade.walk_time import consumers_percent, iteration_cost
 from tilewright.synth.cascade.walked_store import walked_stores
 from tilewright.synth.cut.time import microseconds
 from tilewright.synth.distribution.split import clusters_at_once
-from tilewright.synth.operand.async_plan import plan_store
+from tilewright.synth.operand.async_plan import plan_store, plan_words
 from tilewright.synth.operand.paired_loads import choose_paired_loads
 from tilewright.synth.run_time_extents import refuse_run_time_walk
 from tilewright.synth.schedule.prefetch import prefetched_slices
@@ -124,12 +121,8 @@ _PRODUCER = 40
 """Registers of the thread that fills slots."""
 _SMALL_PRODUCER = 32
 """Registers of the thread that fills slots, beside more consumers: with 40 those have eight fewer."""
-_STEP_BYTES = 32
-"""Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
 _MOST_STREAMED, _MOST_ALONE = 128, 256
 """Of a tile; where no product takes its values as an operand, it may be wider."""
-_SLICE_SPANS = 1
-"""Of the swizzle, that a slot has of an axis that is taken by slices."""
 _SUM_COLUMNS = (192, 128, 96, 64, 48, 32)
 """Of a tile whose sums stay in tensor memory, besides the most that there can be."""
 _MOST_ADDED = 128
@@ -138,34 +131,10 @@ _SLOTS = (4, 3, 2)
 """Of a ring, the likelier first."""
 _AHEAD = 2
 """Slots of what stays for a tile: one more is filled for the next."""
-_SWIZZLED_ROWS = 8
-"""After which the swizzle of a slot repeats, so that boxes begin there."""
 _WORTH_NARROWER = 20
 """Of a walk's time narrower tiles must save this part."""
 _WORDS_OF_ROW = 2
 """Rows of a thread in a block of 64."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
-    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; pair:
-    whether two CTAs compute tiles together; apart: parts of its rows and of its columns that boxes of their own
-    bring."""
-
-    consumers: int
-    columns: int
-    streamed: int
-    sliced: bool = False
-    unit_rows: int = BLOCK_ROWS
-    turns: bool = False
-    cluster: tuple[int, int] = (1, 1)
-    pair: bool = False
-    apart: tuple[int, int] = (1, 1)
-
-    @property
-    def rows(self) -> int:
-        return self.unit_rows * (1 if self.turns else self.consumers)
 
 
 @while_unedited
@@ -182,8 +151,8 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     held = (_held_load(program, each) for each in of_slots)
     brought = tuple(dict.fromkeys((*brought, *(load for load in held if load is not None))))
     for load in brought:
-        _check_brought(program, load, wanted, target)
-    tiniest = _Tile(1, target.limit("product.columns_step"), _span(brought))
+        check_brought(program, load, wanted, target)
+    tiniest = tiniest_tile(brought, target)
     brought += tuple(
         load
         for load in rows_loaded(program, axes)
@@ -247,7 +216,7 @@ def decide_cascade(program: tile.ProgramOp, target: Target, wanted: Wanted) -> C
     )
 
 
-def _alike(choice: _Tile, d: CascadeDecisions) -> bool:
+def _alike(choice: WalkTile, d: CascadeDecisions) -> bool:
     """Whether a tile is one of the same kind, of another width perhaps."""
     return (choice.consumers, choice.sliced, choice.pair) == (d.consumers, d.slice_depth > 0, d.pair > 0)
 
@@ -265,20 +234,6 @@ def _is_of_slots(program: tile.ProgramOp, product: Product, target: Target) -> b
     return product.op.axis.data != streamed_axis(program) or product in slot_sums(program, target)
 
 
-def _span(brought: Sequence[tile.LoadOp]) -> int:
-    """Elements in a span of the swizzle, of the narrowest array that comes to slots."""
-    return SPAN_BYTES // _least_bytes(brought)
-
-
-def _step(brought: Sequence[tile.LoadOp]) -> int:
-    """Elements of a contracted axis that every product takes whole steps of."""
-    return _STEP_BYTES // _least_bytes(brought)
-
-
-def _least_bytes(brought: Sequence[tile.LoadOp]) -> int:
-    return min(read_type(load.tensor).element_kind.bytes for load in brought)
-
-
 def _of_sum(
     program: tile.ProgramOp,
     axes: CascadeAxes,
@@ -292,10 +247,10 @@ def _of_sum(
     chosen = choose_sum_tile(program, axes, sums, target, wanted, reasons)
     shape, memory, turns = chosen.tile.shape, chosen.memory, chosen.tile.turns
     cluster = chosen.cluster
-    choice = _Tile(
+    choice = WalkTile(
         shape.consumers, shape.columns, shape.depth, False, chosen.unit_rows, turns, cluster, apart=chosen.apart
     )
-    slots = tuple(_legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
+    slots = tuple(legal_slot(program, axes, load, choice, memory.stages, target) for load in brought)
     slots = joined_slots(program, sums, brought, slots, read_once=chosen.read_once)
     launch, producer, consumer = register_budget(shape.consumers, target, shape.resident)
     tiles = _tiles_along(program, axes.row, shape.row_step * cluster[0])
@@ -310,6 +265,7 @@ def _of_sum(
     stored = shape.columns // sum_parts(shape.columns, shape.split)
     chunks = sum(len(store.boxes(chosen.unit_rows, stored)) for store in chosen.stores)
     plans = tuple(plan_store(store, memory.staging_slots, chunks) for store in chosen.stores)
+    reasons.extend(map(plan_words, plans))
     vectors = tuple(name for name, fits in stored_in_vectors(program, axes, wanted).items() if fits and axes.group)
     grouping, prefetch = group_decision(program, axes, slots, vectors), (0, 0)
     scaling = (first_alike(program, load) for each in sums for load in loads_of_scales(each.op))
@@ -364,7 +320,7 @@ def _decided(
     program: tile.ProgramOp,
     axes: CascadeAxes,
     brought: tuple[tile.LoadOp, ...],
-    choice: _Tile,
+    choice: WalkTile,
     in_vectors: tuple[str, ...],
     shared: tuple[int, ...],
     target: Target,
@@ -447,9 +403,10 @@ def _decided(
     early = _begins_early(program, brought, wanted, sum_slots) if waited else 0
     return CascadeDecisions(
         axes.row, axes.column, axes.streamed, axes.batch, BLOCK_ROWS, choice.consumers, choice.columns, choice.streamed,
-        _SLICE_SPANS * _span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
+        SLICE_SPANS * elements_of_span(brought) if choice.sliced else 0, slots, ROWS_BYTES, producer, consumer, launch,
         order.ctas, bytes_of_cta, words, walked, order.together, axes.further,
-        tuple(_whole(program, axis, target) for axis in axes.further), allocated, placement.places, in_vectors, shared,
+        tuple(whole_columns(program, axis, target) for axis in axes.further), allocated, placement.places,
+        in_vectors, shared,
         stores=leaving.stores, store_plans=leaving.plans, staging_slots=leaving.slots,
         staging_slot_bytes=leaving.slot_bytes, programmatic=early, sum_slots=sum_slots, late=plan.late,
         issued_together=plan.issued_together, loaded_along=plan.loaded_along, grouping=grouping, added=added,
@@ -480,9 +437,9 @@ def _begins_early(program: tile.ProgramOp, brought: tuple[tile.LoadOp, ...], wan
     return int(alone and behind and wanted.programmatic is not False and not sum_slots)
 
 
-def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: _Tile, target: Target) -> dict[str, int]:
+def _wide(program: tile.ProgramOp, axes: CascadeAxes, choice: WalkTile, target: Target) -> dict[str, int]:
     """Columns of a tile, along each axis of columns."""
-    return {axes.column: choice.columns} | {axis: _whole(program, axis, target) for axis in axes.further}
+    return {axes.column: choice.columns} | {axis: whole_columns(program, axis, target) for axis in axes.further}
 
 
 def estimated_time(program: tile.ProgramOp, axes: CascadeAxes, d: CascadeDecisions, target: Target) -> float:
@@ -511,37 +468,14 @@ def _place_bytes(program: tile.ProgramOp, axes: CascadeAxes, slots: tuple[SlotDe
     )
 
 
-def _whole(program: tile.ProgramOp, axis: str, target: Target) -> int:
-    """Columns of a tile that has all of an axis."""
-    unit = target.limit("tcgen05.n_step_128_rows" if slot_sums(program, target) else "product.columns_step")
-    return -(-program.extents[axis] // unit) * unit
-
-
 def _tiles_along(program: tile.ProgramOp, axis: str, size: int) -> int:
     return -(-program.extents[axis] // size)
-
-
-def _check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, target: Target) -> None:
-    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
-    if element not in DOT_ELEMENTS:
-        refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
-    inner, needed = inner_axis(load), needed_inner(program, load, target)
-    if needed not in ("", inner) and not remaking(program, cascade_axes(program), load, inner, needed, wanted)[0]:
-        refuse_map(
-            load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
-            f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
-        )  # fmt: skip
-    if name in wanted.misaligned:
-        refuse_map(
-            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
-            needed,
-        )  # fmt: skip
 
 
 def _registers(
     program: tile.ProgramOp,
     axes: CascadeAxes,
-    choice: _Tile,
+    choice: WalkTile,
     brought: tuple[tile.LoadOp, ...],
     shared: bool,
     staying: frozenset[int],
@@ -584,7 +518,7 @@ def _registers(
 
 def _tiles(
     program: tile.ProgramOp, axes: CascadeAxes, brought: tuple[tile.LoadOp, ...], target: Target, wanted: Wanted
-) -> Iterator[_Tile]:
+) -> Iterator[WalkTile]:
     """Those to be tried, the best first."""
     most, summed = target.limit("product.columns_max"), bool(slot_sums(program, target))
     # Of sums alone any part of the columns may be a tile: of those in tensor memory, and of what threads add up.
@@ -594,11 +528,11 @@ def _tiles(
             _is_of_slots(program, each, target) and each.op.axis.data == axes.streamed for each in products_of(program)
         )
     )
-    span, least = _span(brought), _step(brought)
+    span, least = elements_of_span(brought), elements_of_step(brought)
     inner = {inner_axis(load) for load in brought}
     columns = [0]
     if axes.column:
-        whole = _whole(program, axes.column, target)
+        whole = whole_columns(program, axes.column, target)
         # Results without columns are stored once where no tiles lie side by side.
         cut = all(axes.column in tensor_type(op.tensor).axis_names for op in stores(program)) and not axes.further
         # What another product sums over is needed whole.
@@ -638,7 +572,7 @@ def _tiles(
     for each in columns:
         for consumers in counts:
             for width in widths:
-                yield _Tile(consumers, each, width)
+                yield WalkTile(consumers, each, width)
 
 
 def _of_whole_blocks(widths: Sequence[int], blocks: Sequence[int]) -> list[int]:
@@ -654,7 +588,7 @@ def _slots(
     program: tile.ProgramOp,
     axes: CascadeAxes,
     brought: tuple[tile.LoadOp, ...],
-    choice: _Tile,
+    choice: WalkTile,
     room: int,
     target: Target,
 ) -> tuple[SlotDecision, ...] | None:
@@ -665,7 +599,7 @@ def _slots(
         return smem_bytes(slots, choice.consumers, sum_slots, target) + room <= target.limit("cta.shared_bytes_max")
 
     for count in _SLOTS:
-        found = tuple(_legal_slot(program, axes, load, choice, count, target) for load in brought)
+        found = tuple(legal_slot(program, axes, load, choice, count, target) for load in brought)
         if fit(found):
             # A tile's own while the tile before it is computed, where there is room.
             ahead = tuple(replace(each, slots=_AHEAD) if each.resident else each for each in found)
@@ -681,127 +615,6 @@ def smem_bytes(slots: tuple[SlotDecision, ...], consumers: int, sum_slots: int, 
         barriers += ((2 * sum_slots or consumers) + 1) * target.limit("mbarrier.bytes")
     own = ROWS_BYTES + room_bytes(slots)
     return sum(each.slots * each.slot_bytes for each in slots) + own * consumers + barriers
-
-
-def _legal_slot(
-    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, count: int, target: Target
-) -> SlotDecision:
-    broken = obstacles(program, axes, load, choice, target)
-    if broken:
-        name = parameter_name(program, read_tensor(load.tensor))
-        said = "; ".join(broken)
-        inner = needed_inner(program, load, target) or innermost_of_copy(load, axes)
-        words = f"no tensor map brings {name}: {said}"
-        refuse_map(load, name, words, "give it another layout, or copy it before", inner)
-    found = map_dimensions(load, axes)
-    assert found is not None, "nothing is in the way of a map"
-    return _slot(program, axes, load, found, choice, count, target)
-
-
-def obstacles(
-    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: _Tile, target: Target
-) -> list[str]:
-    """Why no tensor map brings a load's tiles into slots, in words; nothing where one does."""
-    found = map_dimensions(load, axes)
-    if found is None:
-        named = read_type(load.tensor).axis_names
-        spread = [axis for axis in map(base_axis, named) if axis not in axes.batch]
-        if isinstance(load.tensor.owner, GatherOp):
-            return [
-                f"its rows along {axes_text(spread)} lie one by one where integers say, or along none of these axes"
-            ]
-        return [f"{axes_text(named)} is contiguous along none of {axes_text(spread)}"]
-    slot = _slot(program, axes, load, found, choice, 1, target)
-    map_ = TensorMap(
-        slot.element, slot.dims, slot.strides_bytes, slot.box, swizzle=slot.swizzle, l2_promotion=slot.l2_promotion
-    )
-    broken = [item.message for item in check(map_, target).violations]
-    if _counted_past_an_end(load, axes):
-        broken.append("it is displaced, and elements past an end must not count")
-    if slot.displaced[0] * slot.element_bytes % RUN_BYTES:
-        broken.append(f"it is displaced along {slot.inner} by no multiple of {RUN_BYTES} bytes")
-    strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
-    if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
-        broken.append(f"it is read where integers over {axes_text(sorted(strange or {slot.inner}))} say")
-    if slot.box_rows % _SWIZZLED_ROWS:
-        broken.append(f"{slot.box_rows} rows of it lie together, no multiple of {_SWIZZLED_ROWS}")
-    length = program.extents[slot.outer]
-    if slot.page and length % slot.page:
-        broken.append(f"{slot.outer} has {length} elements and ends within a block of {slot.page} of them")
-    if slot.page and length % slot.rows and not any(_ends(each, slot.outer, length) for each in slot.lookups):
-        broken.append(f"{slot.outer} has {length} elements, past which no table ends")
-    return broken
-
-
-def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:
-    """Whether a load is displaced along an axis of which a tile's elements past the end count, unless they are zero: of
-    rows and columns they are not stored."""
-    if isinstance(load.tensor.owner, GatherOp):
-        return bool(_displacements(load))
-    return not _displacements(load).keys() <= {axes.row, *axes.columns, *axes.batch}
-
-
-def _displacements(load: tile.LoadOp) -> dict[str, int]:
-    """By how many elements a load is displaced, by axis."""
-    indices = zip(read_type(load.tensor).axis_names, load.indices, strict=True)
-    return {base_axis(axis): index_offset(index) for axis, index in indices if index_offset(index)}
-
-
-def _ends(lookup: Lookup, axis: str, length: int) -> bool:
-    """Whether a table has no number for what lies past an axis's end, so that zeros are brought."""
-    return any(base_axis(each) == axis and length % block_size(each) == 0 for each in lookup.axes)
-
-
-def _slot(
-    program: tile.ProgramOp,
-    axes: CascadeAxes,
-    load: tile.LoadOp,
-    found: MapDimensions,
-    choice: _Tile,
-    count: int,
-    target: Target,
-) -> SlotDecision:
-    """found: `map_dimensions` of the load."""
-    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
-    inner, outer = base_axis(axis_of(found.inner.where)), base_axis(axis_of(found.outer.where))
-    width = element.bytes
-    span, step = SPAN_BYTES // width, _STEP_BYTES // width
-    sizes = {axes.row: choice.rows, axes.column: choice.columns, axes.streamed: choice.streamed}
-    sizes |= {axis: _whole(program, axis, target) for axis in axes.further}
-    sizes |= {axis: sizes[axis] // PAIR[0] for axis in axes.columns} if choice.pair else {}
-    sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
-    sizes |= {sliced: _SLICE_SPANS * span} if sliced else {}
-    extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
-    dimensions = (found.inner, found.outer, *found.further)
-    # CTAs side by side along the columns need the same rows, and those along the rows the same columns.
-    peers = math.prod(
-        count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
-    )
-    # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
-    apart = dict(zip((axes.row, axes.column), choice.apart, strict=True)).get(outer, 1)
-    rows = math.gcd(extents[outer] // (peers * apart), *blocks_along(read_dimensions(load.tensor), outer))
-    lookups = tuple(
-        Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
-        for number, each in enumerate(dimensions)
-        if isinstance(each.where, Table)
-    )
-    resident = is_resident(load) and not sliced
-    moved = _displacements(load)
-    neighbours = tuple(moved.get(base_axis(axis_of(each.where)), 0) for each in found.further)
-    # Where a copy was asked for instead, it lies as it is needed.
-    remade, made = remaking(program, axes, load, inner, needed_inner(program, load, target), Wanted())
-    return SlotDecision(
-        load_number(program, load), name, element.value, width, inner, outer,
-        tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
-        1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
-        tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
-        lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
-        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
-        remade=remade, remade_element=made.value if remade else "",
-        remade_chunks=chunks_of(extents[inner] * width) if remade else 0,
-        halved=next((sizes[axis] for axis in (inner, outer) if choice.pair and axis in axes.columns), 0),
-        halved_dimension=int(choice.pair and outer in axes.columns),
-    )  # fmt: skip
 
 
 def is_cascade(program: tile.ProgramOp) -> bool:

@@ -1,0 +1,252 @@
+"""By which tensor maps do arrays come to the slots of a walk, and what stands in the way of one?
+
+A slot has what a tile needs of an array: rows along one axis, of whole spans of the swizzle along another. A map's
+boxes bring it where the array has legal strides, begins at a multiple of 16 bytes and is contiguous along the axis that
+the tensor core takes. What is in the way is said in words, as the reason why the array is copied first.
+
+Not handled: arrays that threads copy. Checked by: tests/synth/cascade/test_decide.py and test_slot_maps.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.ir.cascade import SPAN_BYTES, Lookup, SlotDecision
+from tilewright.ir.cascade_facts import (
+    CascadeAxes,
+    MapDimensions,
+    axis_of,
+    cascade_axes,
+    innermost_of_copy,
+    is_resident,
+    load_number,
+    map_dimensions,
+    products_of,
+    refuse_at,
+    refuse_map,
+)
+from tilewright.ir.copy_decisions import BLOCK_ROWS
+from tilewright.ir.decisions import RUN_BYTES
+from tilewright.ir.tile import operations as tile
+from tilewright.ir.tile.axes import base_axis, block_size
+from tilewright.ir.tile.facts import index_offset, parameter_name
+from tilewright.ir.tile.gather import GatherOp, Remainder, Table, blocks_along, read_dimensions, read_tensor
+from tilewright.ir.tile.product import DOT_ELEMENTS
+from tilewright.ir.tile.types import axes_text, read_type
+from tilewright.legal.tensor_map.legality import check
+from tilewright.legal.tensor_map.tensor_map import TensorMap
+from tilewright.synth.cascade.pairs import CLUSTER as PAIR
+from tilewright.synth.cascade.remade import chunks_of, inner_axis, needed_inner, remaking
+from tilewright.synth.cascade.tensor_columns import slot_sums
+from tilewright.synth.tile.wanted import Wanted
+from tilewright.targets import Target
+
+_STEP_BYTES = 32
+"""Of a contracted axis, that one wgmma or tcgen05.mma takes (PTX ISA: Matrix shape)."""
+SLICE_SPANS = 1
+"""Of the swizzle, that a slot has of an axis that is taken by slices."""
+_SWIZZLED_ROWS = 8
+"""After which the swizzle of a slot repeats, so that boxes begin there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WalkTile:
+    """sliced: whether products take the axes that are not streamed by slices; unit_rows: of a consumer; turns: whether
+    consumers take whole tiles alternately; cluster: CTAs along rows and columns that bring each other slots; pair:
+    whether two CTAs compute tiles together; apart: parts of its rows and of its columns that boxes of their own
+    bring."""
+
+    consumers: int
+    columns: int
+    streamed: int
+    sliced: bool = False
+    unit_rows: int = BLOCK_ROWS
+    turns: bool = False
+    cluster: tuple[int, int] = (1, 1)
+    pair: bool = False
+    apart: tuple[int, int] = (1, 1)
+
+    @property
+    def rows(self) -> int:
+        return self.unit_rows * (1 if self.turns else self.consumers)
+
+
+def elements_of_span(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements in a span of the swizzle, of the narrowest array that comes to slots."""
+    return SPAN_BYTES // _least_bytes(brought)
+
+
+def elements_of_step(brought: Sequence[tile.LoadOp]) -> int:
+    """Elements of a contracted axis that every product takes whole steps of."""
+    return _STEP_BYTES // _least_bytes(brought)
+
+
+def _least_bytes(brought: Sequence[tile.LoadOp]) -> int:
+    return min(read_type(load.tensor).element_kind.bytes for load in brought)
+
+
+def whole_columns(program: tile.ProgramOp, axis: str, target: Target) -> int:
+    """Columns of a tile that has all of an axis."""
+    unit = target.limit("tcgen05.n_step_128_rows" if slot_sums(program, target) else "product.columns_step")
+    return -(-program.extents[axis] // unit) * unit
+
+
+def check_brought(program: tile.ProgramOp, load: tile.LoadOp, wanted: Wanted, target: Target) -> None:
+    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
+    if element not in DOT_ELEMENTS:
+        refuse_at(load, f"{name} is a tensor of {element.value}, which no product takes", "cast it in a kernel before")
+    inner, needed = inner_axis(load), needed_inner(program, load, target)
+    if needed not in ("", inner) and not remaking(program, cascade_axes(program), load, inner, needed, wanted)[0]:
+        refuse_map(
+            load, name, f"{name} of {8 * element.bytes} bits is contiguous along {inner or 'no axis'}, and the tensor "
+            f"core takes it along {needed}", f"give it rows along {needed}, or copy it before", needed,
+        )  # fmt: skip
+    if name in wanted.misaligned:
+        refuse_map(
+            load, name, f"{name} begins at no multiple of 16 bytes, so no tensor map brings it", "copy it before",
+            needed,
+        )  # fmt: skip
+
+
+def both_come_by_maps(program: tile.ProgramOp, wanted: Wanted, target: Target) -> bool:
+    """Whether tensor maps bring both operands of every product as they lie, of walks that sum products."""
+    axes, operands = cascade_axes(program), list[tile.LoadOp]()
+    for product in products_of(program):
+        held = product.held.owner
+        if not isinstance(held, tile.LoadOp):
+            return False
+        operands += [held, product.brought]
+    tiniest = tiniest_tile(operands, target)
+    return not any(
+        parameter_name(program, read_tensor(load.tensor)) in wanted.misaligned
+        or needed_inner(program, load, target) not in ("", inner_axis(load))
+        or obstacles(program, axes, load, tiniest, target)
+        for load in operands
+    )
+
+
+def tiniest_tile(brought: Sequence[tile.LoadOp], target: Target) -> WalkTile:
+    return WalkTile(1, target.limit("product.columns_step"), elements_of_span(brought))
+
+
+def legal_slot(
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: WalkTile, count: int, target: Target
+) -> SlotDecision:
+    broken = obstacles(program, axes, load, choice, target)
+    if broken:
+        name = parameter_name(program, read_tensor(load.tensor))
+        said = "; ".join(broken)
+        inner = needed_inner(program, load, target) or innermost_of_copy(load, axes)
+        words = f"no tensor map brings {name}: {said}"
+        refuse_map(load, name, words, "give it another layout, or copy it before", inner)
+    found = map_dimensions(load, axes)
+    assert found is not None, "nothing is in the way of a map"
+    return _slot(program, axes, load, found, choice, count, target)
+
+
+def obstacles(
+    program: tile.ProgramOp, axes: CascadeAxes, load: tile.LoadOp, choice: WalkTile, target: Target
+) -> list[str]:
+    """Why no tensor map brings a load's tiles into slots, in words; nothing where one does."""
+    found = map_dimensions(load, axes)
+    if found is None:
+        named = read_type(load.tensor).axis_names
+        spread = [axis for axis in map(base_axis, named) if axis not in axes.batch]
+        if isinstance(load.tensor.owner, GatherOp):
+            return [
+                f"its rows along {axes_text(spread)} lie one by one where integers say, or along none of these axes"
+            ]
+        return [f"{axes_text(named)} is contiguous along none of {axes_text(spread)}"]
+    slot = _slot(program, axes, load, found, choice, 1, target)
+    map_ = TensorMap(
+        slot.element, slot.dims, slot.strides_bytes, slot.box, swizzle=slot.swizzle, l2_promotion=slot.l2_promotion
+    )
+    broken = [item.message for item in check(map_, target).violations]
+    if _counted_past_an_end(load, axes):
+        broken.append("it is displaced, and elements past an end must not count")
+    if slot.displaced[0] * slot.element_bytes % RUN_BYTES:
+        broken.append(f"it is displaced along {slot.inner} by no multiple of {RUN_BYTES} bytes")
+    strange = {base_axis(axis) for each in slot.lookups for axis in each.axes} - {slot.outer, *axes.batch}
+    if strange or slot.inner == slot.outer or blocks_along(read_dimensions(load.tensor), slot.inner):
+        broken.append(f"it is read where integers over {axes_text(sorted(strange or {slot.inner}))} say")
+    if slot.box_rows % _SWIZZLED_ROWS:
+        broken.append(f"{slot.box_rows} rows of it lie together, no multiple of {_SWIZZLED_ROWS}")
+    length = program.extents[slot.outer]
+    if slot.page and length % slot.page:
+        broken.append(f"{slot.outer} has {length} elements and ends within a block of {slot.page} of them")
+    if slot.page and length % slot.rows and not any(_ends(each, slot.outer, length) for each in slot.lookups):
+        broken.append(f"{slot.outer} has {length} elements, past which no table ends")
+    return broken
+
+
+def _counted_past_an_end(load: tile.LoadOp, axes: CascadeAxes) -> bool:
+    """Whether a load is displaced along an axis of which a tile's elements past the end count, unless they are zero: of
+    rows and columns they are not stored."""
+    if isinstance(load.tensor.owner, GatherOp):
+        return bool(_displacements(load))
+    return not _displacements(load).keys() <= {axes.row, *axes.columns, *axes.batch}
+
+
+def _displacements(load: tile.LoadOp) -> dict[str, int]:
+    """By how many elements a load is displaced, by axis."""
+    indices = zip(read_type(load.tensor).axis_names, load.indices, strict=True)
+    return {base_axis(axis): index_offset(index) for axis, index in indices if index_offset(index)}
+
+
+def _ends(lookup: Lookup, axis: str, length: int) -> bool:
+    """Whether a table has no number for what lies past an axis's end, so that zeros are brought."""
+    return any(base_axis(each) == axis and length % block_size(each) == 0 for each in lookup.axes)
+
+
+def _slot(
+    program: tile.ProgramOp,
+    axes: CascadeAxes,
+    load: tile.LoadOp,
+    found: MapDimensions,
+    choice: WalkTile,
+    count: int,
+    target: Target,
+) -> SlotDecision:
+    """found: `map_dimensions` of the load."""
+    name, element = parameter_name(program, read_tensor(load.tensor)), read_type(load.tensor).element_kind
+    inner, outer = base_axis(axis_of(found.inner.where)), base_axis(axis_of(found.outer.where))
+    width = element.bytes
+    span, step = SPAN_BYTES // width, _STEP_BYTES // width
+    sizes = {axes.row: choice.rows, axes.column: choice.columns, axes.streamed: choice.streamed}
+    sizes |= {axis: whole_columns(program, axis, target) for axis in axes.further}
+    sizes |= {axis: sizes[axis] // PAIR[0] for axis in axes.columns} if choice.pair else {}
+    sliced = next((axis for axis in (inner, outer) if axis not in sizes), "") if choice.sliced else ""
+    sizes |= {sliced: SLICE_SPANS * span} if sliced else {}
+    extents = {axis: sizes.get(axis, -(-program.extents[axis] // step) * step) for axis in (inner, outer)}
+    dimensions = (found.inner, found.outer, *found.further)
+    # CTAs side by side along the columns need the same rows, and those along the rows the same columns.
+    peers = math.prod(
+        count for count, axis in zip(choice.cluster, (axes.row, axes.column), strict=True) if axis not in (inner, outer)
+    )
+    # Rows that lie together in the array as they do in the slot, and begin where its boxes do.
+    apart = dict(zip((axes.row, axes.column), choice.apart, strict=True)).get(outer, 1)
+    rows = math.gcd(extents[outer] // (peers * apart), *blocks_along(read_dimensions(load.tensor), outer))
+    lookups = tuple(
+        Lookup(number, parameter_name(program, each.where.tensor), each.where.axes)
+        for number, each in enumerate(dimensions)
+        if isinstance(each.where, Table)
+    )
+    resident = is_resident(load) and not sliced
+    moved = _displacements(load)
+    neighbours = tuple(moved.get(base_axis(axis_of(each.where)), 0) for each in found.further)
+    # Where a copy was asked for instead, it lies as it is needed.
+    remade, made = remaking(program, axes, load, inner, needed_inner(program, load, target), Wanted())
+    return SlotDecision(
+        load_number(program, load), name, element.value, width, inner, outer,
+        tuple(axis_of(each.where) for each in found.further), -(-extents[inner] // span) * span, extents[outer],
+        1 if resident else count, int(resident), tuple(each.extent for each in dimensions),
+        tuple(each.stride * width for each in dimensions[1:]), (span, rows, *([1] * len(found.further))), sliced,
+        lookups=lookups, page=found.outer.where.size if isinstance(found.outer.where, Remainder) else 0,
+        peers=peers, displaced=(moved.get(inner, 0), moved.get(outer, 0), *(neighbours if any(neighbours) else ())),
+        remade=remade, remade_element=made.value if remade else "",
+        remade_chunks=chunks_of(extents[inner] * width) if remade else 0,
+        halved=next((sizes[axis] for axis in (inner, outer) if choice.pair and axis in axes.columns), 0),
+        halved_dimension=int(choice.pair and outer in axes.columns),
+    )  # fmt: skip
